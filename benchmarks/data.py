@@ -49,7 +49,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.monitoring.records import CacheUse
-from vrtspike.settings.schema import DataSettings
+from vrtspike.settings.data import DataSettings
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks

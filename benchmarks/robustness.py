@@ -30,7 +30,8 @@ from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.store.reading import Store
 from vrtspike.metrics.psnr import psnr
-from vrtspike.restoration.given_clips import array_spikes, given_clip
+from vrtspike.restoration.clip_spikes import array_spikes
+from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import sharp_frame, stored_sequence

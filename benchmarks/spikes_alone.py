@@ -25,7 +25,7 @@ from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.spike_images import tfp
 from vrtspike.data.store.reading import Store
-from vrtspike.evaluation.evaluate import ClipMeter, FrameImages, Scores
+from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF

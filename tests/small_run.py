@@ -1,4 +1,4 @@
-"""A small data set, made by the simulators, and a small model with weights of its own."""
+"""A small simulated data set, and small models with random weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from vrtspike.data.store.reading import Store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.restoration.given_clips import GivenClip, given_clip, recorded_spikes
+from vrtspike.restoration.clip_spikes import simulated_spikes
+from vrtspike.restoration.given_clips import GivenClip, given_clip
 from vrtspike.restoration.pictures import open_pictures
 from vrtspike.restoration.sources import FrameSource, stored_sequence
+from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 
@@ -32,14 +34,14 @@ BINS = 4
 EXPOSURES = 5
 SIZE = (48, 64)
 SECRETS = ("notify --token 5f0c7e", "my-lab/wandb-project", "my-mlflow-experiment")
-"""Settings of the user alone, in every run of the light model."""
+"""Private settings of the user in every run of the light model."""
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-"""The code that every run of the light model names."""
+"""The commit in the record of every run of the light model."""
 
 
 @dataclass(frozen=True)
 class SmallRun:
-    """Paths of a published run and of the data set it belongs to."""
+    """Paths of a published run and of its data set."""
 
     raw: Path
     dataset: Path
@@ -48,7 +50,7 @@ class SmallRun:
 
 
 def moving_photograph(frames: int, left: int) -> list[np.ndarray]:
-    """Cut-outs of a photograph that move one pixel a frame."""
+    """Crops of a photograph that move by one pixel per frame."""
     picture = photographs.astronaut()
     return [
         np.ascontiguousarray(picture[100 : 100 + SIZE[0], left + n : left + n + SIZE[1]])
@@ -81,7 +83,8 @@ def small_settings() -> Settings:
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     folder = tmp_path_factory.mktemp("small")
-    raw, sequences = folder / "raw", {"train/a": 245, "test/b": 200, "test/c": 140}
+    raw = folder / "raw"
+    sequences = {"train/a": 245, "test/b": 200, "test/c": 140}
     for name, left in sequences.items():
         video = moving_photograph(EXPOSURES * 7, left)
         write_sequence(raw / name, video, frames_per_exposure=7)
@@ -89,7 +92,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     settings = small_settings()
     torch.manual_seed(0)
     model = build_model(settings)
-    # A new network returns its input; this one shall do something.
+    # A new network returns its input; this one changes it.
     torch.nn.init.normal_(model.get_submodule("vrt.conv_last").get_parameter("weight"), std=0.05)
     write_run(folder / "train", "small", settings, dataset, model)
     return SmallRun(raw, dataset, folder / "train", settings)
@@ -108,7 +111,7 @@ def write_run(
 
 
 def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True) -> None:
-    """Write the result folder of a model that can be exported, of random weights."""
+    """Write the result folder of a model with random weights that can be exported."""
     chosen = small_run.settings.model_dump(mode="json", exclude_unset=True)
     naf = {"WIDTH": 8, "ENCODER_BLOCKS": [1], "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": [1]}
     naf["NEIGHBOUR_BINS"] = 2
@@ -119,7 +122,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
     settings = Settings.model_validate(chosen)
     torch.manual_seed(3)
     network = build_model(settings)
-    for parameter in network.parameters():  # layers that start at zero shall do something
+    for parameter in network.parameters():  # also of layers that start at zero
         torch.nn.init.normal_(parameter, std=0.1)
     write_run(train, train.name, settings, small_run.dataset, network)
     files = [train / name for name in ("weights.safetensors", "statistics.json")]
@@ -130,7 +133,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
 
 
 def private_words(small_run: SmallRun) -> list[bytes]:
-    """What no file for other people may contain: settings and paths of the user and machine."""
+    """Words that no published file may contain: settings and paths of the user and machine."""
     folders = [small_run.raw.parent, Path.home(), Path(torch.__file__).parents[2], Path.cwd()]
     words = [*SECRETS, "node-17", socket.getfqdn(), *map(str, folders)]
     return [word.encode() for word in words]
@@ -158,6 +161,12 @@ def recorded_clip(
     """A clip with its spike files."""
     pictures = open_pictures(blur)
     return given_clip(pictures, recorded_spikes(pictures, spikes, sensor, layout), bins)
+
+
+def simulated_clip(blur: Path) -> GivenClip:
+    """A clip with spikes simulated from its frames."""
+    pictures = open_pictures(blur)
+    return given_clip(pictures, simulated_spikes(pictures), BINS)
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

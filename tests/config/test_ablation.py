@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.config.workflow import load_workflow
 from vrtspike.data.datasets import DeblurringWorkflow
-from vrtspike.settings.schema import ABLATION
+from vrtspike.settings.ablation import ABLATION
 from vrtspike.system.errors import ConfigError
 
 CONFIG = ["config.yaml"]

@@ -46,7 +46,7 @@ def raw_frames(small_run: SmallRun, sequence: str, kind: str) -> np.ndarray:
 
 
 def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float) -> np.ndarray:
-    """What the model makes of the raw files of a test sequence, (5, 48, 64, 3) uint8.
+    """The model's result for the raw files of a test sequence, (5, 48, 64, 3) uint8.
 
     Frames lie within one tile; windows of three frames share the third one, half each.
     """
@@ -73,7 +73,7 @@ def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float
 
 @pytest.fixture(scope="module")
 def restored(small_run: SmallRun) -> dict[str, np.ndarray]:
-    """What the model makes of the test sequences with the statistics of the data set."""
+    """The model's results for the test sequences with the statistics of the data set."""
     statistics = load_dataset(small_run.dataset).statistics
     return {
         name: restored_by_hand(small_run, name, statistics.mean, statistics.std) for name in "bc"
@@ -224,7 +224,7 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "bins", "error", "told"),
+    ("overrides", "bins", "error", "message"),
     [
         (
             *("METRICS=[psnr, lpips]", 4, DataError),
@@ -242,13 +242,13 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     ],
     ids=["weights", "bins", "blur", "metrics"],
 )
-def test_what_cannot_be_measured_is_an_error_before_anything_is_restored(
-    small_run, tmp_path, overrides, bins, error, told
+def test_unmeasurable_metrics_are_refused_before_anything_is_restored(
+    small_run, tmp_path, overrides, bins, error, message
 ):
     dataset = small_run.dataset.with_name("other.json")
     dataset.write_text(json.dumps(json.loads(small_run.dataset.read_text()) | {"bins": bins}))
     keys = [f"TEST.{each}" for each in re.split(r" (?=[A-Z])", overrides)]
-    with pytest.raises(error, match=f"(?s){told}"):
+    with pytest.raises(error, match=f"(?s){message}"):
         evaluate(small_run, tmp_path, *keys, dataset=dataset)
     assert list(tmp_path.iterdir()) == []
 
@@ -262,9 +262,9 @@ def picture_columns(path: Path, count: int) -> list[np.ndarray]:
     return [picture[rows, start : start + 7 * 64 : 7] for start in left]
 
 
-@pytest.mark.parametrize(("validation", "told"), [("held_out", False), ("test", True)])
-def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
-    small_run, tmp_path, validation, told
+@pytest.mark.parametrize(("validation", "is_warned"), [("held_out", False), ("test", True)])
+def test_the_summary_has_the_means_and_notes_of_each_protocol(
+    small_run, tmp_path, validation, is_warned
 ):
     run = read_published(small_run.train)
     data = run.settings.DATA.model_copy(update={"VALIDATION": validation})
@@ -280,11 +280,11 @@ def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
     assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
     assert summary["warnings"][0].startswith("of other data than it was trained on: ")
-    assert ("chosen on the test split" in " ".join(summary["warnings"])) is told
-    assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is told
+    assert ("chosen on the test split" in " ".join(summary["warnings"])) is is_warned
+    assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is is_warned
 
 
-def test_the_summary_says_what_was_measured(small_run, evaluated):
+def test_the_summary_names_the_measured_data(small_run, evaluated):
     summary = json.loads((evaluated / "summary.json").read_text())
     manifest = json.loads(small_run.dataset.read_text())
     expected = {

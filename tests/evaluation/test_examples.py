@@ -1,4 +1,4 @@
-"""Which frames are kept as pictures, from figures that are given."""
+"""The choice of frames that are kept as pictures, from given figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of no steps (TRAIN.MAX_STEPS 0): the weights of its start, evaluated and shown as any."""
+"""A run without steps (TRAIN.MAX_STEPS 0): the weights of its start, evaluated and shown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
     kept = Kept(start, folder / "run", folder / "results")
     kept.run.mkdir(parents=True)
     identify("kept", settings, small_run.dataset).write(kept.run)
-    record_code(kept.run, Path(__file__).parents[3] / "scripts/train.py", settings.TASK)
+    record_code(kept.run, Path(__file__).parents[2] / "scripts/train.py", settings.TASK)
     write_statistics(kept.run)
     assert run_preset(kept.run) == 0
     publish(kept.run, kept.train)
@@ -114,14 +114,14 @@ def test_the_weights_of_the_start_are_published_bit_for_bit(kept):
         assert torch.equal(found[name], tensor), name
 
 
-def test_what_they_have_learned_from_is_that_of_the_start(kept):
+def test_their_training_data_are_those_of_the_start(kept):
     names = ("start", "train")
     start, published = (read_json(getattr(kept, each) / "statistics.json") for each in names)
     assert "limits" in start
     assert published == start
 
 
-def test_nothing_is_read_and_no_step_is_made(kept):
+def test_no_clip_is_read_and_no_step_is_made(kept):
     record = read_json(kept.train / "run.json")
     assert (record["status"], record["step"], record["total_steps"]) == ("finished", 0, 0)
     assert (record["samples"], record["metrics"]) == (0, {})
@@ -133,7 +133,7 @@ def test_nothing_is_read_and_no_step_is_made(kept):
     assert not list((kept.run / "checkpoints").glob("*"))
 
 
-def test_it_restores_and_is_given_away_as_any_run(kept, sequence, tmp_path):
+def test_it_restores_and_is_packed_like_any_run(kept, sequence, tmp_path):
     clip = arrays(sequence)
     expected = load(kept.start, device="cpu").restore(*clip)
     np.testing.assert_array_equal(load(kept.train, device="cpu").restore(*clip), expected)
@@ -148,7 +148,7 @@ def test_it_restores_and_is_given_away_as_any_run(kept, sequence, tmp_path):
         assert str(kept.start.parent).encode() not in path.read_bytes(), path.name
 
 
-def test_an_evaluation_says_what_the_weights_have_learned_from(kept, small_run, tmp_path):
+def test_an_evaluation_names_the_training_data_of_the_weights(kept, small_run, tmp_path):
     summary = read_json(kept.results / "evaluate/kept/summary.json")
     said = "nothing was trained, the weights are those of start as they come"
     # The start is a run of the same data set.
@@ -176,7 +176,7 @@ def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_pa
     )
 
 
-def test_nothing_is_found_in_what_was_not_trained(kept, tmp_path, capsys):
+def test_a_run_without_steps_has_no_findings(kept, tmp_path, capsys):
     analysis = read_analysis(kept.train)
     assert analysis.findings == []
     write_analysis(analysis, tmp_path)
@@ -187,7 +187,7 @@ def test_nothing_is_found_in_what_was_not_trained(kept, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("Nothing was trained, the weights are those of start")
 
 
-def test_it_stands_in_a_comparison_without_speed_and_memory(kept, tmp_path):
+def test_a_comparison_lists_it_without_speed_and_memory(kept, tmp_path):
     folders = [kept.results / "train/own", kept.train]
     candidates = find_candidates(folders)
     table = write_comparison(candidates, tmp_path).set_index("preset")
@@ -195,13 +195,13 @@ def test_it_stands_in_a_comparison_without_speed_and_memory(kept, tmp_path):
     assert table.loc["own", costs].notna().all()
     assert table.loc["kept", costs].isna().all()
     assert table.loc["kept", ["psnr restored", "parameters"]].notna().all()
-    told = "kept: nothing was trained, the weights are those of start as they come: they were tr"
-    assert told in (tmp_path / "table.html").read_text()
+    message = "kept: nothing was trained, the weights are those of start as they come: they were tr"
+    assert message in (tmp_path / "table.html").read_text()
     for kind in ("text", "csv", "markdown"):
         assert "kept" in comparison_text(candidates, kind)
 
 
-def test_it_stands_on_the_leaderboard(kept, tmp_path):
+def test_the_leaderboard_lists_it(kept, tmp_path):
     table = write_leaderboard([kept.results / "train/own", kept.train], tmp_path)
     row = table.set_index("model").loc["kept"]
     assert row["counts"]
@@ -209,7 +209,7 @@ def test_it_stands_on_the_leaderboard(kept, tmp_path):
     assert row["note"].startswith("nothing was trained, the weights are those of start")
 
 
-def test_the_page_shows_it_beside_a_training(kept):
+def test_the_page_shows_it_next_to_a_training(kept):
     own, found = (read_run(kept.results, name, kept.results) for name in ("own", "kept"))
     assert own["training_seconds"] is not None
     assert (found["training_seconds"], found["validation"]) == (None, None)

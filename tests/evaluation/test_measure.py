@@ -8,8 +8,8 @@ import pytest
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from vrtspike.analysis.evaluation_files import worst_frames
-from vrtspike.evaluation.evaluate import ClipMeter
-from vrtspike.evaluation.summary import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.measure import ClipMeter
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
@@ -25,7 +25,7 @@ FRAMES = pd.DataFrame(
 ).assign(protocol="own")
 
 
-def test_every_frame_counts_in_its_sequence_and_every_sequence_alike():
+def test_sequences_have_equal_weights():
     sequences = sequence_means(FRAMES)
     rows = sequences[["sequence", "frames", "psnr_blur", "psnr"]].to_numpy().tolist()
     assert rows == [["a", 3, 20.0, 33.0], ["b", 1, 22.0, 25.0], ["c", 2, 24.5, 24.0]]
@@ -39,7 +39,7 @@ def test_every_frame_counts_in_its_sequence_and_every_sequence_alike():
     assert (single["gain"], single["restored_error"]) == (3.0, None)
 
 
-def test_where_every_frame_counts_alike_longer_sequences_count_more():
+def test_frames_have_equal_weights():
     means = overall_means(sequence_means(FRAMES), [PSNR], "frames")["psnr"]
     assert means["restored"] == pytest.approx(np.mean([30, 31, 38, 25, 24, 24]))
     assert means["blurry"] == pytest.approx(np.mean([20, 20, 20, 22, 24, 25]))
@@ -47,7 +47,7 @@ def test_where_every_frame_counts_alike_longer_sequences_count_more():
     assert means["restored_error"] == pytest.approx((1.5 * (deviations**2).sum()) ** 0.5 / 6)
 
 
-def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
+def test_each_image_is_measured_against_its_reference():
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
@@ -87,7 +87,7 @@ def flat(**grays: int) -> dict[str, np.ndarray]:
     return {kind: np.full((4, 4, 3), gray, np.uint8) for kind, gray in grays.items()}
 
 
-def test_a_temporal_metric_compares_what_happens_between_a_frame_and_the_one_before():
+def test_a_temporal_metric_compares_a_frame_with_the_one_before():
     meter = ClipMeter({CHANGE: CHANGE.load(None, None)})
     first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
     assert list(first) == ["change_blur", "change", "change_spikes"]
@@ -107,7 +107,7 @@ def test_a_temporal_metric_compares_what_happens_between_a_frame_and_the_one_bef
         ([1.0, 1.0, 1.0], [np.inf, 2.0, 3.0], {"restored": 1.0, "spikes": None}),
     ],
 )
-def test_means_are_over_what_has_a_finite_figure(psnr, spikes, expected):
+def test_means_are_over_finite_figures(psnr, spikes, expected):
     frames = pd.DataFrame({"frame": range(3), "psnr": psnr, "psnr_spikes": spikes})
     frames = frames.assign(protocol="own", sequence="a", psnr_blur=0.0)
     found = overall_means(sequence_means(frames), [PSNR])["psnr"]
@@ -115,7 +115,7 @@ def test_means_are_over_what_has_a_finite_figure(psnr, spikes, expected):
     assert {name: found[name] for name in expected} == expected
 
 
-def test_a_metric_without_a_figure_says_why():
+def test_a_metric_without_a_figure_has_a_reason():
     frames = pd.DataFrame([["own", "b", 0, np.nan, np.nan]])
     frames.columns = ["protocol", "sequence", "frame", "tof_blur", "tof"]
     found = overall_means(sequence_means(frames), [TOF])["tof"]

@@ -22,7 +22,7 @@ from vrtspike.metrics.ssim import ssim_uniform
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import stored_sequence
 from vrtspike.restoration.tiling import Tiling
-from vrtspike.settings import schema
+from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
 
 def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
@@ -52,7 +52,7 @@ def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
-    """What the model gives, (5, 3, 48, 64), not rounded."""
+    """The model's result, (5, 3, 48, 64), not rounded."""
     dataset = load_dataset(small_run.dataset)
     (entry,) = (each for each in dataset.split("test") if each.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
@@ -98,7 +98,7 @@ def test_figures_are_those_of_the_definition(small_run, evaluated, name):
         assert means[metric]["blurry"] == pytest.approx(frames[f"{metric}_blur"].mean(), abs=1e-5)
 
 
-def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
+def test_a_summary_names_its_protocol_and_unknown_details(evaluated):
     output, summary = evaluated
     assert (summary["protocol"], summary["mean_over"]) == ("vrt", "frames")
     means = {name: each["mean_over"] for name, each in summary["other_protocols"].items()}
@@ -113,7 +113,7 @@ def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
 
 
 def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, tmp_path):
-    """What other protocols are computed beside changes nothing."""
+    """Other protocols do not change the figures of the first."""
     alone = evaluate(small_run, tmp_path)
     assert alone["protocol"] == "own"
     beside = evaluated[1]["other_protocols"]["own"]["metrics"]
@@ -129,7 +129,7 @@ def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, 
         ("ssdm", [0.0, 0.0, 63.75, 255.0]),
     ],
 )
-def test_rounding_and_clipping_are_the_protocols(name, expected):
+def test_rounding_and_clipping_follow_the_protocol(name, expected):
     frame = np.float32([-0.1, 0.0, 0.25, 1.1]).reshape(1, 1, 4).repeat(3, 0)
     image = PROTOCOLS[name].image(frame)
     assert image.shape == (1, 4, 3)
@@ -148,11 +148,11 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
     assert found == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
 
 
-def test_one_name_is_as_good_as_a_list_and_an_unknown_one_is_none():
-    assert schema.TestSettings(PROTOCOL="vrt").PROTOCOL == ("vrt",)
-    assert schema.TestSettings(PROTOCOL=["vrt", "own", "vrt"]).PROTOCOL == ("vrt", "own")
+def test_a_name_is_taken_as_a_list_and_an_unknown_one_refused():
+    assert EvaluationSettings(PROTOCOL="vrt").PROTOCOL == ("vrt",)
+    assert EvaluationSettings(PROTOCOL=["vrt", "own", "vrt"]).PROTOCOL == ("vrt", "own")
     with pytest.raises(ValueError, match="PROTOCOL"):
-        schema.TestSettings(PROTOCOL="rvrt")
+        EvaluationSettings(PROTOCOL="rvrt")
 
 
 def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
@@ -172,7 +172,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         tiles = np.moveaxis(batch["blur"], -1, 2)
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
-    tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
+    tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
     found = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
@@ -182,7 +182,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
     ("name", "measured"),
     [("ssdm", ["psnr", "lpips"]), ("vrt", ["psnr"]), ("own", ["lpips", "psnr"])],
 )
-def test_lpips_is_measured_where_a_protocol_has_a_backbone(name, measured):
+def test_lpips_is_measured_if_a_protocol_has_a_backbone(name, measured):
     metrics = PROTOCOLS[name].metrics(["lpips", "psnr"])
     assert [metric.name for metric in metrics] == measured
     if name == "ssdm":
@@ -190,7 +190,7 @@ def test_lpips_is_measured_where_a_protocol_has_a_backbone(name, measured):
 
 
 @pytest.mark.shared
-def test_the_real_pair_has_its_own_figure_under_each_ssim(shared):
+def test_a_real_pair_has_a_different_figure_under_each_ssim(shared):
     """One blurry GoPro frame against its sharp one: four figures, and none is another's.
 
     Our own figures, whose definitions the other tests compute from first principles. The figures

@@ -20,7 +20,7 @@ ADDRESS = r"https://\S+\.\S+/\S+"
 SEEN = r"(read in|quoted|not found in) .{10,}"
 
 
-def test_each_published_row_has_a_source_and_says_how_it_was_measured_and_where_it_was_seen():
+def test_each_published_row_has_its_source_and_measurement():
     rows = pd.read_csv(FILE).set_index("model")
     assert rows.index.is_unique
     assert rows[["source", "inputs", "dataset", "psnr"]].notna().all(axis=None)
@@ -34,7 +34,7 @@ def test_each_published_row_has_a_source_and_says_how_it_was_measured_and_where_
         assert wrong == [], f"{column}: {wrong}"
 
 
-def test_a_row_of_the_leaderboard_carries_address_protocol_and_origin():
+def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
     row = read_published_figures().set_index("model").loc["S-SDM (LDN)"]
     assert row["source"].endswith("NeurIPS 2024, https://arxiv.org/abs/2403.09486")
     assert "trains on the test frames" in row["note"]
@@ -46,12 +46,12 @@ def test_a_row_of_the_leaderboard_carries_address_protocol_and_origin():
 )
 def test_the_limit_of_a_reproduction(found, within):
     expected = PublishedFigure(34.81, 11, 1111, 0.02)
-    assert expected.is_found(found) is within
+    assert expected.is_reproduced_by(found) is within
     assert ("within the limit of 0.02 dB" in expected.verdict(found)) is within
 
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])
-def test_weights_that_are_missing_are_named_with_their_place(path):
+def test_missing_weights_are_named_with_their_place(path):
     settings = Settings.model_validate({"MODEL": {"VRT": {"PRETRAINED": path}}})
     with pytest.raises(ConfigError, match=r"no such file: .* 006_VRT.*releases.*DATA\.ROOT"):
         require_published_weights(settings)

@@ -1,4 +1,4 @@
-"""What the pages say of published figures is what the table and the presets hold."""
+"""Published figures on the pages, against the table and the presets."""
 
 from __future__ import annotations
 

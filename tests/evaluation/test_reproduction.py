@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels
 from tests.evaluation.test_evaluate import CPU, raw_frames
-from vrtspike.evaluation.evaluate import reproduce_vrt
 from vrtspike.evaluation.published import PublishedFigure
+from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.weights import load_vrt
 from vrtspike.settings import Settings
@@ -80,7 +80,7 @@ def test_the_figure_is_that_of_the_published_model_over_all_frames(
         reproduce(settings, tmp_path, PublishedFigure(mean - 0.03, 2, 10))
 
 
-def test_frames_without_a_sharp_one_are_named_before_anything_is_restored(
+def test_frames_without_a_sharp_one_are_refused_before_anything_is_restored(
     settings, small_run, tmp_path
 ):
     raw = tmp_path / "raw"

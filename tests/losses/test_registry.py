@@ -1,4 +1,4 @@
-"""From the keys of LOSS to the terms of a training."""
+"""The terms of a training from the keys of LOSS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vrtspike.system.errors import ConfigError, DataError
 CPU = torch.device("cpu")
 
 
-def test_every_key_has_its_line_in_the_table():
+def test_every_key_has_a_registry_entry():
     assert LOSSES.keys() == LossSettings.model_fields.keys()
 
 
@@ -33,7 +33,7 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
         LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
 
 
-def test_losses_that_a_step_could_not_compute_are_refused():
+def test_losses_without_a_value_in_every_step_are_refused():
     def alone(train: dict[str, object] | None = None, **keys: object) -> Settings:
         terms = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, **keys}}
         return Settings.model_validate({"LOSS": terms, "TRAIN": train or {}})
@@ -76,7 +76,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     assert lpips.distance(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_terms_have_names_weights_and_turns(tmp_path):
+def test_terms_have_names_weights_and_intervals(tmp_path):
     settings = LossSettings.model_validate(
         {
             "CHARBONNIER": {"DELTA": 4.0, "WEIGHT": 0.25},

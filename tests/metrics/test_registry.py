@@ -1,4 +1,4 @@
-"""What holds for every metric of the table."""
+"""Properties of every metric of the registry."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def noisy(clip: np.ndarray, strength: float) -> np.ndarray:
 
 
 @each_metric
-def test_noise_is_worse_than_none_and_more_of_it_worse_still(metric, measure, clip):
+def test_more_noise_gives_a_worse_figure(metric, measure, clip):
     none, some, most = (measure(noisy(clip, strength), clip) for strength in (0, 5, 40))
     assert metric.gain(none, some) > 0
     assert metric.gain(some, most) > 0
 
 
 @each_metric
-def test_one_that_is_not_of_colour_is_the_same_of_the_luma(metric, measure, clip):
+def test_a_metric_without_colour_is_the_same_on_the_luma(metric, measure, clip):
     """And one that is of colour is not: what tables say of the spikes alone depends on it."""
 
     def gray(frames: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def test_gains_and_figures_in_words_in_either_direction():
 
 
 @each_metric
-def test_the_page_tells_its_unit_and_direction(metric, repository):
+def test_the_page_has_its_unit_and_direction(metric, repository):
     page = (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
     (row,) = (line for line in page.splitlines() if line.startswith(f"| `{metric.name}` |"))
     _, _, _, unit, better, border, _ = (cell.strip() for cell in row.split("|"))
@@ -91,13 +91,15 @@ def test_the_page_tells_its_unit_and_direction(metric, repository):
 
 @pytest.mark.parametrize("metric", [m for m in METRICS.values() if m != LPIPS])
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda clip: clip[:, :-1], "shapes differ"),
         (lambda clip: clip.astype(np.float32) / 255, "uint8"),
         (lambda clip: clip[..., 0], "uint8"),
     ],
 )
-def test_what_is_no_pair_of_8_bit_images_is_refused(metric, measure, clip, change, told):
-    with pytest.raises(ValueError, match=told):
+def test_inputs_other_than_pairs_of_8_bit_images_are_refused(
+    metric, measure, clip, change, message
+):
+    with pytest.raises(ValueError, match=message):
         measure([change(clip)[0], clip[1]], clip)

@@ -1,4 +1,4 @@
-"""PSNR and SSIM beside scikit-image."""
+"""PSNR and SSIM, compared with scikit-image."""
 
 from __future__ import annotations
 

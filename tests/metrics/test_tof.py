@@ -11,26 +11,26 @@ SIZE = (96, 128)
 
 @pytest.fixture(scope="module")
 def texture() -> np.ndarray:
-    """Something to follow: smooth noise, larger than a frame."""
+    """Smooth noise, larger than a frame."""
     rng = np.random.default_rng(1)
     plane = cv2.GaussianBlur(rng.uniform(0, 255, (160, 192, 3)), (0, 0), 2.5)
     return np.clip((plane - plane.mean()) * 5 + 128, 0, 255).astype(np.uint8)
 
 
 def cut(texture: np.ndarray, right: int, down: int) -> np.ndarray:
-    """A frame in which the texture has moved by so many pixels."""
+    """A frame in which the texture has moved by a number of pixels."""
     top, left = 32 - down, 32 - right
     return np.ascontiguousarray(texture[top : top + SIZE[0], left : left + SIZE[1]])
 
 
-def test_the_flow_is_what_the_picture_moves_by_to_the_right_and_down(texture):
+def test_the_flow_is_the_motion_to_the_right_and_down(texture):
     flow = optical_flow(cut(texture, 0, 0), cut(texture, 3, -2))
     assert flow.shape == (*SIZE, 2)
     inside = flow[16:-16, 16:-16]
     np.testing.assert_allclose(np.median(inside, axis=(0, 1)), [3, -2], atol=0.1)
 
 
-def test_it_is_the_length_of_what_motions_differ_by(texture):
+def test_the_figure_is_the_length_of_the_difference_of_motions(texture):
     start = cut(texture, 0, 0)
     right = [start, cut(texture, 3, 0)]
     assert tof(right, right) == 0
@@ -39,7 +39,7 @@ def test_it_is_the_length_of_what_motions_differ_by(texture):
     assert tof([start, cut(texture, 5, 0)], right) == pytest.approx(2, abs=0.15)
 
 
-def test_it_is_what_the_published_program_computes(texture):
+def test_the_figure_is_that_of_the_published_program(texture):
     """Chu et al.: RGB to grey, Farneback (0.5, 3, 15, 3, 5, 1.2), mean Euclidean length."""
     rng = np.random.default_rng(2)
     sharp = [cut(texture, 0, 0), cut(texture, 2, 1)]
@@ -58,7 +58,7 @@ def test_it_is_what_the_published_program_computes(texture):
     assert tof(restored, sharp) == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_lies_at_the_border_is_not_measured():
+def test_the_border_is_not_measured():
     still = np.zeros((64, 96, 2), np.float32)
     spoiled = still.copy()
     spoiled[:16], spoiled[48:], spoiled[:, :16], spoiled[:, 80:] = 9, 9, 9, 9

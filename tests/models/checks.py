@@ -1,4 +1,4 @@
-"""What several tests of models ask."""
+"""Checks for several tests of models."""
 
 from __future__ import annotations
 

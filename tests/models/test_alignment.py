@@ -19,7 +19,7 @@ from vrtspike.models.flow import flow_warp
 def expected_conv(
     x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
 ) -> Tensor:
-    """What the reference promises, number by number, by torchvision."""
+    """The reference, computed by torchvision."""
     groups = raw.shape[1] // 27
     offset = torch.empty_like(raw[:, : groups * 18])
     for group in range(groups):
@@ -45,7 +45,7 @@ def frames(channels: int, groups: int, size: Sequence[int], reach: float = 2.0) 
     ("groups", "size", "reach"),
     [(2, (7, 5), 2.0), (1, (1, 6), 1.0), (3, (4, 1), 1.0), (6, (3, 4), 1.0), (2, (5, 4), 1e3)],
 )
-def test_it_is_torchvisions(
+def test_results_are_those_of_torchvision(
     groups: int, size: tuple[int, int], reach: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = frames(6, groups, size, reach)
@@ -53,7 +53,7 @@ def test_it_is_torchvisions(
     grad = torch.randn_like(expected)
     gradients = torch.autograd.grad(expected, inputs, grad, materialize_grads=True)
     for most in (1 << 22, 1):  # both pictures at once, one by one
-        monkeypatch.setattr(alignment, "_MOST_SAMPLED", most)
+        monkeypatch.setattr(alignment, "_MAX_SAMPLED", most)
         found = guided_deform_conv(*inputs, 3.0)
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(torch.autograd.grad(found, inputs, grad), gradients)
@@ -71,7 +71,7 @@ def test_positions_are_not_rounded(autocast: bool) -> None:
     assert (found.float() - expected).norm() < 1e-2 * expected.norm()
 
 
-def test_it_keeps_its_inputs_only() -> None:
+def test_only_inputs_are_kept_for_the_gradient() -> None:
     inputs = frames(4, 2, (3, 4))
     kept = kept_by(lambda: guided_deform_conv(*inputs, 1.5))
     assert set(kept) <= {t.data_ptr() for t in inputs}

@@ -66,13 +66,13 @@ def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shi
 def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [t.detach() for t in problems(20, 16)]
     expected = written_out(*inputs)
-    monkeypatch.setattr(implementations, "_MOST_PROBLEMS", 7)
+    monkeypatch.setattr(implementations, "_MAX_PROBLEMS", 7)
     torch.testing.assert_close(attend(*inputs), expected)
-    monkeypatch.setattr(implementations, "_MOST_SCORES", 1)
+    monkeypatch.setattr(implementations, "_MAX_SCORES", 1)
     torch.testing.assert_close(attend(*inputs), expected)
 
 
-def test_nothing_of_the_size_of_all_scores_is_kept() -> None:
+def test_no_tensor_of_all_scores_is_kept() -> None:
     inputs = problems(16, 128, torch.float32)
 
     def kept(attention) -> int:
@@ -85,7 +85,7 @@ def test_nothing_of_the_size_of_all_scores_is_kept() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_of_half_precision_are_the_operands_and_the_result_alone(dtype: torch.dtype) -> None:
+def test_only_operands_and_result_have_half_precision(dtype: torch.dtype) -> None:
     *operands, bias = (t.detach() for t in problems(9, 32, dtype))
     exact = written_out(*(t.double() for t in operands), bias)
     half = again(*operands, bias)
@@ -96,7 +96,9 @@ def test_of_half_precision_are_the_operands_and_the_result_alone(dtype: torch.dt
 
 
 @pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 6)])
-def test_the_settings_choose_what_runs(name, again, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_choose_the_implementation(
+    name, again, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sdpa, recompute = (Mock(side_effect=lambda q, *_: q) for _ in range(2))
     monkeypatch.setattr(implementations, "attend", sdpa)
     monkeypatch.setattr(implementations, "recomputed_attention", recompute)
@@ -110,7 +112,7 @@ def test_the_settings_choose_what_runs(name, again, monkeypatch: pytest.MonkeyPa
     assert (sdpa.call_count, recompute.call_count) == (6 - again, again)
 
 
-def test_the_fused_kernels_of_cuda_take_what_they_get(
+def test_the_fused_kernels_of_cuda_take_their_inputs(
     small_vrt_spike: Callable[..., VRTSpike],
     small_vrt: Callable[..., VRT],
     monkeypatch: pytest.MonkeyPatch,

@@ -43,7 +43,7 @@ def test_a_flow_of_any_value_has_a_gradient(padding: str, value: float) -> None:
     assert x.grad.isfinite().all()
 
 
-def test_sound_positions_are_sampled_as_pytorch_does() -> None:
+def test_finite_positions_are_sampled_as_by_pytorch() -> None:
     torch.manual_seed(0)
     x = torch.rand(1, 3, 8, 9)
     columns, rows = 12 * torch.rand(1, 8, 9) - 2, 12 * torch.rand(1, 8, 9) - 2
@@ -58,7 +58,7 @@ def test_sound_positions_are_sampled_as_pytorch_does() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_pixels_of_a_large_picture_are_told_apart_in_half_precision(dtype: torch.dtype) -> None:
+def test_pixels_of_a_large_picture_are_distinct_in_half_precision(dtype: torch.dtype) -> None:
     # bfloat16 has steps of 16 there, float16 of 2.
     x = torch.rand(1, 1, 1, 3000).to(dtype)
     flow = constant_flow(5, 0, 1, 3000).to(dtype)

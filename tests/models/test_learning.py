@@ -1,4 +1,4 @@
-"""The spike branch learns what it is there for: a clip's own spikes, each frame with its own."""
+"""The spike branch learns to use the spikes of each frame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scenes(seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 
 
 def gain_db(model: VRTSpike, seed: int) -> float:
-    """How much nearer to the sharp clips than the blurry ones, in dB, on scenes never seen."""
+    """Gain over the blurry clips, in dB, on unseen scenes."""
     before = after = 0.0
     with torch.no_grad():
         for _, (blur, voxels, sharp) in zip(range(8), scenes(seed), strict=False):

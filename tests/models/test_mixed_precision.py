@@ -1,4 +1,4 @@
-"""What stays in float32 under autocast."""
+"""Values that stay in float32 under autocast."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_sum_of_the_residual_stream_is_float32(
     assert fused == [torch.float32] * 4
 
 
-def test_outside_of_autocast_types_stay() -> None:
+def test_types_stay_outside_of_autocast() -> None:
     for dtype in (torch.bfloat16, torch.float32, torch.float64):
         x = torch.zeros(1, dtype=dtype)
         assert residual_stream(x) is x

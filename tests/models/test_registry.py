@@ -1,4 +1,4 @@
-"""What holds for every model of the table."""
+"""Properties of every model of the registry."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_untrained_it_returns_the_blurry_frames_and_its_first_step_moves_it(name
 
 
 @each_model
-def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
+def test_it_describes_itself_and_its_rate_groups(name):
     model = build(name)
     assert model.describe()
     groups = trainable_groups(model)
@@ -115,8 +115,8 @@ def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
 
 
 @each_model
-def test_every_parameter_has_a_gradient_whatever_the_sensor(name):
-    """Else two processes cannot train: each waits for the gradients of all parameters."""
+def test_every_parameter_has_a_gradient_with_any_sensor(name):
+    """Two processes could not train otherwise: both wait for the gradients of all parameters."""
     control = partial(build_away_from_zero, name, SPIKE_ORDER="shuffled")
     cases = {**cases_of(name), "control": (control, clip_of(SENSORS["half"]))}
     for case, (build_it, inputs) in cases.items():
@@ -127,7 +127,7 @@ def test_every_parameter_has_a_gradient_whatever_the_sensor(name):
 
 
 @each_model
-def test_two_processes_learn_what_one_learns_from_their_batches(name, tmp_path: Path):
+def test_two_processes_learn_the_same_as_one(name, tmp_path: Path):
     cases = cases_of(name)
     train_by_two(cases, tmp_path)
     for case_name, case in cases.items():
@@ -152,7 +152,7 @@ def test_vrt_compiles_its_blocks_alone():
     assert compiled == {TMSABlock}
 
 
-def test_a_model_that_defines_nothing_else_has_the_common_answers():
+def test_a_minimal_model_has_the_defaults():
     class Identity(Restorer):
         def forward(self, blur, voxels):
             return blur

@@ -113,7 +113,7 @@ def test_cells_shrink_with_the_scale_of_the_features():
     }
 
 
-def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
+def test_a_frame_gets_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
     voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
     seen = mean_and_deviations(without_neighbours(voxels), 1)[0, :, :, 0, 0]
     assert seen.tolist() == [
@@ -133,7 +133,7 @@ def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbou
     assert neighbours.tolist() == [2, 3, 8, 9]
 
 
-def test_spikes_beside_a_clip_are_those_of_its_neighbours():
+def test_spikes_around_a_clip_are_those_of_its_neighbours():
     model = small()
     blur, voxels = clip()
     whole = mean_and_deviations(without_neighbours(voxels), 2)
@@ -146,7 +146,7 @@ def test_spikes_beside_a_clip_are_those_of_its_neighbours():
 
 
 @pytest.mark.parametrize("ratio", [1, 2, 4])
-def test_a_learned_enlargement_begins_as_the_bilinear_one_and_adds_detail_of_its_own(ratio):
+def test_a_learned_enlargement_starts_as_the_bilinear_one_and_adds_detail(ratio):
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 1), "DECODER_BLOCKS": (1, 1), "SPIKE_WIDTH": 4}
     blur, voxels = clip(ratio=ratio)
 
@@ -210,7 +210,7 @@ def test_a_frame_is_restored_from_itself_and_spikes_about_its_exposure(bins, rea
     assert changed[[n for n in range(4) if n not in reached]].max() < 1e-6
 
 
-def test_each_scale_has_spikes_of_its_own_and_the_picture_has_them_directly():
+def test_spikes_reach_each_scale_and_the_picture():
     blur, voxels = clip()
     for part in ("fusion.0.weight", "fusion.1.weight", "readout.weight"):
         model = small()
@@ -221,7 +221,7 @@ def test_each_scale_has_spikes_of_its_own_and_the_picture_has_them_directly():
         assert (model(blur, voxels) - restored).abs().max() > 1e-4, part
 
 
-def test_the_control_never_sees_a_frame_s_own_spikes():
+def test_the_control_never_gets_the_spikes_of_the_frame():
     """Not as those next to the exposure of another frame either."""
     model = small(shuffled=True)
     blur, voxels = clip()

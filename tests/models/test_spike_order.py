@@ -1,4 +1,4 @@
-"""Each frame gets the spikes of another one: of which, and what the model makes of them."""
+"""Shuffled spikes: the order of frames, and its use in the model."""
 
 from __future__ import annotations
 

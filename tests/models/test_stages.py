@@ -11,7 +11,7 @@ from vrtspike.models.stages import Stage
 from vrtspike.models.vrt import VRT
 
 
-def test_warping_is_fused_and_keeps_its_arguments_alone_if_asked(
+def test_warping_is_fused_and_recomputed_if_set(
     small_vrt: Callable[..., VRT],
 ) -> None:
     stage = small_vrt().get_submodule("stage2")

@@ -1,4 +1,4 @@
-"""MODEL.PRETRAINED: the weights of a trained model in every model of the table."""
+"""MODEL.PRETRAINED: the weights of a trained model, for every model of the registry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings_of(name: str, **model: Any) -> Settings:
 
 
 def write_start(folder: Path, settings: Settings) -> dict[str, torch.Tensor]:
-    """A result folder with random weights; gives them."""
+    """Write a result folder with random weights, and return them."""
     folder.mkdir()
     model = build_model(settings)
     with torch.no_grad():
@@ -61,8 +61,8 @@ def test_a_model_starts_with_equal_weights(name, named, tmp_path):
 def test_weights_of_another_size_are_named_with_both_shapes(name, tmp_path):
     write_start(tmp_path / "start", settings_of(name, **WIDER[name]))
     settings = settings_of(name, PRETRAINED=str(tmp_path / "start"))
-    told = r"start: weights of another model"
-    with pytest.raises(RunError, match=rf"^MODEL\.PRETRAINED \S+{told}") as caught:
+    message = r"start: weights of another model"
+    with pytest.raises(RunError, match=rf"^MODEL\.PRETRAINED \S+{message}") as caught:
         build_model(settings)
     assert "shape (" in str(caught.value)
     assert "expected (" in str(caught.value)
@@ -77,8 +77,8 @@ def test_keys_of_the_other_network_are_not_named(name, tmp_path):
     write_start(tmp_path / "start", settings_of(name, **sizes))
     with pytest.raises(RunError) as caught:
         build_model(settings_of(name, PRETRAINED=str(tmp_path / "start")))
-    told = re.findall(r"MODEL\.([A-Z_.]+) is", str(caught.value))
-    assert told == [KEY[name].replace("MODEL\\.", "").replace("\\", "")]
+    message = re.findall(r"MODEL\.([A-Z_.]+) is", str(caught.value))
+    assert message == [KEY[name].replace("MODEL\\.", "").replace("\\", "")]
 
 
 @each_model
@@ -103,12 +103,12 @@ def test_damaged_weights_are_refused(damage, tmp_path):
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content if damage == "changed" else content[:-100])
-    told = "was changed after it was published" if damage == "changed" else "not a whole safet"
-    with pytest.raises(RunError, match=rf"weights\.safetensors: {told}"):
+    message = "was changed after it was published" if damage == "changed" else "not a whole safet"
+    with pytest.raises(RunError, match=rf"weights\.safetensors: {message}"):
         build_model(settings_of("spike_nafnet", PRETRAINED=str(tmp_path / "start")))
 
 
-def test_half_precision_becomes_the_models_own_type(tmp_path):
+def test_half_precision_is_converted_to_the_type_of_the_model(tmp_path):
     start = write_start(tmp_path / "start", settings_of("spike_nafnet"))
     halved = {key: tensor.half() for key, tensor in start.items()}
     save_file(halved, tmp_path / "start/weights.safetensors")
@@ -120,12 +120,12 @@ def test_half_precision_becomes_the_models_own_type(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "message"),
     [
         ({"PRETRAINED": "light.onnx"}, "an ONNX file cannot be trained, name the run"),
         ({"PRETRAINED": "a", "VRT": {**SMALL["VRT"], "SPYNET": "s"}}, "set either PRETRAINED or"),
     ],
 )
-def test_starts_that_make_no_sense_are_refused(model, told):
-    with pytest.raises(ValueError, match=told):
+def test_contradictory_starts_are_refused(model, message):
+    with pytest.raises(ValueError, match=message):
         settings_of("vrt_spike", **model)

@@ -30,7 +30,7 @@ def test_without_flow_and_alignment(small_vrt: Build) -> None:
     assert vrt(x).shape == x.shape
 
 
-def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
+def test_samples_of_a_batch_are_independent(small_vrt: Build) -> None:
     vrt = small_vrt()
     x = torch.rand(3, 3, 3, 16, 24)
     with torch.no_grad():
@@ -62,7 +62,7 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     assert gradients(vrt, x)
 
 
-def test_published_arguments_that_this_network_has_not_are_refused() -> None:
+def test_unknown_published_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"num_heads: found \[6, 4\], expected the same number"):
         VRT.published(num_heads=[6, 4])
     with pytest.raises(ValueError, match="PATCHES"):
@@ -75,7 +75,7 @@ def test_wrong_shapes_are_refused(small_vrt: Build, shape: tuple[int, ...]) -> N
         small_vrt()(torch.rand(shape))
 
 
-def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
+def test_arguments_of_blocks_and_stages(small_vrt: Build) -> None:
     vrt = small_vrt(
         depths=(4, 2, 1, 1, 1, 1, 2, 2, 1),
         window_size=(3, 4, 8),

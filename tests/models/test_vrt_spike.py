@@ -38,7 +38,7 @@ def test_the_readout_is_a_convolution_of_the_finest_features(
     torch.testing.assert_close(model(blur, voxels)[0], model.vrt(blur)[0] + detail[..., :18, :22])
 
 
-def test_each_stage_meets_the_spikes_of_its_scale_and_its_frames(
+def test_each_stage_gets_the_spikes_of_its_scale_and_frames(
     small_vrt_spike: Callable[..., VRTSpike], clip: tuple[Tensor, Tensor]
 ) -> None:
     model = small_vrt_spike(FUSE={"INIT": "random"}).eval()
@@ -55,7 +55,7 @@ def test_each_stage_meets_the_spikes_of_its_scale_and_its_frames(
         assert torch.equal(model(blur, voxels), model.vrt(blur, fused))
 
 
-def test_each_spike_pixel_stands_for_those_of_the_frame_that_it_covers(
+def test_each_spike_pixel_covers_its_pixels_of_the_frame(
     small_vrt_spike: Callable[..., VRTSpike], clip: tuple[Tensor, Tensor]
 ) -> None:
     blur, voxels = clip
@@ -117,7 +117,7 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
         ),
     ],
 )
-def test_it_says_what_the_switches_recompute(
+def test_the_description_names_recomputed_modules(
     small_vrt: Callable[..., VRT],
     small_vrt_spike: Callable[..., VRTSpike],
     attn: bool,
@@ -184,7 +184,7 @@ def test_settings_reach_the_model() -> None:
     assert model.fusion[0].mlp[0].out_features == 16
 
 
-def test_pretrained_weights_are_loaded_where_asked_and_those_of_the_flow_alone_win(
+def test_pretrained_weights_are_loaded_and_separate_flow_weights_replace_theirs(
     tmp_path: Path,
 ) -> None:
     source = build(USE_SPIKE=False)

@@ -30,7 +30,7 @@ def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_pat
         assert torch.equal(a, b)
 
 
-def test_missing_and_unknown_entries_are_named_and_those_not_listed_counted(
+def test_missing_and_unknown_entries_are_named_and_counted(
     small_vrt: Build,
 ) -> None:
     vrt = small_vrt()

@@ -45,7 +45,7 @@ def test_there_are_at_most_eight_masks() -> None:
     assert len(torch.unique(found.masks, dim=0)) == 8
 
 
-def test_windows_are_made_once_and_without_data_are_not_kept() -> None:
+def test_windows_are_cached_except_in_tracing() -> None:
     with FakeTensorMode():
         windows((2, 8, 8), (2, 4, 4), shifted=True)
     found = windows((2, 8, 8), (2, 4, 4), shifted=True)

@@ -1,4 +1,4 @@
-"""Frames are judged by spikes and blurry frames alone as they are by sharp ones."""
+"""Figures without a sharp frame rank frames as figures with one do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
 
 
-def test_without_its_table_nobody_guesses_the_exposures(recorded, tmp_path):
+def test_exposures_are_not_guessed_without_a_table(recorded, tmp_path):
     ignored = shutil.ignore_patterns("exposures.csv")
     root = shutil.copytree(recorded[0], tmp_path / "rsb", ignore=ignored)
     with pytest.raises(DataError, match=r"nothing says when the shutter was open .*rsb"):
@@ -70,7 +70,7 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     assert found == {}
 
 
-def test_piqe_tells_a_blurry_frame_from_a_sharp_one():
+def test_piqe_separates_a_blurry_frame_from_a_sharp_one():
     pytest.importorskip("pyiqa")
     sharp = data.astronaut()[:256, :256]
     blurry = cv2.GaussianBlur(sharp, (0, 0), 4)

@@ -1,4 +1,4 @@
-"""Runs that are packed, given away, and used elsewhere."""
+"""Runs that are packed and used elsewhere."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(contents)
 
 
-def test_half_precision_is_said_by_the_pack_and_by_its_card(packed, half):
+def test_the_pack_and_its_card_name_half_precision(packed, half):
     for folder, name in ((packed, "float32"), (half, "float16")):
         assert floating_type(folder / "weights.safetensors") == name
         assert json.loads((folder / "run.json").read_text())["weights_precision"] == name
@@ -100,7 +100,7 @@ def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
     np.testing.assert_array_equal(load(packed, device="cpu").restore(*clip), expected)
 
 
-def test_a_full_disk_is_told_before_anything_is_written(results, tmp_path):
+def test_a_full_disk_is_reported_before_anything_is_written(results, tmp_path):
     if reason := disks.missing():
         pytest.skip(reason)
     run = str(results / "train/given")
@@ -112,7 +112,7 @@ def test_a_full_disk_is_told_before_anything_is_written(results, tmp_path):
         assert [path.name for path in place.iterdir()] == ["other"]
 
 
-def test_figures_and_card_say_what_was_measured(results, packed):
+def test_figures_and_card_name_the_measured_data(results, packed):
     summary = json.loads((results / "evaluate/given/summary.json").read_text())
     figures = json.loads((packed / "figures.json").read_text())
     assert figures["metrics"] == summary["metrics"]
@@ -134,7 +134,7 @@ def test_figures_and_card_say_what_was_measured(results, packed):
     }
 
 
-def test_no_byte_of_a_packed_run_is_of_this_machine_or_its_user(packed, small_run):
+def test_a_packed_run_holds_no_private_words(packed, small_run):
     words = private_words(small_run)
     for path in packed.iterdir():
         contents = path.read_bytes()
@@ -145,7 +145,7 @@ def test_no_byte_of_a_packed_run_is_of_this_machine_or_its_user(packed, small_ru
 
 
 @pytest.mark.parametrize("name", ["settings.json", "statistics.json", "run.json"])
-def test_brackets_without_end_in_a_packed_run_are_told(packed, tmp_path, name):
+def test_endless_brackets_in_a_packed_run_are_reported(packed, tmp_path, name):
     copy = shutil.copytree(packed, tmp_path / "copy")
     (copy / name).write_text("[" * 200_000 + "]" * 200_000)
     with pytest.raises(RunError, match=rf"{name}: (damaged, no JSON|was changed after)"):
@@ -165,11 +165,11 @@ def test_the_command_verifies_runs_and_packs_and_names_all_damage(
         run_command(["verify", *damaged, str(half)])
     lines = [*(f"{place}: damaged" for place in damaged), f"{half}: sound"]
     assert capsys.readouterr().out.splitlines() == lines
-    told = str(caught.value)
-    assert told.startswith("damaged models (3):\n")
-    assert "/weights/weights.safetensors: was changed after it was published" in told
-    assert "/statistics/statistics.json: was changed after it was published" in told
-    assert "/none/run.json: no such file; expected the folder of a finished run" in told
+    message = str(caught.value)
+    assert message.startswith("damaged models (3):\n")
+    assert "/weights/weights.safetensors: was changed after it was published" in message
+    assert "/statistics/statistics.json: was changed after it was published" in message
+    assert "/none/run.json: no such file; expected the folder of a finished run" in message
 
 
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
@@ -188,7 +188,7 @@ def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["packed", "half"])
-def test_a_changed_byte_is_noticed(kind, request, tmp_path):
+def test_a_changed_byte_is_detected(kind, request, tmp_path):
     packed = request.getfixturevalue(kind)
     for name in ("weights.safetensors", "figures.json"):
         copy = tmp_path / name
@@ -203,7 +203,7 @@ def test_a_changed_byte_is_noticed(kind, request, tmp_path):
         load(copy, device="cpu")
 
 
-def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tmp_path, capsys):
+def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, tmp_path, capsys):
     write_light_run(small_run, tmp_path / "train/alone")
     words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
     run_command(words)
@@ -233,6 +233,8 @@ def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
 
     monkeypatch.setattr(hub, "snapshot_download", fetch)
     assert find_model("somebody/given") == packed
-    told = r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
-    with pytest.raises(RunError, match=told):
+    message = (
+        r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
+    )
+    with pytest.raises(RunError, match=message):
         find_model("somebody/else")

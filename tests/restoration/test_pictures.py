@@ -70,7 +70,7 @@ def test_frames_in_memory():
 
 
 @pytest.mark.parametrize(
-    ("files", "opened", "told"),
+    ("files", "opened", "message"),
     [
         ((), "nowhere", r"nowhere: cannot be read as a video \(No such file"),
         ((), "", "no pictures"),
@@ -78,14 +78,14 @@ def test_frames_in_memory():
         (("1.png", "1.bmp"), "", r"frames of one name \(1\):\n  - 1\.bmp and 1\.png"),
     ],
 )
-def test_what_is_no_clip_is_told(tmp_path, files, opened, told):
+def test_inputs_without_frames_are_refused(tmp_path, files, opened, message):
     for name in files:
         (tmp_path / name).write_bytes(cv2.imencode(".png", gray(1))[1] if name[0] == "1" else b"?")
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         open_pictures(tmp_path / opened)
 
 
-def test_frames_of_16_bits_are_read_with_all_of_them_and_rounded(tmp_path):
+def test_frames_of_16_bits_are_read_exactly_and_rounded(tmp_path):
     levels = np.arange(16 * 24 * 3, dtype=np.uint16).reshape(16, 24, 3) * 50
     write_png(tmp_path / "1.png", levels)
     clip = open_pictures(tmp_path)
@@ -98,29 +98,29 @@ def test_frames_of_16_bits_are_read_with_all_of_them_and_rounded(tmp_path):
         np.testing.assert_array_equal(read_frames(tmp_path)[0], clip.frame(0))
 
 
-def test_a_conversion_is_told_where_nobody_else_tells_it(tmp_path):
+def test_a_conversion_gives_a_warning(tmp_path):
     write_png(tmp_path / "1.png", gray(1)[:, :, 0])
     with pytest.warns(UserWarning, match="grey is taken as RGB of three equal channels"):
         np.testing.assert_array_equal(read_frames(tmp_path)[0], gray(1))
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         (gray(1)[:, :, 0], "found grey, 8-bit, expected RGB, 8-bit as in the first frame"),
         (gray(1).astype(np.uint16), "found RGB, 16-bit, expected RGB, 8-bit"),
     ],
 )
-def test_frames_of_two_kinds_are_refused(tmp_path, other, told):
+def test_frames_of_two_kinds_are_refused(tmp_path, other, message):
     write_png(tmp_path / "1.png", gray(1))
     write_png(tmp_path / "2.png", other)
     clip = open_pictures(tmp_path)
     assert clip.conversion == ""
-    with pytest.raises(DataError, match=rf"2\.png: {told}"):
+    with pytest.raises(DataError, match=rf"2\.png: {message}"):
         clip.read(slice(0, 2))
 
 
-def test_a_frame_whose_name_is_not_utf_8_is_told(tmp_path):
+def test_a_frame_with_a_name_that_is_not_utf_8_is_refused(tmp_path):
     write_png(tmp_path / "1.png", gray(1))
     write_png(tmp_path / os.fsdecode(b"caf\xe9_2.png"), gray(1))
     with pytest.raises(DataError, match=r"names are not UTF-8 \(1\):\n  - caf\\xe9_2\.png\nRename"):

@@ -21,11 +21,14 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration import folder
-from vrtspike.restoration.folder import Request, open_request, restore_into, verdict_messages
-from vrtspike.restoration.given_clips import SIMULATED, array_spikes, given_clip
+from vrtspike.restoration.clip_spikes import SIMULATED, array_spikes
+from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.folder_figures import verdict_messages
+from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.no_reference import no_reference_figures, unseen_agreement
 from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.recording_limits import check_limits
+from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.system.errors import DataError
 
@@ -37,11 +40,6 @@ def sensed(spikes: np.ndarray, factor: float) -> np.ndarray:
     waiting = np.random.default_rng(0).uniform(0, factor, spikes.shape[1:])
     fired = np.floor((np.cumsum(spikes, axis=0) + waiting) / factor)
     return np.diff(fired, axis=0, prepend=np.floor(waiting / factor)[None]).astype(np.uint8)
-
-
-@pytest.fixture(scope="module")
-def model(small_run) -> TrainedModel:
-    return load(small_run.train, device="cpu")
 
 
 def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None):
@@ -65,7 +63,9 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     ],
     ids=["inside", "darker", "dark", "far too dark", "quarter", "eighth"],
 )
-def test_it_says_what_lies_outside_and_how_far(model, sequence, sensor, outside, is_pooled, is_far):
+def test_ranges_outside_the_limits_are_named_with_their_distance(
+    model, sequence, sensor, outside, is_pooled, is_far
+):
     plain = checked(model, sequence)
     gain, _ = plain.recording.gain
     limits = replace(model.limits, gain=(gain / 2, gain), rate=plain.recording.rate)
@@ -155,7 +155,7 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
     assert figures["agreement"] > figures["agreement_blur"]  # by spikes that the model has seen
 
 
-def test_steps_that_a_model_takes_are_not_unseen(dark):
+def test_steps_of_the_input_are_not_unseen(dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
     clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
@@ -178,7 +178,7 @@ def noise_model(model: TrainedModel, limits: Limits) -> TrainedModel:
     return replace(model, compute=compute, limits=limits)
 
 
-def test_noise_is_not_given_back(model, dark):
+def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
     gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4).gain()
@@ -198,7 +198,7 @@ def test_noise_is_not_given_back(model, dark):
         assert (inside.restore(blur, spikes, exposures=exposures) != blur).any()
 
 
-def test_far_outside_python_wants_anyway(model, dark):
+def test_a_far_recording_needs_anyway_in_python(model, dark):
     blur, spikes, exposures, _ = dark
     limits = Limits((0.1, 0.1), (0.3, 0.3), (2.0, 2.0), (56, 56))
     given = replace(model, limits=limits)
@@ -242,7 +242,7 @@ def test_the_command_refuses_without_anyway_and_records_the_ranges(
     assert "frames that came out worse than the blurry ones" in shown
 
 
-def test_a_result_of_before_says_nothing(small_run, sequence, tmp_path):
+def test_a_result_without_limits_gives_no_warning(small_run, sequence, tmp_path):
     run = changed_limits(small_run.train, tmp_path / "run", None)
     other = load(run, device="cpu")
     assert other.limits is None
@@ -292,7 +292,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "doubts", lambda clip: ["0: does not fit"])
+        patch.setattr(folder, "check_clip", lambda clip: ["0: does not fit"])
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             given, doubtful, source, None, progress=lambda title: progress, note=lambda text: None

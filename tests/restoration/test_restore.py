@@ -17,7 +17,7 @@ from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import stored_sequence
 from vrtspike.restoration.tiling import Tiling, tiling_for
-from vrtspike.settings.schema import TileSettings
+from vrtspike.settings.evaluation import TileSettings
 from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
@@ -67,7 +67,7 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
             restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
 
 
-def test_without_spikes_the_model_is_given_none(clip):
+def test_a_model_without_spikes_gets_none(clip):
     def blurry(blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
         assert voxels is None
         return blur
@@ -77,7 +77,7 @@ def test_without_spikes_the_model_is_given_none(clip):
     np.testing.assert_array_equal(found, source.read(slice(0, 5))["blur"])
 
 
-def test_the_model_sees_normalised_voxels(clip):
+def test_the_model_gets_normalised_voxels(clip):
     seen = []
 
     def record(blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:

@@ -45,7 +45,7 @@ EXPOSURES = 3
 BLURRY = 27.04
 """Mean PSNR in dB of the known scene's blurry frames: simulated, the same everywhere."""
 MIN_RESTORED = 35.08
-"""What the restored frames had at least when the weights were shipped, less 0.1 dB."""
+"""Minimum figures of the restored frames when the weights were shipped, less 0.1 dB."""
 MAX_ERROR_RATIO = 4
 """Largest error of ONNX Runtime over that of PyTorch: both round to float32, in other orders."""
 
@@ -100,7 +100,7 @@ def test_the_pack_is_whole_small_and_in_half_precision(model):
     assert types == {torch.float32}
 
 
-def test_the_page_names_the_recordings_they_were_trained_on(model, repository):
+def test_the_page_names_the_recordings_of_the_training(model, repository):
     assert model.limits is not None
     for page, word in (("docs/general.md", "to"), ("docs/zh/general.md", "至")):
         text = (repository / page).read_text(encoding="utf-8")
@@ -139,11 +139,11 @@ def test_a_known_scene_is_restored_as_well_as_when_they_were_trained(model, scen
 
 
 @pytest.mark.slow
-def test_an_exported_file_computes_them_as_exactly_as_pytorch_does(model, scene, tmp_path):
+def test_an_exported_file_is_as_exact_as_pytorch(model, scene, tmp_path):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    from vrtspike.restoration.onnx_model import export_model
+    from vrtspike.restoration.onnx_export import export_model
 
     export_model(model, tmp_path / "general.onnx")
     clip = open_clip(model.run, scene / "blur", scene / "spike")
@@ -158,7 +158,7 @@ def test_an_exported_file_computes_them_as_exactly_as_pytorch_does(model, scene,
 
 
 def in_double(model: TrainedModel, batch: dict[str, Any]) -> NDArray[np.float64]:
-    """What the network gives in double precision for the same inputs."""
+    """The result of the network in double precision for the same inputs."""
     clip = prepare_batch(
         {name: torch.from_numpy(values) for name, values in batch.items()}, model.statistics, "cpu"
     )

@@ -154,7 +154,7 @@ def grow(results: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (change_record(status="running"), r"run\.json: the run is running, expected finished"),
         (remove("train/general/run.json"), r"run\.json: no such file; expected the folder of a"),
@@ -166,9 +166,9 @@ def grow(results: Path) -> None:
         (grow, r"weights too large for half precision \(1\):\n  - \S+: largest magnitude 100000,"),
     ],
 )
-def test_an_unfit_run_is_refused_and_former_weights_stay(results, former, change, told):
+def test_an_unfit_run_is_refused_and_former_weights_stay(results, former, change, message):
     change(results)
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=message):
         ship_weights(results / "train/general", output=former)
     assert contents(former) == {"weights.safetensors": b"former"}
     assert [path.name for path in former.parent.iterdir()] == [former.name]

@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.memory import StorageCounter
-from vrtspike.restoration.restore import Batch, restore_frames
+from vrtspike.restoration.batches import Batch
+from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
 from vrtspike.restoration.tiling import (
     LARGEST_TILE,
@@ -78,7 +79,7 @@ def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -
         (7, 0, 0),
     ],
 )
-def test_windows_cover_the_axis_and_weigh_one(length, size, overlap):
+def test_windows_cover_the_axis_with_weights_of_sum_one(length, size, overlap):
     total = np.zeros(length)
     for part, weights in cut_axis(length, size, overlap):
         assert part.stop - part.start == min(size or length, length)
@@ -97,7 +98,7 @@ def test_windows_cover_the_axis_and_weigh_one(length, size, overlap):
     ],
     ids=["tiles", "other tiles", "larger than the clip", "windows in time"],
 )
-def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling, exact):
+def test_tiles_do_not_change_the_result_of_a_local_model(model, clip, tiling, exact):
     whole, tiled = run(model, clip, Tiling(0, 0, 0, 0)), run(model, clip, tiling)
     np.testing.assert_allclose(tiled[list(exact)], whole[list(exact)], atol=2e-6)
 
@@ -110,7 +111,7 @@ def test_groups_and_readers_change_nothing(model, clip, options):
     )
 
 
-def test_frames_leave_before_the_clip_ends(clip):
+def test_frames_are_given_before_the_clip_ends(clip):
     windows, expected = [], np.moveaxis(clip, -1, 1)
     source = source_of(clip, windows)
     frames = restore(lambda batch: np.moveaxis(batch["blur"], -1, 2), source, Tiling(0, 0, 3, 1))
@@ -127,7 +128,7 @@ def test_a_window_fades_linearly_between_its_margins():
     assert last[1] == pytest.approx([0] * 2 + rise + [1] * 6)
 
 
-def test_no_more_windows_are_read_ahead_than_asked_for(clip):
+def test_only_the_given_number_of_windows_is_read_ahead(clip):
     started: list[int] = []
 
     def read(time: slice) -> np.ndarray:
@@ -155,7 +156,7 @@ def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, over
             assert len(cut_axis(length, smaller, overlap)) > windows
 
 
-def test_recomputation_is_what_the_model_is_given(model, clip):
+def test_recomputation_counts_the_pixels_of_the_model(model, clip):
     given = []
 
     def compute(batch: Batch) -> np.ndarray:
@@ -195,7 +196,7 @@ HD = (100, 720, 1280)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["demo", "light_demo"])
-def test_the_memory_of_a_tile_is_foreseen(repository, preset):
+def test_the_memory_of_a_tile_is_predicted(repository, preset):
     """Counted with tensors that have no data."""
     settings = load_preset(repository / f"config/presets/{preset}.yaml")
     model = build_model(settings, pretrained=False).eval()
@@ -235,7 +236,7 @@ def test_tiles_fit_and_no_other_size_shares_less(most):
     assert shared(size) == min(map(shared, fitting))
 
 
-def test_too_little_memory_is_told():
+def test_too_little_memory_is_refused():
     with pytest.raises(RunError, match=r"64 x 64 pixels and 5 frames do not fit.* 5000 of"):
         choose_size(HD, Tiling(64, 32, 5, 1), 8, 5000)
 

@@ -21,11 +21,6 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def model(small_run) -> TrainedModel:
-    return load(small_run.train, device="cpu")
-
-
-@pytest.fixture(scope="module")
 def plain(small_run, tmp_path_factory) -> TrainedModel:
     """A model without spikes."""
     train = tmp_path_factory.mktemp("results") / "plain"
@@ -49,11 +44,11 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("precision", "told"),
+    ("precision", "message"),
     [("float16", "found float16 on a CPU.*choose float32"), ("half", "expected auto, float32")],
 )
-def test_precisions_that_do_not_exist_or_take_hours_are_refused(small_run, precision, told):
-    with pytest.raises(ConfigError, match=f"precision: .*{told}"):
+def test_unknown_and_very_slow_precisions_are_refused(small_run, precision, message):
+    with pytest.raises(ConfigError, match=f"precision: .*{message}"):
         load(small_run.train, device="cpu", precision=precision)
 
 
@@ -87,7 +82,7 @@ def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
 
 
 @pytest.mark.parametrize(
-    ("name", "with_spikes", "simulate", "told"),
+    ("name", "with_spikes", "simulate", "message"),
     [
         ("model", False, False, r"run small \(0123456789ab\) takes spikes .*--simulate"),
         ("model", True, True, "give either recorded ones"),
@@ -95,10 +90,12 @@ def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
         ("plain", False, True, "leave out --spikes and --simulate-spikes"),
     ],
 )
-def test_spikes_go_with_models_that_take_them(request, sequence, name, with_spikes, simulate, told):
+def test_spikes_go_with_models_that_take_them(
+    request, sequence, name, with_spikes, simulate, message
+):
     frames, spikes = arrays(sequence)
     given = request.getfixturevalue(name)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         given.restore(frames, spikes if with_spikes else None, simulate_spikes=simulate)
 
 
@@ -128,18 +125,18 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
         model.tiling(source, 63)
 
 
-def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
+def test_folders_without_a_finished_run_are_refused(small_run, tmp_path):
     unfinished = shutil.copytree(small_run.train, tmp_path / "unfinished")
     (unfinished / "weights.safetensors").unlink()
-    for place, told in (
+    for place, message in (
         (tmp_path, r"run\.json: no such file; expected the folder"),
         (unfinished, r"weights\.safetensors: no such file; .* a finished run"),
     ):
-        with pytest.raises(RunError, match=told):
+        with pytest.raises(RunError, match=message):
             load(place, device="cpu")
 
 
-def test_full_memory_and_what_is_no_picture_are_told(model, sequence):
+def test_full_memory_and_values_that_are_not_finite_are_refused(model, sequence):
     frames, spikes = arrays(sequence)
 
     def compute(batch):
@@ -155,7 +152,7 @@ def test_full_memory_and_what_is_no_picture_are_told(model, sequence):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, model, sequence):
+def test_a_gpu_restores_in_half_precision_within_the_predicted_memory(small_run, model, sequence):
     frames, spikes = arrays(sequence)
     gpu = load(small_run.train)
     assert gpu.device.type == "cuda"

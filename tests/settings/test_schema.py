@@ -1,4 +1,4 @@
-"""Shuffled spikes need other frames to come from."""
+"""Keys that have to fit together: shuffled spikes, and spikes of neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def load(*overrides):
     return build_settings(parse_overrides(overrides))
 
 
-def test_spikes_come_as_recorded_unless_asked_otherwise():
+def test_spikes_are_recorded_by_default():
     assert load().MODEL.SPIKE_ORDER == "recorded"
     assert load(SHUFFLED, "DATA.CLIP_LEN=3", "TEST.TILE.FRAMES=2").MODEL.SPIKE_ORDER == "shuffled"
 
@@ -38,7 +38,7 @@ def test_clips_without_other_frames_are_refused(override, message):
 NEIGHBOURS = ("MODEL.TYPE=spike_nafnet", "DATA.NEIGHBOURS=true")
 
 
-def test_spikes_beside_a_clip_are_for_a_model_that_looks_at_them():
+def test_neighbours_are_for_a_model_that_takes_them():
     assert load(*NEIGHBOURS, "DATA.CLIP_LEN=1").DATA.NEIGHBOURS
 
 
@@ -49,6 +49,6 @@ def test_spikes_beside_a_clip_are_for_a_model_that_looks_at_them():
         (SHUFFLED, "NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no"),
     ],
 )
-def test_spikes_beside_a_clip_are_refused_where_nothing_looks_at_them(override, message):
+def test_neighbours_are_refused_for_other_models(override, message):
     with pytest.raises(ConfigError, match=message):
         load(*NEIGHBOURS, "DATA.CLIP_LEN=3", override)

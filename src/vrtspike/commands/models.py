@@ -174,12 +174,13 @@ def _restore(arguments: argparse.Namespace) -> None:
     path = find_trained(arguments.run_path)
     exported = None
     if path.suffix == ".onnx":
-        from vrtspike.restoration.onnx_model import load_onnx
+        from vrtspike.restoration.trained import load_onnx
 
         device = None if arguments.device == "auto" else arguments.device
         exported = load_onnx(path, device, arguments.precision)
     run = read_finished(path) if exported is None else exported.run
-    from vrtspike.restoration.folder import Request, open_request, restore_into
+    from vrtspike.restoration.folder import restore_into
+    from vrtspike.restoration.request import Request, open_request
 
     values = {field.name: getattr(arguments, field.name) for field in fields(Request)}
     values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
@@ -208,7 +209,8 @@ def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and the place of the results."""
-    from vrtspike.restoration.folder import RECORD, verdict_messages
+    from vrtspike.restoration.folder_figures import verdict_messages
+    from vrtspike.restoration.result_record import RECORD
     from vrtspike.restoration.tiling import Tiling
 
     output = arguments.output
@@ -261,7 +263,7 @@ def export(arguments: argparse.Namespace) -> None:
 
     read_finished(find_trained(arguments.run_path))
     # Imported after the arguments are checked, because this takes seconds.
-    from vrtspike.restoration.onnx_model import export_model
+    from vrtspike.restoration.onnx_export import export_model
     from vrtspike.restoration.trained import load
 
     model = load(arguments.run_path, device="cpu")

@@ -1,7 +1,7 @@
-"""How papers measure: the settings behind a published figure, as plain data.
+"""Protocols of measurement of published figures, as plain data.
 
-Figures of two protocols do not stand in one column: blurry frames, tiles, rounding, SSIM and means
-differ. What neither a paper nor its authors' programs say is taken as in ``own`` and listed in
+Figures of two protocols cannot be compared: blurry frames, tiles, rounding, SSIM and means differ.
+Details that neither a paper nor its authors' programs give are those of ``own``, and are listed in
 ``unknown``.
 """
 
@@ -21,16 +21,16 @@ from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
 from vrtspike.restoration.tiling import Tiling, tiling_for
-from vrtspike.settings.schema import ProtocolName, TileSettings
+from vrtspike.settings.evaluation import ProtocolName, TileSettings
 from vrtspike.system.errors import ConfigError
 
 Values: TypeAlias = NDArray[Any]
-"""A frame (H, W, 3) in 0..255: uint8, or float64 where a protocol does not round."""
+"""A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
 
 OWN: ProtocolName = "own"
 
 Mean = Literal["frames", "sequences"]
-"""What the figure of a test set is the mean over."""
+"""The units of equal weight in the mean of a test set."""
 
 SsimName = Literal["channels", "y", "3d", "scikit-image"]
 
@@ -56,19 +56,19 @@ SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str]] = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """How figures are measured.
+    """A protocol of measurement.
 
     Attributes:
         name: in TEST.PROTOCOL.
-        source: where it is described.
-        blur_dir: folder of the blurry frames; None for those of the data set, whichever they are.
+        source: its description.
+        blur_dir: folder of the blurry frames; None takes those of the data set.
         tile: fields of :class:`Tiling`; TEST.TILE gives the others.
-        rounded: whether restored frames are rounded to 8 bits.
-        clipped: whether they are clipped to [0, 1].
-        ssim: which SSIM.
-        mean: what a figure is the mean over.
-        lpips: backbone of LPIPS; None where the authors' programs measure none.
-        unknown: what is not known of a figure under this protocol.
+        rounded: round restored frames to 8 bits.
+        clipped: clip restored frames to [0, 1].
+        ssim: kind of SSIM.
+        mean: units of equal weight in the mean of a test set.
+        lpips: backbone of LPIPS; None if the authors' programs do not measure it.
+        unknown: unknown details of a figure under this protocol.
     """
 
     name: ProtocolName
@@ -83,11 +83,11 @@ class Protocol:
     unknown: str = ""
 
     def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
-        """How clips are cut, with TEST.TILE where the protocol says nothing."""
+        """The tiling of clips, with TEST.TILE for fields that the protocol does not give."""
         return replace(tiling_for(tile, clip_len), **self.tile)
 
     def image(self, frame: NDArray[np.float32]) -> Values:
-        """A restored frame as it is measured.
+        """Convert a restored frame for measurement.
 
         Args:
             frame: (3, H, W), finite, nominally in [0, 1].
@@ -99,36 +99,39 @@ class Protocol:
         if self.rounded:
             return np.rint(values.clip(0, 1) * np.float32(PEAK)).astype(np.uint8)
         scaled = values.astype(np.float64) * PEAK
-        return scaled.clip(0, PEAK) if self.clipped else scaled
+        if self.clipped:
+            return scaled.clip(0, PEAK)
+        return scaled
 
     def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
-        """What is measured of TEST.METRICS: PSNR and SSIM, and LPIPS where the protocol has it.
+        """The metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps LPIPS.
 
         Raises:
-            ConfigError: if nothing is left.
+            ConfigError: if there are none.
         """
         if self.name == OWN:
             return [METRICS[name] for name in names]
-        found = []
+        metrics = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
-        frames += "" if self.clipped else ", not clipped"
+        if not self.clipped:
+            frames += ", not clipped"
         over = f"protocol {self.name}; mean over all {self.mean}"
         if PSNR.name in names:
             text = f"PSNR in dB per frame on {frames}; {over}"
-            found.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
+            metrics.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
         if SSIM.name in names:
             score, kind = SSIMS[self.ssim]
             text = f"SSIM per frame, {kind}; {over}"
-            found.append(replace(SSIM, definition=text, load=needs_nothing(score)))
+            metrics.append(replace(SSIM, definition=text, load=needs_nothing(score)))
         if LPIPS.name in names and self.lpips is not None:
             text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {over}"
-            found.append(replace(LPIPS, definition=text))
-        if not found:
+            metrics.append(replace(LPIPS, definition=text))
+        if not metrics:
             raise ConfigError(
                 f"TEST.PROTOCOL names {self.name}, which defines psnr and ssim; TEST.METRICS has "
                 f"neither (found {', '.join(names)}): add one"
             )
-        return found
+        return metrics
 
     def require_blur(self, blur_dir: str, data: str) -> None:
         """Refuse blurry frames of another kind.
@@ -182,5 +185,5 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
         ),
     )
 }
-"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) is PSNR on [0, 255] with one of 255; SSIM
-is not, for it compares means, too."""
+"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) equals PSNR on [0, 255] with one of 255.
+SSIM does not, because it compares means, too."""

@@ -1,8 +1,9 @@
-"""Published figures (``published.csv``), and what reproduces them.
+"""Published figures (``published.csv``), and the inputs of their reproduction.
 
-Each row says where it was published (``url``), what is known of how it was ``measured``, and where
-the figure was ``seen``: in its own source, or quoted by whom. What none of these say is empty. The
-protocol of a figure is ``other`` where no protocol of ours is known to be how it was measured.
+Each row has the source of the figure (``url``), the known conditions of its measurement
+(``measured``), and the place that it was read from (``seen``): its own source or another paper.
+Unknown entries are empty. The protocol of a figure is ``other`` if it is not known to be one of
+this project.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A published figure and what it is of.
+    """A published figure and its test split.
 
     Attributes:
         psnr: dB.
-        sequences: of the test split.
-        frames: of all of them.
+        sequences: number of test sequences.
+        frames: number of their frames.
         limit: dB by which a reproduction may differ.
     """
 
@@ -38,8 +39,8 @@ class PublishedFigure:
     frames: int
     limit: float = 0.02
 
-    def is_found(self, psnr: float) -> bool:
-        """Whether a figure reproduces it."""
+    def is_reproduced_by(self, psnr: float) -> bool:
+        """Return True if a figure reproduces it."""
         return abs(psnr - self.psnr) <= self.limit
 
     def verdict(self, psnr: float) -> str:
@@ -48,10 +49,10 @@ class PublishedFigure:
         >>> PublishedFigure(34.81, 11, 1111).verdict(34.8)
         '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
         """
-        which = "within" if self.is_found(psnr) else "beyond"
+        side = "within" if self.is_reproduced_by(psnr) else "beyond"
         return (
             f"{self.psnr:.2f} dB expected, found {psnr:.2f} dB, difference "
-            f"{psnr - self.psnr:+.2f} dB: {which} the limit of {self.limit:.2f} dB"
+            f"{psnr - self.psnr:+.2f} dB: {side} the limit of {self.limit:.2f} dB"
         )
 
 
@@ -62,10 +63,10 @@ def vrt_on_gopro() -> PublishedFigure:
 
 
 def require_published_weights(settings: Settings) -> None:
-    """Refuse to go on without the file of VRT's published weights.
+    """Refuse to continue without the file of VRT's published weights.
 
     Raises:
-        ConfigError: if it is not there: where it belongs, and where it is had.
+        ConfigError: if it is missing, with its place and its source.
     """
     path = settings.MODEL.VRT.PRETRAINED
     if path is None or not Path(path).is_file():
@@ -79,35 +80,36 @@ def require_published_weights(settings: Settings) -> None:
 def require_published_frames(
     settings: Settings, blur_dir: str, expected: PublishedFigure
 ) -> list[SequenceFiles]:
-    """The frames of the test split that a published figure is of, found by their names.
+    """The frames of the test split of a published figure, found by their names.
 
     Args:
-        settings: DATA says where they are; the training split need not be there.
-        blur_dir: which blurry frames.
+        settings: DATA has their place; the training split may be missing.
+        blur_dir: folder of the blurry frames.
         expected: the figure.
 
     Raises:
-        DataError: if they are not there, a sequence has faults, or they are others than those of
-            the figure.
+        DataError: if frames are missing, a sequence has faults, or the numbers of sequences and
+            frames are not those of the figure.
     """
-    data, found = settings.DATA, list[SequenceFiles]()
-    known = survey(data.ROOT, [data.VAL_SPLIT], blur_dir, data.LAYOUT, look=found.append)
-    where = f"{data.ROOT}, split {data.VAL_SPLIT}"
-    faults = [f"{name}: {fault}" for name, each in known["excluded"].items() for fault in each]
-    faults += [
-        f"{files.split}/{files.name}: frame {number} has no sharp one"
-        for files in found
-        for number in files.blur.keys() - files.sharp.keys()
-    ]
+    data = settings.DATA
+    sequences: list[SequenceFiles] = []
+    report = survey(data.ROOT, [data.VAL_SPLIT], blur_dir, data.LAYOUT, look=sequences.append)
+    place = f"{data.ROOT}, split {data.VAL_SPLIT}"
+    faults = []
+    for name, messages in report["excluded"].items():
+        faults += [f"{name}: {message}" for message in messages]
+    for files in sequences:
+        for number in files.blur.keys() - files.sharp.keys():
+            faults.append(f"{files.split}/{files.name}: frame {number} has no sharp one")
     if faults:
-        raise DataError(list_faults(f"{where}: faults", faults, "Unpack GoPro's test split again."))
-    counts = len(found), sum(len(files.blur) for files in found)
-    if counts != (expected.sequences, expected.frames):
+        raise DataError(list_faults(f"{place}: faults", faults, "Unpack GoPro's test split again."))
+    frames = sum(len(files.blur) for files in sequences)
+    if len(sequences) != expected.sequences or frames != expected.frames:
         raise DataError(
-            f"{where}: {counts[0]} sequences of {counts[1]} frames; the published figure is of "
+            f"{place}: {len(sequences)} sequences of {frames} frames; the published figure is of "
             f"{expected.sequences} of {expected.frames}: give GoPro's whole test split (DATA.ROOT)"
         )
-    return found
+    return sequences
 
 
 def read_published_figures() -> pd.DataFrame:

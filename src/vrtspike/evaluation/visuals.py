@@ -1,4 +1,4 @@
-"""Pictures to look at: blurry, restored and sharp side by side."""
+"""Comparison pictures: blurry, restored and sharp frames side by side."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def comparison(blur: Image, restored: Image, sharp: Image) -> Image:
 
 
 def _decibel(value: float) -> str:
+    """A PSNR as text."""
     return f"{value:.2f} dB" if math.isfinite(value) else "identical"
 
 
 def _fit(image: Image) -> Image:
-    """Large images are averaged down to a column's width, small ones repeat whole pixels."""
+    """Average large images down to the width of a column, and repeat the pixels of small ones."""
     height, width = image.shape[:2]
     if width <= COLUMN_WIDTH:
         factor = COLUMN_WIDTH // width
@@ -56,6 +57,7 @@ def _fit(image: Image) -> Image:
 
 
 def _label(text: str, width: int) -> Image:
+    """A band with a text, uint8 (h, width, 3)."""
     band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
     place = (4, LABEL_HEIGHT - 8)
     cv2.putText(band, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)

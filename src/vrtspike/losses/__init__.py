@@ -1,1 +1,1 @@
-"""The terms of the loss, a file each; :mod:`vrtspike.losses.registry` names them."""
+"""The terms of the loss, a module each; :mod:`vrtspike.losses.registry` lists them."""

@@ -20,7 +20,7 @@ def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
     Args:
         restored: any shape.
         sharp: the same shape.
-        delta: where the loss turns from quadratic to linear.
+        delta: size of the differences at which the loss turns from quadratic to linear.
 
     Returns:
         a scalar; ``delta`` for equal inputs.

@@ -1,4 +1,4 @@
-"""Pretrained backbones whose weights were checked, and LPIPS made of them."""
+"""Pretrained backbones with verified weights, and LPIPS on top of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class LpipsDistance(nn.Module):
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
         """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal ones."""
-        x, y = (frames.flatten(0, -4) * 2 - 1 for frames in (restored, sharp))
+        x = restored.flatten(0, -4) * 2 - 1
+        y = sharp.flatten(0, -4) * 2 - 1
         distance: torch.Tensor = self.lpips(x, y)
         return distance.mean()
 
@@ -33,7 +34,7 @@ def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
     """The state dictionary in a file of published weights, on the CPU.
 
     Args:
-        folder: where the weights are (WEIGHTS.DIR).
+        folder: of the weights (WEIGHTS.DIR).
         name: the file's published name.
 
     Raises:
@@ -46,8 +47,7 @@ def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
 
 
 def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
-    """:func:`build_lpips` with the published weights of a backbone; figures of different backbones
-    are not comparable.
+    """LPIPS with the published weights of a backbone; its figures compare with no other backbone.
 
     Args:
         weights: folder with the backbone's file under its published name.
@@ -64,20 +64,23 @@ def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
 
     Args:
         backbone: state dict of torchvision's AlexNet or VGG-16 (``features.<n>.weight`` ...).
-        net: which of the two.
+        net: the name of the backbone.
 
     Returns:
         a module that maps two (B, 3, H, W) tensors in [-1, 1] to (B, 1, 1, 1).
     """
-    # Imported here: VGG's features are had without it.
+    # Imported here, because VGG's features do not need it.
     import lpips
 
     with warnings.catch_warnings():
-        # The package still uses torchvision's older spelling of "without weights".
+        # The package still uses torchvision's older argument for "without weights".
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
         # pnet_rand keeps the package from downloading; its random backbone is overwritten below.
         model = lpips.LPIPS(net=net, pnet_rand=True, pretrained=True, verbose=False)
-    own = model.net.state_dict()
-    # "slice2.3.weight" is layer 3 of the backbone's feature extractor.
-    model.net.load_state_dict({key: backbone[f"features.{key.split('.', 1)[1]}"] for key in own})
+    state = {}
+    for key in model.net.state_dict():
+        # "slice2.3.weight" is layer 3 of the backbone's feature extractor.
+        layer = key.split(".", 1)[1]
+        state[key] = backbone[f"features.{layer}"]
+    model.net.load_state_dict(state)
     return model

@@ -1,7 +1,7 @@
-"""The table of the losses: from the keys of LOSS to the terms that they switch on.
+"""The registry of the losses: the keys of LOSS and the terms that they switch on.
 
-Every term is computed in float32 and outside autocast by whoever calls it (the training loop does):
-squares and roots of small differences vanish in half precision.
+The caller, the training loop, computes every term in float32 and outside autocast: squares and
+roots of small differences vanish in half precision.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LOSSES: dict[str, Callable[[Any, Path], Term]] = {
     "VGG_PERCEPTUAL": build_vgg_perceptual,
     "LPIPS": build_lpips_distance,
 }
-"""By the keys of :class:`~vrtspike.settings.losses.LossSettings` what builds the term
-from the settings under that key and the folder of the pretrained backbones."""
+"""Functions that build a term, by the keys of :class:`~vrtspike.settings.losses.LossSettings`, from
+the settings under that key and the folder of the pretrained backbones."""
 
 
 def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> list[Term]:
@@ -34,11 +34,11 @@ def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> 
     Args:
         settings: the LOSS section.
         weights: folder of the pretrained backbones.
-        device: where the loss is computed.
+        device: the device that computes the loss.
 
     Raises:
-        DataError: if a term needs weights that are not in that folder or not the published
-            ones.
+        DataError: if weights that a term needs are missing in that folder, or are not the
+            published ones.
     """
     terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]
     for term in terms:

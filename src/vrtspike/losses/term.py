@@ -1,4 +1,4 @@
-"""What a term of the loss is."""
+"""A term of the loss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 Distance = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""From (restored, sharp), both (B, T, 3, H, W) in [0, 1] and float32, to a scalar."""
+"""Maps (restored, sharp), both (B, T, 3, H, W) in [0, 1] and float32, to a scalar."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Term:
     """One weighted term of a loss.
 
     Attributes:
-        name: under which it is logged.
+        name: in logs.
         weight: its factor in the sum.
-        distance: how far the restored clips are from the sharp ones.
-        every: it is computed in the first step, and then in every so many.
+        distance: between the restored and the sharp clips.
+        every: steps between two computations; the first step has one.
     """
 
     name: str

@@ -17,10 +17,19 @@ from vrtspike.training.batches import mix_seed
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 RELUS = {
-    **{"relu1_1": 1, "relu1_2": 3, "relu2_1": 6, "relu2_2": 8},
-    **{"relu3_1": 11, "relu3_2": 13, "relu3_3": 15},
-    **{"relu4_1": 18, "relu4_2": 20, "relu4_3": 22},
-    **{"relu5_1": 25, "relu5_2": 27, "relu5_3": 29},
+    "relu1_1": 1,
+    "relu1_2": 3,
+    "relu2_1": 6,
+    "relu2_2": 8,
+    "relu3_1": 11,
+    "relu3_2": 13,
+    "relu3_3": 15,
+    "relu4_1": 18,
+    "relu4_2": 20,
+    "relu4_3": 22,
+    "relu5_1": 25,
+    "relu5_2": 27,
+    "relu5_3": 29,
 }
 """Positions of the activations among VGG-16's ``features``, by block and place in the block."""
 
@@ -29,7 +38,7 @@ class Perceptual(nn.Module):
     """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
 
     Args:
-        features: those of torchvision's VGG-16; they are frozen.
+        features: of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block.
     """
 
@@ -50,10 +59,12 @@ class Perceptual(nn.Module):
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
         """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
-        x, y = self._normalise(restored), self._normalise(sharp)
+        x = self._normalise(restored)
+        y = self._normalise(sharp)
         total = x.new_zeros(())
         for part in self.slices:
-            x, y = part(x), part(y)
+            x = part(x)
+            y = part(y)
             total = total + (x - y).abs().mean()
         return total
 
@@ -64,12 +75,12 @@ class Perceptual(nn.Module):
 def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
     """The term ``vgg``, or ``vgg_random`` with random weights.
 
-    Random ones are the same in every run and take no random number from it.
+    Random weights are the same in every run and leave its random numbers unchanged.
 
     Raises:
-        DataError: if the published weights are asked for and missing, or others stand there.
+        DataError: if the published weights are needed and missing, or the file has others.
     """
-    # Imported here: it takes time and most small runs do not need it.
+    # Imported here, because it takes time and most small runs do not need it.
     from torchvision.models import vgg16
 
     random = settings.WEIGHTS == "random"

@@ -20,12 +20,12 @@ def load_lpips(weights: Path, device: torch.device) -> Score:
 
     Args:
         weights: folder with the backbone's file under its published name.
-        device: where to compute.
+        device: the device that computes.
 
     Raises:
         DataError: if the file is missing, or is not the published one.
     """
-    # Imported here: tables and reports need the entry below and no network.
+    # Imported here, because tables and reports need only the entry below.
     from vrtspike.losses.perceptual import load_lpips_network
 
     return frame_score(load_lpips_network(weights, "alex"), device)
@@ -39,10 +39,13 @@ def frame_score(network: nn.Module, device: torch.device) -> Score:
 
     distance = LpipsDistance(network).to(device)
 
+    def to_tensor(image: Image) -> torch.Tensor:
+        pixels = torch.from_numpy(np.ascontiguousarray(image)).to(device)
+        return pixels.movedim(-1, 0)[None] / 255
+
     def score(restored: Image, sharp: Image) -> float:
-        images = (torch.from_numpy(np.ascontiguousarray(image)) for image in (restored, sharp))
         with torch.inference_mode():
-            return float(distance(*(x.to(device).movedim(-1, 0)[None] / 255 for x in images)))
+            return float(distance(to_tensor(restored), to_tensor(sharp)))
 
     return score
 

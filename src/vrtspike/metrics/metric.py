@@ -1,4 +1,4 @@
-"""What a metric is: how it is measured, and all that tables and reports must know of it."""
+"""A metric: its function, and its description for tables and reports."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     import torch
 
 Score = Callable[[Any, Any], float]
-"""From (restored, sharp) to the figure of one frame. Both are uint8 (H, W, 3) RGB; of a metric of
-motion both are pairs of such images, the frame before and the frame."""
+"""Maps (restored, sharp) to the figure of one frame. Both are uint8 (H, W, 3) RGB; for a metric of
+motion both are pairs of these images, the frame before and the frame."""
 
 Loader = Callable[[Path, "torch.device"], Score]
-"""From the folder of pretrained backbones (WEIGHTS.DIR) and a device to what measures."""
+"""Loads a score from the folder of pretrained backbones (WEIGHTS.DIR), for a device."""
 
 
 @dataclass(frozen=True)
 class ImageMetric(Metric):
-    """One metric of restored frames: how it is measured, and what tables and reports show.
+    """One metric of restored frames: its function, and its entries in tables and reports.
 
     Attributes:
-        load: gives the score; :func:`needs_nothing` where there is nothing to load.
-        of_motion: whether it compares what moves between neighbouring frames; the first frame of a
-            clip then has no figure.
-        of_colour: false where an image and its luma have the same figure.
+        load: returns the score; :func:`needs_nothing` if there is nothing to load.
+        of_motion: compares the motion between neighbouring frames; the first frame of a clip then
+            has no figure.
+        of_colour: False if an image and its luma have the same figure.
     """
 
     load: Loader
@@ -40,7 +40,7 @@ class ImageMetric(Metric):
 
     @property
     def columns(self) -> tuple[str, str]:
-        """Columns of tables: of the blurry frames, and of the restored ones.
+        """Columns of tables for the blurry frames and for the restored ones.
 
         >>> ImageMetric("psnr", "PSNR", "PSNR in dB", needs_nothing(max)).columns
         ('psnr_blur', 'psnr')
@@ -49,5 +49,5 @@ class ImageMetric(Metric):
 
 
 def needs_nothing(score: Score) -> Loader:
-    """A loader of a score that needs nothing but the images."""
+    """A loader of a score that needs only the images."""
     return lambda weights, device: score

@@ -1,4 +1,4 @@
-"""PSNR of single frames. What papers measure differs: :mod:`..evaluation.protocols`."""
+"""PSNR of single frames; :mod:`vrtspike.evaluation.protocols` has the variants of papers."""
 
 from __future__ import annotations
 

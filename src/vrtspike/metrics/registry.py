@@ -1,8 +1,8 @@
-"""The table of the metrics that an evaluation can measure.
+"""The registry of the metrics that an evaluation can measure.
 
-``scripts/config_reference.py`` writes the names that TEST.METRICS takes from it. It is read by
-programs that only make tables and reports, so what a metric needs besides NumPy and OpenCV is
-imported where it is loaded.
+``scripts/config_reference.py`` takes the values of TEST.METRICS from it. Programs that only make
+tables and reports read it, so a metric imports packages other than NumPy and OpenCV when it is
+loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SSIM of single frames: our own, and the other kinds that published figures are of."""
+"""SSIM of single frames: that of this project, and the kinds of published figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ssim(restored: Image, sharp: Image) -> float:
     """Structural similarity of one frame, per RGB channel, averaged over channels and pixels.
 
     Wang et al., "Image quality assessment: from error visibility to structural similarity", IEEE
-    TIP 2004: 11x11 Gaussian window with sigma 1.5, only where the window lies inside the image
+    TIP 2004: 11x11 Gaussian window with sigma 1.5, only positions with the window inside the image
     (valid region), K1 = 0.01, K2 = 0.03, range 255, moments weighted without sample correction.
 
     Args:
@@ -32,7 +32,7 @@ def ssim(restored: Image, sharp: Image) -> float:
         sharp: the reference, same shape.
 
     Returns:
-        at most 1, which equal images reach.
+        at most 1, the value of equal images.
 
     >>> sharp = np.arange(12 * 16 * 3, dtype=np.uint8).reshape(12, 16, 3)
     >>> ssim(sharp, sharp) == 1
@@ -78,22 +78,21 @@ def ssim_uniform(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def ssim_3d(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """SSIM as MATLAB's ``ssim`` computes it of an RGB image, which it takes for a volume.
+    """SSIM as MATLAB's ``ssim`` computes it of an RGB image, which it treats as a volume.
 
     The Gaussian window of 11x11x11, sigma 1.5, runs over height, width and channel with replicated
-    borders, and every voxel counts.
+    borders. The mean is over all voxels.
 
     Args:
         a: (H, W, C) on the scale of 0 to 255.
         b: the same shape.
     """
-
-    kind = cv2.BORDER_REPLICATE
+    border = cv2.BORDER_REPLICATE
     size = (SSIM_WINDOW, 1)
-    across = cv2.GaussianBlur(np.eye(a.shape[-1]), size, SSIM_SIGMA, borderType=kind)
+    across = cv2.GaussianBlur(np.eye(a.shape[-1]), size, SSIM_SIGMA, borderType=border)
 
     def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return _gaussian(values, kind) @ np.asarray(across, dtype=np.float64)
+        return _gaussian(values, border) @ np.asarray(across, dtype=np.float64)
 
     return _similarity(a, b, mean, 1)
 
@@ -106,26 +105,29 @@ def _similarity(
     *,
     sample: float = 1.0,
 ) -> float:
-    """The mean over all values whose window of this side lies inside.
+    """The mean SSIM over all values whose window lies inside.
 
     Args:
         a: with a range of 255.
         b: the same shape.
         mean: over the window about each value.
-        window: its side; 1 where borders are extended.
-        sample: what variances are multiplied by.
+        window: its side; 1 for extended borders.
+        sample: factor of variances and covariance.
     """
     if min(a.shape[:2]) < window:
         raise DataError(
             f"SSIM: found frames of {a.shape[0]} x {a.shape[1]} pixels, expected {window} or more; "
             "leave it out of TEST.METRICS"
         )
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    mean_a, mean_b = mean(a), mean(b)
+    a = a.astype(np.float64)
+    b = b.astype(np.float64)
+    mean_a = mean(a)
+    mean_b = mean(b)
     variance_a = sample * (mean(a * a) - mean_a**2)
     variance_b = sample * (mean(b * b) - mean_b**2)
     covariance = sample * (mean(a * b) - mean_a * mean_b)
-    c1, c2 = (SSIM_K1 * PEAK) ** 2, (SSIM_K2 * PEAK) ** 2
+    c1 = (SSIM_K1 * PEAK) ** 2
+    c2 = (SSIM_K2 * PEAK) ** 2
     similarity = ((2 * mean_a * mean_b + c1) * (2 * covariance + c2)) / (
         (mean_a**2 + mean_b**2 + c1) * (variance_a + variance_b + c2)
     )
@@ -137,8 +139,8 @@ def _similarity(
 def _gaussian(values: NDArray[np.float64], border: int = cv2.BORDER_DEFAULT) -> NDArray[np.float64]:
     """Gaussian-weighted mean about each value, along height and width."""
     size = (SSIM_WINDOW, SSIM_WINDOW)
-    found = cv2.GaussianBlur(values, size, SSIM_SIGMA, borderType=border)
-    return np.asarray(found, dtype=np.float64)
+    means = cv2.GaussianBlur(values, size, SSIM_SIGMA, borderType=border)
+    return np.asarray(means, dtype=np.float64)
 
 
 SSIM = ImageMetric(

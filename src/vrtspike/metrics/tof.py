@@ -1,4 +1,4 @@
-"""tOF: how far the motion in restored frames lies from that in the sharp ones; lower is better."""
+"""tOF: distance of the motion in restored frames from that in sharp ones; lower is better."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.system.errors import DataError
 
 BLOCK = 32
-"""What is compared has sides of a multiple of this many pixels."""
+"""Sides of the compared area are multiples of this many pixels."""
 BORDER = 8
-"""At least so many pixels are left out on either side: flow is not known there."""
+"""Minimum pixels left out on either side, because flow is unknown there."""
 
 
 def optical_flow(before: Image, after: Image) -> NDArray[np.float32]:
@@ -32,7 +32,7 @@ def optical_flow(before: Image, after: Image) -> NDArray[np.float32]:
     """
     require_pair(after, before)
     gray = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (before, after)]
-    # The initial flow is an output here, which OpenCV's types do not know.
+    # OpenCV's types do not allow None for the initial flow, which is an output here.
     flow = cv2.calcOpticalFlowFarneback(*gray, None, 0.5, 3, 15, 3, 5, 1.2, 0)  # type: ignore[call-overload]
     return np.asarray(flow, dtype=np.float32)
 
@@ -42,7 +42,7 @@ def flow_distance(restored: NDArray[np.float32], sharp: NDArray[np.float32]) -> 
 
     tOF of Chu et al., "Learning temporal coherence via self-supervision for GAN-based video
     generation", ACM TOG 2020, as their published program computes it: the Euclidean length
-    at every pixel, and the middle that :func:`middle` gives.
+    at every pixel of the area of :func:`middle`.
 
     Args:
         restored: (H, W, 2), flow between two restored frames.
@@ -52,13 +52,14 @@ def flow_distance(restored: NDArray[np.float32], sharp: NDArray[np.float32]) -> 
     >>> flow_distance(still + np.array([3, 4], np.float32), still)
     5.0
     """
-    rows, columns = (middle(side) for side in sharp.shape[:2])
+    rows = middle(sharp.shape[0])
+    columns = middle(sharp.shape[1])
     difference = (restored - sharp)[rows, columns].astype(np.float64)
     return float(np.sqrt(np.square(difference).sum(axis=-1)).mean())
 
 
 def tof(restored: tuple[Image, Image], sharp: tuple[Image, Image]) -> float:
-    """:func:`flow_distance` of what moves between two frames, uint8 (H, W, 3) RGB."""
+    """:func:`flow_distance` of the motion between two frames, uint8 (H, W, 3) RGB."""
     return flow_distance(optical_flow(*restored), optical_flow(*sharp))
 
 

@@ -11,22 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.models.flow import beside, flow_warp, neighbours, sample_at
+from vrtspike.models.flow import flow_warp, gather_neighbours, neighbour_pairs, sample_at
 from vrtspike.models.layers import Recomputed, start_at_zero
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 
 KERNEL = 3
 POINTS = KERNEL * KERNEL
 _SLOPE = 0.1
-# Sampled values at once, 16 MiB: a frame at 64 x 64 with 96 channels, more frames of smaller ones.
-_MOST_SAMPLED = 1 << 22
+# Maximum number of values sampled at once, 16 MiB: a frame of 64 x 64 with 96 channels.
+_MAX_SAMPLED = 1 << 22
 
 
 class DeformableAlignment(Recomputed):
     """Modulated deformable 3 x 3 convolution whose offsets are a flow plus a learned correction.
 
-    The last convolution that makes the offsets starts at zero: no correction, every modulation
-    one half.
+    The last convolution of the offsets starts at zero: no correction, and every modulation is one
+    half.
 
     Args:
         channels: feature channels.
@@ -52,9 +52,9 @@ class DeformableAlignment(Recomputed):
             nn.LeakyReLU(_SLOPE, inplace=True),
             conv(channels, channels),
             nn.LeakyReLU(_SLOPE, inplace=True),
-            last := conv(channels, 3 * POINTS * groups),
+            conv(channels, 3 * POINTS * groups),
         )
-        start_at_zero(last)
+        start_at_zero(self.conv_offset[-1])
 
     def forward(self, x: Tensor, flows: Tensor) -> Tensor:
         """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
@@ -62,19 +62,19 @@ class DeformableAlignment(Recomputed):
         Args:
             x: (B, T, H, W, C) features.
             flows: (2 * B * (T-1), 2, H, W), of the pairs of
-                :func:`~vrtspike.models.flow.neighbours`, in pixels, x first.
+                :func:`~vrtspike.models.flow.neighbour_pairs`, in pixels, x first.
 
         Returns:
-            (B, T, H, W, 2C): the aligned next and previous frames; zeros where there is none.
+            (B, T, H, W, 2C): the aligned next and previous frames; zeros at the ends of the clip.
         """
         pictures = x.to(autocast_dtype(x)).permute(0, 1, 4, 2, 3)  # operands of products
-        current, neighbour = neighbours(pictures)
+        current, neighbour = neighbour_pairs(pictures)
         warped = flow_warp(neighbour, flows)
         raw = self.conv_offset(torch.cat((warped, current, flows.to(warped.dtype)), dim=1))
         aligned = guided_deform_conv(
             neighbour, raw, flows, self.weight, self.bias, self.max_magnitude
         )
-        return beside(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
+        return gather_neighbours(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
 
 
 def guided_deform_conv(
@@ -82,22 +82,22 @@ def guided_deform_conv(
 ) -> Tensor:
     """3 x 3 deformable convolution with padding 1 of pictures, whose samples follow a flow.
 
-    Sampled values, nine times the features, are made for some pictures at a time, and again for the
-    gradient.
+    The sampled values, nine times the features, are computed for a few pictures at a time, and
+    again for the gradient.
 
     Args:
         x: (N, C, H, W).
-        raw: (N, groups * 27, H, W), of any value: first 18 numbers a group that become the
-            displacement of its 9 taps, ``max_magnitude * tanh(raw) + flow``, in (y, x) pairs; then
-            9 a group that become their modulation, ``sigmoid(raw)``.
+        raw: (N, groups * 27, H, W), any values. The first 18 of a group become the displacements of
+            its 9 taps, ``max_magnitude * tanh(raw) + flow``, in (y, x) pairs; then 9 of each group
+            become their modulation, ``sigmoid(raw)``.
         flow: (N, 2, H, W), x first, pixels; of any length.
         weight: (C', C, 3, 3).
         bias: (C',).
-        max_magnitude: bound of the displacement beside the flow, pixels.
+        max_magnitude: bound of the learned displacement, pixels.
 
     Returns:
-        (N, C', H, W). Positions are float32 or better in any case: half precision would round them
-        to whole pixels on a large picture.
+        (N, C', H, W). Positions are always float32 or better: half precision would round them to
+        whole pixels on a large picture.
     """
     matrix = weight.flatten(1)
 
@@ -107,8 +107,8 @@ def guided_deform_conv(
         out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
         return out.unflatten(2, x.shape[2:])
 
-    pictures = max(_MOST_SAMPLED // (POINTS * x.shape[1:].numel()), 1)
-    parts = zip(*(t.split(pictures) for t in (x, raw, flow)), strict=True)
+    pictures = max(_MAX_SAMPLED // (POINTS * x.shape[1:].numel()), 1)
+    parts = zip(x.split(pictures), raw.split(pictures), flow.split(pictures), strict=True)
     return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])
 
 
@@ -116,16 +116,21 @@ def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tens
     """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
     pictures, _, height, width = x.shape
     exact = torch.promote_types(raw.dtype, torch.float32)
-    x, raw, flow = x.to(exact), raw.to(exact), flow.to(exact)
+    x = x.to(exact)
+    raw = raw.to(exact)
+    flow = flow.to(exact)
     groups = raw.shape[1] // (3 * POINTS)
     moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
     # Offsets come in (y, x) pairs, the flow in (x, y).
     offsets = max_magnitude * moves.tanh().unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
     taps = (pictures * groups, KERNEL, KERNEL)
-    y, x_at = offsets.view(*taps, 2, height, width).unbind(3)
-    tap, rows, columns = (torch.arange(n, device=x.device) for n in (KERNEL, height, width))
-    y = y + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
-    x_at = x_at + (tap[:, None, None] - KERNEL // 2 + columns)
-    found = sample_at(x.unflatten(1, (groups, -1)).flatten(0, 1), x_at, y)
-    found = found * modulation.sigmoid().reshape(*taps, height, width).unsqueeze(1)
-    return found.unflatten(0, (pictures, groups)).flatten(1, 4).flatten(2)
+    y_offsets, x_offsets = offsets.view(*taps, 2, height, width).unbind(3)
+    tap = torch.arange(KERNEL, device=x.device)
+    rows = torch.arange(height, device=x.device)
+    columns = torch.arange(width, device=x.device)
+    y_positions = y_offsets + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
+    x_positions = x_offsets + (tap[:, None, None] - KERNEL // 2 + columns)
+    groups_of_channels = x.unflatten(1, (groups, -1)).flatten(0, 1)
+    sampled = sample_at(groups_of_channels, x_positions, y_positions)
+    sampled = sampled * modulation.sigmoid().reshape(*taps, height, width).unsqueeze(1)
+    return sampled.unflatten(0, (pictures, groups)).flatten(1, 4).flatten(2)

@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from vrtspike.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
-# The memory-efficient kernel has the gradient of a bias. cuDNN's, PyTorch's first choice on Hopper,
-# has made NaN of windows of 64 tokens with a mask (pytorch issue 196678).
+# The memory-efficient kernel has the gradient of a bias. That of cuDNN, PyTorch's first choice on
+# Hopper, gave NaN for windows of 64 tokens with a mask (pytorch issue 196678).
 _KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
 # It gives each problem a row of the CUDA grid, which has 65535 of them.
-_MOST_PROBLEMS = 65535
+_MAX_PROBLEMS = 65535
 # The gradient of a bias is as large as all scores of a call before it is summed: half a GiB.
-_MOST_SCORES = 1 << 28
+_MAX_SCORES = 1 << 28
 
 
 class WindowAttention(Recomputed):
-    """Self attention in a window and, where asked for, mutual attention between its two frames.
+    """Self attention in a window and, with ``mutual``, mutual attention between its two frames.
 
-    ``ATTENTION`` says how: ``sdpa`` is PyTorch's scaled_dot_product_attention, which on a CPU keeps
-    all scores where the bias is learned; ``recompute`` makes the scores of a few windows at a time
-    and again for the gradient; ``auto`` takes ``recompute`` on a CPU where the bias is learned,
-    else ``sdpa``.
+    ``ATTENTION`` selects the implementation: ``sdpa`` is PyTorch's scaled_dot_product_attention,
+    which keeps all scores on a CPU if the bias is learned; ``recompute`` computes the scores of a
+    few windows at a time, and again for the gradient; ``auto`` takes ``recompute`` on a CPU if the
+    bias is learned, else ``sdpa``.
 
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
-        settings: the heads, and how attention is computed.
+        settings: the heads, and the implementation of attention.
         mutual: add mutual attention.
     """
 
@@ -66,7 +66,7 @@ class WindowAttention(Recomputed):
         self.proj = nn.Linear(2 * channels if mutual else channels, channels)
         if mutual:
             self.qkv_mut = nn.Linear(channels, 3 * channels)
-            # A function of the configuration, so it is no part of a checkpoint.
+            # Not in a checkpoint, because it is a function of the configuration.
             bias = sine_position_bias(window[1], window[2], channels)
             self.register_buffer("position_bias", bias, persistent=False)
 
@@ -77,7 +77,7 @@ class WindowAttention(Recomputed):
             x: (B, D, H, W, C).
             windows: of the map.
             index: (N, N), row of the relative position bias table for each pair of tokens of a
-                full window. A clipped window takes the leading corner.
+                full window. A clipped window uses the leading corner.
 
         Returns:
             (B, D, H, W, C).
@@ -110,7 +110,7 @@ class WindowAttention(Recomputed):
         """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, B, N, C).
 
         Args:
-            windows: n, of which the masks are taken.
+            windows: n windows, with their masks.
             bias: (heads, N, N), or None.
             q: (n, B, N, C), of all tokens of a window or of one of its frames.
             k: likewise.
@@ -118,10 +118,17 @@ class WindowAttention(Recomputed):
         """
         clips, tokens = q.shape[1:3]
         counts = [count * clips for count in windows.counts]
-        heads = (t.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
-        parts = zip(windows.masks, *(t.split(counts) for t in heads), strict=True)
-        learned = bias is not None and bias.requires_grad and not q.is_cuda
-        recompute = self.attention == "recompute" or (self.attention == "auto" and learned)
+        parts = zip(
+            windows.masks,
+            self._split_heads(q).split(counts),
+            self._split_heads(k).split(counts),
+            self._split_heads(v).split(counts),
+            strict=True,
+        )
+        is_learned_on_cpu = bias is not None and bias.requires_grad and not q.is_cuda
+        recompute = self.attention == "recompute"
+        if self.attention == "auto":
+            recompute = is_learned_on_cpu
         results = []
         for mask, queries, keys, values in parts:
             corner = mask[None, :tokens, :tokens]
@@ -132,9 +139,13 @@ class WindowAttention(Recomputed):
                 results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
         return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
 
+    def _split_heads(self, x: Tensor) -> Tensor:
+        """(n, B, N, C) -> (n * B, heads, N, C / heads)."""
+        return x.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2)
+
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``scaled_dot_product_attention`` within what its kernels of CUDA take.
+    """``scaled_dot_product_attention`` within the limits of its CUDA kernels.
 
     Args:
         q: (problems, heads, N, c).
@@ -147,14 +158,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     """
     _, heads, tokens, width = q.shape
     spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
-    q, k, v = (functional.pad(t, (0, spare)) if spare else t for t in (q, k, v))
-    # With another order of the scores in memory PyTorch takes no kernel and keeps all scores.
+    if spare:
+        q = functional.pad(q, (0, spare))
+        k = functional.pad(k, (0, spare))
+        v = functional.pad(v, (0, spare))
+    # With a bias of another memory order PyTorch selects no kernel and keeps all scores.
     mask = None if bias is None else bias.contiguous()[None]
-    step = min(max(_MOST_SCORES // (heads * tokens**2), 1), _MOST_PROBLEMS)
+    step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_PROBLEMS)
     with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
         results = [
-            functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
-            for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
+            functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, scale=width**-0.5
+            )
+            for queries, keys, values in zip(
+                q.split(step), k.split(step), v.split(step), strict=True
+            )
         ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]
@@ -166,9 +184,10 @@ def relative_position_index(window: Size3) -> Tensor:
     Returns:
         (N, N) int64 with N = Wd * Wh * Ww and values in [0, (2Wd-1)(2Wh-1)(2Ww-1)).
     """
-    coordinates = torch.cartesian_prod(*map(torch.arange, window))  # (N, 3)
+    coordinates = torch.cartesian_prod(*[torch.arange(length) for length in window])  # (N, 3)
     relative = coordinates[:, None] - coordinates + torch.tensor(window) - 1
-    _, height, width = (2 * length - 1 for length in window)
+    height = 2 * window[1] - 1
+    width = 2 * window[2] - 1
     return (relative[..., 0] * height + relative[..., 1]) * width + relative[..., 2]
 
 
@@ -197,5 +216,6 @@ def sine_position_bias(height: int, width: int, channels: int) -> Tensor:
         angle = (position * (2 * math.pi))[:, None] / period
         return torch.stack((angle[:, 0::2].sin(), angle[:, 1::2].cos()), dim=2).flatten(1)
 
-    rows, columns = encode(height).repeat_interleave(width, dim=0), encode(width).repeat(height, 1)
+    rows = encode(height).repeat_interleave(width, dim=0)
+    columns = encode(width).repeat(height, 1)
     return torch.cat((rows, columns), dim=1)[None]

@@ -20,15 +20,15 @@ from vrtspike.models.mixed_precision import without_autocast
 def sample_at(
     x: Tensor, columns: Tensor, rows: Tensor, mode: str = "bilinear", padding: str = "zeros"
 ) -> Tensor:
-    """Sample pictures at positions, in float32 or better: half precision cannot name all pixels.
+    """Sample pictures at positions in float32 or better; half precision lacks some positions.
 
     Args:
         x: (N, C, H, W).
-        columns: (N, ..., H', W') positions in pixels; not a number is outside, or with
-            ``border`` at the first pixel.
+        columns: (N, ..., H', W') positions in pixels; NaN lies outside, or with ``border`` at the
+            first pixel.
         rows: the same shape.
         mode: ``bilinear`` or ``nearest``.
-        padding: ``zeros`` or ``border``, what lies outside of ``x``.
+        padding: values outside of ``x``: ``zeros`` or ``border``.
 
     Returns:
         (N, C, ..., H', W') in the type of ``x``.
@@ -40,27 +40,28 @@ def sample_at(
     grid = torch.stack(((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1), dim=-1)
     grid = grid.to(exact).flatten(1, -3)
     if padding == "border":
-        # PyTorch's gradient on a CPU crashes there (pytorch issue 24823); -1 is the first pixel,
-        # which PyTorch takes.
+        # PyTorch's gradient on a CPU crashes with NaN (pytorch issue 24823); -1 is the first pixel,
+        # as in the forward pass.
         grid = grid.nan_to_num(nan=-1.0)
-    found = functional.grid_sample(x.to(exact), grid, mode, padding, align_corners=False)
-    return found.view(*x.shape[:2], *columns.shape[1:]).to(x.dtype)
+    samples = functional.grid_sample(x.to(exact), grid, mode, padding, align_corners=False)
+    return samples.view(*x.shape[:2], *columns.shape[1:]).to(x.dtype)
 
 
 def flow_targets(flow: Tensor) -> tuple[Tensor, Tensor]:
     """Column and row that each pixel points to, (N, H, W) each, in pixels, float32 or better."""
     flow = flow.to(torch.promote_types(flow.dtype, torch.float32))
-    rows, columns = (torch.arange(n, device=flow.device) for n in flow.shape[-2:])
+    rows = torch.arange(flow.shape[-2], device=flow.device)
+    columns = torch.arange(flow.shape[-1], device=flow.device)
     return columns + flow[:, 0], rows[:, None] + flow[:, 1]
 
 
 def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
-    """Sample ``x`` bilinearly where the flow points.
+    """Sample ``x`` bilinearly at the targets of a flow.
 
     Args:
         x: (N, C, H, W).
         flow: (N, 2, H, W), displacement in pixels, x first.
-        padding: ``zeros`` or ``border``, what lies outside of ``x``.
+        padding: values outside of ``x``: ``zeros`` or ``border``.
 
     Returns:
         (N, C, H, W) in the type of ``x``.
@@ -81,35 +82,47 @@ def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
         (N, 4C, H, W): floor/floor, floor x & ceil y, ceil x & floor y, ceil/ceil.
     """
     columns, rows = flow_targets(flow.detach())
-    left, right, top, bottom = columns.floor(), columns.ceil(), rows.floor(), rows.ceil()
+    left = columns.floor()
+    right = columns.ceil()
+    top = rows.floor()
+    bottom = rows.ceil()
     corners = ((left, top), (left, bottom), (right, top), (right, bottom))
     return torch.cat([sample_at(x, *corner, mode="nearest") for corner in corners], dim=1)
 
 
-def neighbours(x: Tensor) -> tuple[Tensor, Tensor]:
-    """All pairs of neighbouring frames, (B, T, ...) -> (2 * B * (T-1), ...) each.
-
-    Every frame with its next one, then every frame with its previous one: frames, their neighbours.
-    """
-    early, late = x[:, :-1], x[:, 1:]
-    return torch.cat((early, late)).flatten(0, 1), torch.cat((late, early)).flatten(0, 1)
-
-
-def beside(x: Tensor, clips: int, dim: int) -> Tensor:
-    """What the frames of clips get of their next and of their previous one, one after the other.
+def neighbour_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
+    """All pairs of neighbouring frames.
 
     Args:
-        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbours`; three more axes.
+        x: (B, T, ...).
+
+    Returns:
+        frames and their neighbours, (2 * B * (T-1), ...) each: every frame with its next one, then
+        every frame with its previous one.
+    """
+    early = x[:, :-1]
+    late = x[:, 1:]
+    frames = torch.cat((early, late)).flatten(0, 1)
+    neighbours = torch.cat((late, early)).flatten(0, 1)
+    return frames, neighbours
+
+
+def gather_neighbours(x: Tensor, clips: int, dim: int) -> Tensor:
+    """Join, for each frame of clips, the results of its next and of its previous frame.
+
+    Args:
+        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbour_pairs`; three more axes.
         clips: B.
         dim: axis of the result on which both are joined.
 
     Returns:
-        (B, T, ...), zeros where there is no neighbour.
+        (B, T, ...), zeros for a missing neighbour.
     """
     next_ones, previous_ones = x.unflatten(0, (2, clips, -1))
-    ends = [(0, 0) * 3 + (0, 1), (0, 0) * 3 + (1, 0)]
-    both = (next_ones, previous_ones)
-    return torch.cat([functional.pad(t, e) for t, e in zip(both, ends, strict=True)], dim=dim)
+    inner_axes = (0, 0) * 3
+    next_padded = functional.pad(next_ones, (*inner_axes, 0, 1))
+    previous_padded = functional.pad(previous_ones, (*inner_axes, 1, 0))
+    return torch.cat((next_padded, previous_padded), dim=dim)
 
 
 _MEAN = (0.485, 0.456, 0.406)
@@ -163,9 +176,9 @@ class SpyNet(Recomputed):
     def forward(self, reference: Tensor, supporting: Tensor, scales: int = 4) -> list[Tensor]:
         """Flow that points from ``reference`` into ``supporting``.
 
-        Computed in the type of the weights, whatever autocast says: a displacement of 40 pixels is
-        sampled at a hundredth of a pixel, which bfloat16, with steps of a quarter there, has not.
-        With weights of half precision, the displacements themselves are still float32.
+        Computed in the type of the weights, without autocast: a displacement of 40 pixels is
+        sampled at a hundredth of a pixel, while bfloat16 has steps of a quarter there. With weights
+        of half precision, the displacements themselves are still float32.
 
         Args:
             reference: (N, 3, H, W) in [0, 1].
@@ -178,7 +191,8 @@ class SpyNet(Recomputed):
         """
         height, width = reference.shape[-2:]
         with without_autocast(reference):
-            first, second = self._pyramid(reference), self._pyramid(supporting)
+            first = self._pyramid(reference)
+            second = self._pyramid(supporting)
             flows: list[Tensor] = []
             # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
             exact = torch.promote_types(reference.dtype, torch.float32)
@@ -205,5 +219,5 @@ def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:
         return flow
     flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
     x, y = flow.split(1, dim=1)
-    # Numbers, not a tensor of two: that would have to be copied to the device, which waits.
+    # Numbers, not a tensor of two: a copy to the device would make it wait.
     return torch.cat((x * (width / from_width), y * (height / from_height)), dim=1)

@@ -1,4 +1,4 @@
-"""Small layers that several parts of the model share."""
+"""Small layers that several parts of the models share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 Result = TypeVar("Result")
 
 
-def recomputed(asked: bool, function: Callable[..., Result], *arguments: object) -> Result:
-    """Call ``function``; if asked, keep its arguments only and call it again for the gradient."""
-    if not (asked and torch.is_grad_enabled()):
+def recomputed(is_on: bool, function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function; if on, keep only its arguments and call it again for the gradient."""
+    if not (is_on and torch.is_grad_enabled()):
         return function(*arguments)
     return checkpoint(function, *arguments, use_reentrant=False)
 
@@ -39,7 +39,7 @@ def start_at_zero(layer: nn.Module) -> None:
 class DropPath(nn.Module):
     """Stochastic depth: drops a residual branch at random for whole samples in training.
 
-    What is kept is divided by the probability of keeping it.
+    Kept branches are divided by the probability of keeping them.
 
     Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
 
@@ -56,7 +56,8 @@ class DropPath(nn.Module):
         if not self.training or self.rate == 0:
             return x
         kept = 1 - self.rate
-        return x * x.new_empty(len(x), *(1,) * (x.dim() - 1)).bernoulli_(kept).div_(kept)
+        per_sample = (len(x),) + (1,) * (x.dim() - 1)
+        return x * x.new_empty(per_sample).bernoulli_(kept).div_(kept)
 
 
 class GEGLU(Recomputed):
@@ -104,8 +105,8 @@ class DepthToSpace(nn.Module):
 class FrameConv(nn.Conv3d):
     """3 x 3 convolution of every frame, on channels-last features.
 
-    Its weight keeps the published shape of a three-dimensional convolution of kernel (1, 3, 3);
-    the two-dimensional kernels that run it are several times faster on a CPU.
+    Its weight has the published shape of a three-dimensional convolution of kernel (1, 3, 3); it
+    runs as a two-dimensional one, which is several times faster on a CPU.
 
     Args:
         fan_in: channels of the input.
@@ -125,9 +126,9 @@ class FrameConv(nn.Conv3d):
 class ClipConv(nn.Conv3d):
     """3 x 3 x 3 convolution over time and space, on channels-last features, padded by one.
 
-    It runs as one two-dimensional convolution that makes the three taps in time of every frame,
-    and their sum over neighbouring frames: those kernels are better than the three-dimensional
-    ones, many times so on a CPU.
+    It runs as one two-dimensional convolution, which gives the three taps in time of every frame,
+    and their sum over neighbouring frames. This is faster than the three-dimensional kernels, many
+    times so on a CPU.
 
     Args:
         fan_in: channels of the input.
@@ -143,26 +144,27 @@ class ClipConv(nn.Conv3d):
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)
-        before, here, after = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2]).chunk(3, dim=-1)
+        taps_of_frames = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
+        previous_tap, tap, next_tap = taps_of_frames.chunk(3, dim=-1)
         assert self.bias is not None
-        out = here + self.bias.to(here.dtype)
-        # Beyond the ends of the clip there are zeros.
-        out[:, 1:].add_(before[:, :-1])  # += would copy the slice onto itself
-        out[:, :-1].add_(after[:, 1:])
+        out = tap + self.bias.to(tap.dtype)
+        # Zeros lie beyond the ends of the clip.
+        out[:, 1:].add_(previous_tap[:, :-1])  # += would copy the slice onto itself
+        out[:, :-1].add_(next_tap[:, 1:])
         return out
 
 
 def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
     """Pad the last two axes at their ends by reflection (without repeating the border).
 
-    Axes shorter than the padding are reflected as often as needed.
+    Axes shorter than the padding are reflected repeatedly.
 
     Args:
         x: (..., H, W).
-        multiple: what the new height and width are multiples of.
+        multiple: of the new height and width.
 
     Returns:
-        (..., H', W'); ``x`` itself if nothing is to be done.
+        (..., H', W'); ``x`` itself if its sides are multiples already.
 
     >>> pad_to_multiple(torch.tensor([[1, 2, 3]] * 4), 4)[0]
     tensor([1, 2, 3, 2])

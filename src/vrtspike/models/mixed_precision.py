@@ -1,8 +1,8 @@
-"""What stays in float32 under autocast: sums of many terms, and positions.
+"""Types under autocast: sums of many terms and positions stay in float32.
 
-Under autocast, matrix products are made in a half type: their operands are rounded, their sums are
-not. What adds up over blocks, tokens or pyramid levels stays in float32, where a small term is not
-lost beside a large sum. ``docs/model.md`` says what that gains.
+Under autocast, matrix products are computed in a half type: their operands are rounded, their sums
+are not. Sums over blocks, tokens or pyramid levels stay in float32, so that a small term is not
+lost in a large sum. ``docs/model.md`` has the gain.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from torch import Tensor
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The type autocast wants for products, or that of ``x`` outside of autocast."""
+    """The type of products under autocast, or that of ``x`` outside of autocast."""
     device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return x.dtype
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A context in which types are what they are, on the device of ``x``."""
+    """A context without autocast on the device of ``x``."""
     return torch.autocast(x.device.type, enabled=False)
 
 
 def residual_stream(x: Tensor) -> Tensor:
-    """``x`` as blocks add to it: under autocast in float32 or better, else as it is.
+    """The input of a stage's residual sums: under autocast in float32 or better, else unchanged.
 
     A branch of half precision added to it gives float32 again, so the first sum of a stage decides
-    for all of them.
+    the type of all of them.
     """
     if not torch.is_autocast_enabled(x.device.type):
         return x

@@ -1,8 +1,8 @@
-"""Attention that keeps queries, keys and values only, in pieces that stay in the cache.
+"""Attention that keeps only queries, keys and values, in pieces that stay in the cache.
 
-Scores are made for a few windows at a time, used and dropped; the backward pass makes them again.
-Nothing of size windows x heads x N x N ever exists. On a CPU this is also several times faster
-than writing all scores out, because a piece never leaves the cache.
+Scores are computed for a few windows at a time, used and dropped; the backward pass computes them
+again. No tensor of size windows x heads x N x N ever exists. On a CPU this is also several times
+faster than all scores at once, because a piece never leaves the cache.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def recomputed_attention(
         q: (problems, heads, N, c).
         k: likewise.
         v: likewise.
-        mask: (1, N, N), in float32: half precision would lose the small differences that softmax
-            is about.
+        mask: (1, N, N), in float32: half precision would lose the small differences that decide
+            the softmax.
         bias: (heads, N, N), or None.
 
     Returns:
@@ -45,30 +45,31 @@ def recomputed_attention(
 def _pieces(
     mask: Tensor, bias: Tensor | None, *tensors: Tensor
 ) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
-    """Some problems at a time.
+    """Divide problems into pieces.
 
     Args:
         mask: (1, N, N).
         bias: (heads, N, N), or None.
         tensors: (problems, heads, N, c).
 
-    Returns:
-        which they are; their bias and mask, (m * heads, N, N), and tensors, (m * heads, N, c).
+    Yields:
+        the numbers of the problems; their bias and mask, (m * heads, N, N), and their tensors,
+        (m * heads, N, c).
     """
     problems, heads, tokens, _ = tensors[0].shape
     dtype = torch.promote_types(tensors[0].dtype, mask.dtype)
-    added = (mask if bias is None else bias + mask).to(dtype)
+    scores_bias = (mask if bias is None else bias + mask).to(dtype)
     piece = _PIECE_CUDA if mask.is_cuda else _PIECE_CPU
     step = min(max(piece // (heads * tokens**2), 1), problems)
-    biases = added.expand(heads, tokens, tokens).repeat(step, 1, 1)
+    biases = scores_bias.expand(heads, tokens, tokens).repeat(step, 1, 1)
     for first in range(0, problems, step):
         part = slice(first, min(first + step, problems))
-        found = [t[part].to(dtype).flatten(0, 1) for t in tensors]
-        yield part, biases[: len(found[0])], found
+        operands = [tensor[part].to(dtype).flatten(0, 1) for tensor in tensors]
+        yield part, biases[: len(operands[0])], operands
 
 
 class _Recomputed(torch.autograd.Function):
-    """Keeps queries, keys and values."""
+    """Attention that keeps its inputs for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> Tensor:  # noqa: ANN401
@@ -95,13 +96,13 @@ class _Recomputed(torch.autograd.Function):
             if grad_bias is not None:
                 grad_bias += scores.view(-1, *grad_bias.shape).sum(0)
             scale = q.shape[-1] ** -0.5
-            found = (
+            piece_grads = (
                 torch.bmm(scores, keys) * scale,
                 torch.bmm(scores.transpose(1, 2), queries) * scale,
                 torch.bmm(weights.transpose(1, 2), g),
             )
-            for whole, each in zip(grads, found, strict=True):
-                whole[part] = each.view(whole[part].shape)
+            for whole, piece_grad in zip(grads, piece_grads, strict=True):
+                whole[part] = piece_grad.view(whole[part].shape)
         return *grads, None, None if grad_bias is None else grad_bias.to(bias.dtype)
 
 

@@ -1,6 +1,6 @@
-"""The table of the models.
+"""The registry of the models.
 
-``scripts/config_reference.py`` writes the names that MODEL.TYPE takes from it.
+``scripts/config_reference.py`` takes the values of MODEL.TYPE from it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
     "vrt_spike": build_vrt_spike,
     "spike_nafnet": build_spike_nafnet,
 }
-"""By the values of MODEL.TYPE what builds the model of a preset, with the weights that its settings
-start from if asked; it compiles itself, says how it computes and
-names its groups of parameters (:class:`~vrtspike.models.restorer.Restorer`)."""
+"""Functions that build the model of a preset by the value of MODEL.TYPE. The second argument loads
+the weights that the settings start from. A model is a
+:class:`~vrtspike.models.restorer.Restorer`."""
 
 
 def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
-    """Build the network of a preset, which MODEL.TYPE names.
+    """Build the network of a preset, named by MODEL.TYPE.
 
     Args:
         settings: of the preset.
-        pretrained: load the weights that the settings start from; false where all weights are
-            loaded afterwards.
+        pretrained: load the weights that the settings start from; False if all weights are loaded
+            afterwards.
 
     Returns:
         A module called as ``model(blur, voxels)``.

@@ -1,4 +1,4 @@
-"""What training, evaluation and logs ask of a model."""
+"""The interface of a model for training, evaluation and logs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-BACKBONE, FLOW = "backbone", "flow"
-"""Groups of parameters that may learn at rates of their own."""
+BACKBONE = "backbone"
+FLOW = "flow"
+"""Groups of parameters with learning rates of their own."""
 
 
 class Restorer(nn.Module):
-    """A model of the table: a clip and its voxels in, a restored clip out.
+    """A model of the registry: a clip and its voxels in, a restored clip out.
 
-    A model defines :meth:`forward`. What else is asked of it has an answer that serves any model;
-    also :meth:`~torch.nn.Module.compile`, which compiles the whole where TRAIN.COMPILE_MODEL is
-    set, and may be overridden where shapes change from clip to clip.
+    A model defines :meth:`forward`. The other methods have defaults that suit any model. With
+    TRAIN.COMPILE_MODEL, :meth:`~torch.nn.Module.compile` compiles the whole model; a model whose
+    shapes change from clip to clip may override it.
     """
 
     not_exported: ClassVar[str] = ""
-    """Why the model cannot be written as ONNX; empty where it can."""
+    """The reason that the model cannot be exported as ONNX; empty if it can."""
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore a clip.
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1]; T, H and W may differ from those of training clips.
-            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; None where
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; None if
                 the data set has no spikes.
 
         Returns:
@@ -36,7 +37,7 @@ class Restorer(nn.Module):
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What the model is, in one line for the log of a run."""
+        """The model in one line, for the log of a run."""
         return f"model: {type(self).__name__}"
 
     def rate_groups(self) -> dict[str, list[str]]:
@@ -44,7 +45,7 @@ class Restorer(nn.Module):
 
         Returns:
             those of the ``backbone``, which may start from published weights, and of its ``flow``,
-            which may start later, learns more slowly, and has no gradient in clips of one frame.
+            which may be trained later and more slowly, and has no gradient in clips of one frame.
         """
         return {BACKBONE: [], FLOW: []}
 
@@ -53,12 +54,12 @@ def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
     """The voxels of a clip, (B, T, bins, h, w).
 
     Raises:
-        ValueError: there are none, or not of as many frames and bins as expected.
+        ValueError: there are none, or their numbers of frames or bins are wrong.
     """
     expected = (*blur.shape[:2], bins)
     if voxels is None or voxels.shape[:3] != expected:
-        found = "none" if voxels is None else str(tuple(voxels.shape))
-        raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
+        given = "none" if voxels is None else str(tuple(voxels.shape))
+        raise ValueError(f"expected voxels of shape {expected} + (h, w), got {given}")
     return voxels
 
 
@@ -67,7 +68,7 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
 
     Args:
         voxels: (B, T, K, h, w).
-        height: of the frames; h times a whole number or not.
+        height: of the frames; any multiple of h, or none.
         width: of the frames.
 
     Returns:

@@ -1,8 +1,8 @@
 """Spike encoder: a three-dimensional convolutional pyramid over voxel grids.
 
-The bins of a pixel are nearly equal, their mean is its brightness; motion is in the differences.
-The encoder sees the mean and each bin's deviation from it, so that the first layer need not learn
-to subtract large, equal numbers; ``docs/model.md`` has the figures.
+The bins of a pixel are nearly equal: their mean is its brightness, and the differences hold the
+motion. The encoder gets the mean and each bin's deviation from it, so that the first layer need not
+learn to subtract large, equal numbers; ``docs/model.md`` has the figures.
 """
 
 from __future__ import annotations

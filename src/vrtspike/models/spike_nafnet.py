@@ -40,7 +40,7 @@ class ChannelNorm(nn.LayerNorm):
 def local_mean(x: Tensor, cell: int) -> Tensor:
     """Means over windows of up to 3 x 3 cells.
 
-    Windows end where the features do; each value counts alike in the windows that hold it.
+    Windows end at the border of the features; all values of a window have the same weight.
 
     Args:
         x: features, (N, C, H, W).
@@ -62,9 +62,9 @@ def local_mean(x: Tensor, cell: int) -> Tensor:
 class ChannelAttention(nn.Conv2d):
     """Simplified channel attention: channels times a linear function of their means.
 
-    The means are those of the whole picture, or of windows: a network that was trained on crops
-    then sees means of as many pixels as in training (Chu et al., "Improving Image Restoration by
-    Revisiting Global Information Aggregation", ECCV 2022).
+    The means are those of the whole picture or of windows. With windows, a network that was trained
+    on crops gets means of as many pixels as in training (Chu et al., "Improving Image Restoration
+    by Revisiting Global Information Aggregation", ECCV 2022).
 
     Args:
         channels: feature channels.
@@ -147,43 +147,46 @@ def round_up(number: int, multiple: int) -> int:
 
 
 def pad_end(x: Tensor, height: int, width: int) -> Tensor:
-    """Repeat the last row and column until there are as many as asked for.
+    """Pad the ends of the last two axes to a size by repeating the last row and column.
 
-    The result lies in memory with its channels last, as layer norms want them: no layer after it
-    has to copy its features, which takes 30 % less time.
+    The result has its channels last in memory, as layer norms need them: no later layer has to copy
+    its features, which takes 30 % less time.
     """
-    rows, columns = height - x.shape[-2], width - x.shape[-1]
+    rows = height - x.shape[-2]
+    columns = width - x.shape[-1]
     repeated = functional.pad(x, (0, columns, 0, rows), mode="replicate")
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
 def without_neighbours(voxels: Tensor) -> Tensor:
-    """A clip between two frames whose deviations are 0: (B, T, K, h, w) -> (B, T + 2, K, h, w)."""
+    """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w)."""
     unknown = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
     return torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
 
 
 def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
-    """What the first layer of the spikes sees of each frame.
+    """The input of the first spike layer for each frame.
 
-    The mean over a frame's bins, which is brightness; each bin's deviation from it, in which motion
-    is; and the deviation of the bins next to the exposure, the last ones of the frame before and
-    the first ones of the frame after.
+    It is the mean over a frame's bins, the brightness; each bin's deviation from it, the motion;
+    and the deviations of the bins next to the exposure, the last ones of the frame before and the
+    first ones of the frame after.
 
     Args:
         clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
         neighbour_bins: n, of each of the two neighbours, at most K.
-        isolated: all frames are without neighbours, whose deviations then are 0.
+        isolated: take the deviations of the neighbours as 0 for all frames.
 
     Returns:
         (B, T, 1 + K + 2 n, h, w).
     """
     voxels = clip[:, 1:-1]
     mean = voxels.mean(dim=2, keepdim=True)
-    before, after = clip[:, :-2, clip.shape[2] - neighbour_bins :], clip[:, 2:, :neighbour_bins]
+    before = clip[:, :-2, clip.shape[2] - neighbour_bins :]
+    after = clip[:, 2:, :neighbour_bins]
     if isolated:
-        before = after = mean.expand_as(voxels)[:, :, :neighbour_bins]
-    return torch.cat((mean, *(bins - mean for bins in (voxels, before, after))), dim=2)
+        before = mean.expand_as(voxels)[:, :, :neighbour_bins]
+        after = before
+    return torch.cat((mean, voxels - mean, before - mean, after - mean), dim=2)
 
 
 class SpikePyramid(nn.Module):
@@ -210,7 +213,7 @@ class SpikePyramid(nn.Module):
 
     @property
     def multiple(self) -> int:
-        """Height and width of the spikes have to be multiples of this."""
+        """The number that height and width of the spikes have to be multiples of."""
         return 2 ** len(self.downs)
 
     def forward(self, spikes: Tensor) -> list[Tensor]:
@@ -244,17 +247,20 @@ class SpikeNAFNet(Restorer):
     Args:
         settings: its sizes.
         bins: voxel bins per frame; 0 for the ablation without spikes.
-        shuffled: give each frame the spikes of another frame of its clip, as a control; no bins of
-            neighbours then, which might be the frame's own.
+        shuffled: give each frame the spikes of another frame of its clip, as a control. The bins of
+            neighbours are left out then, because they might be those of the frame itself.
     """
 
     def __init__(self, settings: NAFSettings, *, bins: int, shuffled: bool = False) -> None:
         super().__init__()
-        encoder, decoder = settings.ENCODER_BLOCKS, settings.DECODER_BLOCKS
-        width, spike_width = settings.WIDTH, settings.SPIKE_WIDTH
+        encoder = settings.ENCODER_BLOCKS
+        decoder = settings.DECODER_BLOCKS
+        width = settings.WIDTH
+        spike_width = settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
         cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
-        self.bins, self.shuffled = bins, shuffled
+        self.bins = bins
+        self.shuffled = shuffled
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
@@ -289,7 +295,7 @@ class SpikeNAFNet(Restorer):
             (B, T, 3, H, W), not clamped.
 
         Raises:
-            ValueError: there are no voxels, or not of as many frames and bins as expected.
+            ValueError: there are no voxels, or their numbers of frames or bins are wrong.
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
@@ -302,21 +308,26 @@ class SpikeNAFNet(Restorer):
     def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
         clip = self._with_neighbours(blur, voxels)
-        # The scale of the sensor's resolution; where there is none, the next finer one.
-        rows, sensor_rows = blur.shape[-2], clip.shape[-2]
-        scales = range(len(self.encoder))
-        finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
+        finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
         size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
         grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
         grids = grids.flatten(0, 1)
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
-        # The size follows from that of the frames, so that an export knows both to be equal.
+        # The size is derived from that of the frames, so that an export treats both as equal.
         padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
         return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
 
+    def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
+        """The scale of the U-Net with the sensor's resolution, or else the next finer one."""
+        finest = 0
+        for scale in range(len(self.encoder)):
+            if sensor_rows <= (rows + 2**scale - 1) // 2**scale:
+                finest = scale
+        return finest
+
     def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """The voxels of a clip and of the frames beside it, (B, T + 2, K, h, w).
+        """The voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
 
         Raises:
             ValueError: as :meth:`forward`.
@@ -333,11 +344,11 @@ class SpikeNAFNet(Restorer):
     def _levels_of_scales(
         self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
     ) -> list[Tensor]:
-        """Spike features for each scale of the U-Net: of its resolution, or else resized.
+        """Spike features for each scale of the U-Net, resized if there is no level of its size.
 
-        The middle takes the coarsest level, which is of its size where the sensor has half the
-        frames' resolution. So each level reaches the picture, whatever the sensor's resolution:
-        a parameter without a gradient would end training on several processes.
+        The middle takes the coarsest level, which has its size for a sensor of half the frames'
+        resolution. So each level reaches the picture with any sensor: a parameter without a
+        gradient would end training on several processes.
 
         Args:
             levels: of the :class:`SpikePyramid`, the finest first.
@@ -356,8 +367,9 @@ class SpikeNAFNet(Restorer):
         return features
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
-        """What is added to padded frames, (N, 3, H', W') -> the same shape."""
-        x, skips = self.intro(frames), []
+        """The correction of padded frames, (N, 3, H', W') -> the same shape."""
+        x = self.intro(frames)
+        skips = []
         for scale, down in enumerate(self.downs):
             x = self._fuse(x, spikes, scale)
             x = self.encoder[scale](x)
@@ -368,10 +380,12 @@ class SpikeNAFNet(Restorer):
         for scale in reversed(range(len(skips))):
             x = self.decoder[scale](self.ups[scale](x) + skips[scale])
         x = self.ending(x)
-        return x + self.readout(spikes[0]) if spikes else x
+        if not spikes:
+            return x
+        return x + self.readout(spikes[0])
 
     def _fuse(self, x: Tensor, spikes: Sequence[Tensor], scale: int) -> Tensor:
-        """Features of a scale joined with those of its spikes; without spikes as they are."""
+        """Features of a scale joined with those of its spikes; unchanged without spikes."""
         if not spikes:
             return x
         fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
@@ -379,7 +393,7 @@ class SpikeNAFNet(Restorer):
 
 
 def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
-    """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
+    """Build a :class:`SpikeNAFNet` from MODEL.NAF; it takes spikes if MODEL.USE_SPIKE is true."""
     model = settings.MODEL
     bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
     return SpikeNAFNet(model.NAF, bins=bins, shuffled=model.SPIKE_ORDER == "shuffled")

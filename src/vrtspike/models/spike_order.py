@@ -1,4 +1,4 @@
-"""Shuffled spikes: the control that shows whether their time matters."""
+"""Shuffled spikes: the control that tests if their time matters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def derangements(clips: int, frames: int, *, random: bool) -> Tensor:
     """A permutation of the frames of each clip in which no frame keeps its place.
 
     The frames of a clip form a ring, and each takes the one before it, so that none takes itself.
-    A random ring is drawn for each clip from PyTorch's generator of the CPU: the same on every
-    device. The fixed order moves all frames by half a clip: as in random rings, most spikes come
-    from farther than the neighbours.
+    A random ring is drawn for each clip from PyTorch's generator of the CPU, which is the same on
+    every device. The fixed order moves all frames by half a clip: as in random rings, most spikes
+    come from beyond the neighbours.
 
     Args:
         clips: B.

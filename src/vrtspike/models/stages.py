@@ -23,17 +23,26 @@ _MAX_OFFSET = 10.0
 
 
 def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:
-    """Change of scale; the layers' places in the sequence are those of the published weights."""
+    """Change of scale; the layers have their places in the published weights.
+
+    Args:
+        fan_in: channels of the input.
+        channels: channels of the output.
+        change: 1 for half the size, -1 for twice the size, 0 for the same.
+    """
     if change == 0:
         return nn.Sequential(nn.Identity(), nn.LayerNorm(channels))
-    move, width = (SpaceToDepth(), 4 * fan_in) if change > 0 else (DepthToSpace(), fan_in // 4)
-    return nn.Sequential(move, nn.LayerNorm(width), nn.Linear(width, channels))
+    if change > 0:
+        width = 4 * fan_in
+        return nn.Sequential(SpaceToDepth(), nn.LayerNorm(width), nn.Linear(width, channels))
+    width = fan_in // 4
+    return nn.Sequential(DepthToSpace(), nn.LayerNorm(width), nn.Linear(width, channels))
 
 
 class ParallelWarping(Recomputed):
     """Features of a frame fused with those of its aligned neighbours.
 
-    Its parameters are those of the stage, where the published weights have them.
+    It uses parameters of the stage, as the published weights do.
     """
 
     def forward(self, align: DeformableAlignment, fuse: GEGLU, x: Tensor, flows: Tensor) -> Tensor:
@@ -53,9 +62,13 @@ class Stage(nn.Module):
 
     def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
-        vrt, window, before = settings.VRT, settings.window, max(number - 1, 0)
-        channels, self.scale = vrt.EMBED_DIMS[number], STAGE_LEVELS[number]
-        self.reshape = _reshape(vrt.EMBED_DIMS[before], channels, self.scale - STAGE_LEVELS[before])
+        vrt = settings.VRT
+        window = settings.window
+        channels = vrt.EMBED_DIMS[number]
+        self.scale = STAGE_LEVELS[number]
+        previous = max(number - 1, 0)
+        change = self.scale - STAGE_LEVELS[previous]
+        self.reshape = _reshape(vrt.EMBED_DIMS[previous], channels, change)
         split = int(len(drop_paths) * vrt.MUL_ATTN_RATIO)
         pair = (2, window[1], window[2])
         self.residual_group1 = TMSAGroup(channels, pair, drop_paths[:split], vrt, mutual=True)
@@ -82,13 +95,16 @@ class Stage(nn.Module):
 class ReconstructionGroup(nn.Module):
     """A group of stage 8: self attention blocks, a linear map, a residual.
 
-    Arguments as for :class:`Stage`; the groups are counted on from its stages.
+    Arguments as for :class:`Stage`; the numbers of the groups continue those of the stages.
     """
 
     def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
-        channels, (frames, *sides) = settings.VRT.EMBED_DIMS[number], settings.window
-        window = (1 if number in settings.VRT.INDEP_RECONSTS else frames, sides[0], sides[1])
+        channels = settings.VRT.EMBED_DIMS[number]
+        frames, height, width = settings.window
+        if number in settings.VRT.INDEP_RECONSTS:
+            frames = 1
+        window = (frames, height, width)
         self.residual_group = TMSAGroup(channels, window, drop_paths, settings.VRT, mutual=False)
         self.linear = nn.Linear(channels, channels)
 

@@ -1,4 +1,4 @@
-"""The weights of the trained model that MODEL.PRETRAINED names, loaded into any model."""
+"""Start from the weights of the trained model that MODEL.PRETRAINED names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def load_start(model: nn.Module, settings: Settings) -> None:
     path = start_file(given)
     state = read_weights(path)
     require_published(path)
-    keys = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
+    differences = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
     advice = "Name weights of this model, or give MODEL the sizes of that one"
-    advice += f": {'; '.join(keys.values())}" if keys else ""
+    if differences:
+        advice += f": {'; '.join(differences.values())}"
     load_strictly(model, state, f"MODEL.PRETRAINED {given}: weights of another model", advice)

@@ -43,22 +43,24 @@ def feed_forward(channels: int) -> nn.Sequential:
 def chunk_count(
     settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
 ) -> int:
-    """In how many chunks pixels are processed, each chunk at once; it changes no result.
+    """Number of chunks of pixels that are processed one after the other; it changes no result.
 
     Args:
-        settings: which bound the tokens, or the pixels, of a chunk.
+        settings: maximum tokens, or pixels, of a chunk.
         tokens: batch x frames x pixels.
         pixels: of a frame.
-        keeps: whether all results are kept for the backward pass anyway, so that adaptive chunks
-            would only cost time.
+        keeps: all results are kept for the backward pass, so that adaptive chunks would only cost
+            time.
     """
     if not settings.ADAPTIVE_CHUNK:
         return math.ceil(pixels / settings.CHUNK_SIZE**2)
-    return 1 if keeps else min(math.ceil(tokens / settings.MAX_BATCH_TOKENS), pixels)
+    if keeps:
+        return 1
+    return min(math.ceil(tokens / settings.MAX_BATCH_TOKENS), pixels)
 
 
 class _TimeAttention(nn.Module):
-    """What attention along time at each pixel has, whatever it looks at.
+    """Base of attention along time at each pixel.
 
     Args:
         settings: heads, chunks.
@@ -72,7 +74,7 @@ class _TimeAttention(nn.Module):
         self.checkpoint = checkpoint
 
     def map_pixels(self, layer: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
-        """Apply ``layer`` to all pixels, some at a time where that saves memory.
+        """Apply ``layer`` to all pixels, in chunks if that saves memory.
 
         Args:
             layer: takes (B, T, P, C) tensors, returns one, and treats each of the P pixels alone.

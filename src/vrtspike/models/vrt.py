@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vrtspike.models.alignment import DeformableAlignment
 from vrtspike.models.attention import WindowAttention
-from vrtspike.models.flow import SpyNet, beside, corner_warp, neighbours
+from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbours, neighbour_pairs
 from vrtspike.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage
@@ -29,7 +29,7 @@ _WARPED_CHANNELS = 3 + 12 + 12
 Fuse = Callable[[int, Tensor], Tensor]
 
 # Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
-# USE_CHECKPOINT_FFN. With both, whole blocks do: they keep one tensor, not one for each branch.
+# USE_CHECKPOINT_FFN. With both these are whole blocks: they keep one tensor, not one per branch.
 _CHECKPOINTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
     (False, False): (),
     (True, False): (WindowAttention, DeformableAlignment),
@@ -42,13 +42,14 @@ class VRT(nn.Module):
     """Video restoration transformer; it takes clips of any size.
 
     Args:
-        settings: ``VRT_DEPTHS``, ``WINDOW_SIZE`` and the section ``VRT`` are read.
+        settings: ``VRT_DEPTHS``, ``WINDOW_SIZE`` and the section ``VRT`` are used.
     """
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings.VRT
-        depths, widths = settings.VRT_DEPTHS, self.settings.EMBED_DIMS
+        depths = settings.VRT_DEPTHS
+        widths = self.settings.EMBED_DIMS
         last = max(sum(depths) - 1, 1)
         rates = [self.settings.DROP_PATH_RATE * i / last for i in range(sum(depths))]
         drop_paths = [rates[a:b] for a, b in pairwise(accumulate(depths, initial=0))]
@@ -57,8 +58,9 @@ class VRT(nn.Module):
         self.conv_first = FrameConv(_WARPED_CHANNELS if self.settings.PA_FRAMES else 3, widths[0])
         for i in range(STAGES):
             self.add_module(f"stage{i + 1}", Stage(i, settings, drop_paths[i]))
-        before, width = widths[STAGES - 1 : STAGES + 1]
-        enter = nn.Sequential(nn.Identity(), nn.LayerNorm(before), nn.Linear(before, width))
+        last_width = widths[STAGES - 1]
+        width = widths[STAGES]
+        enter = nn.Sequential(nn.Identity(), nn.LayerNorm(last_width), nn.Linear(last_width, width))
         groups = [
             ReconstructionGroup(i, settings, drop_paths[i]) for i in range(STAGES, len(depths))
         ]
@@ -75,7 +77,7 @@ class VRT(nn.Module):
     def published(
         cls, *, num_heads: int | Sequence[int] = 6, img_size: object = None, **arguments: object
     ) -> VRT:
-        """A VRT by the published arguments, such as ``depths`` and ``embed_dims``.
+        """Build a VRT from the published arguments, such as ``depths`` and ``embed_dims``.
 
         Args:
             num_heads: attention heads, the same in all stages.
@@ -88,11 +90,16 @@ class VRT(nn.Module):
         heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
         if len(set(heads)) != 1:
             raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
-        above = {"depths": "VRT_DEPTHS", "window_size": "WINDOW_SIZE"}
-        model = {above[name]: arguments.pop(name) for name in above.keys() & arguments.keys()}
-        defaults = {"use_checkpoint_attn": False, "use_checkpoint_ffn": False}
-        given = {"num_heads": heads[0], **defaults, **arguments}
-        vrt = {name.upper(): value for name, value in given.items()}
+        model: dict[str, object] = {}
+        for name, model_key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE")):
+            if name in arguments:
+                model[model_key] = arguments.pop(name)
+        vrt: dict[str, object] = {
+            "NUM_HEADS": heads[0],
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+        }
+        vrt |= {name.upper(): value for name, value in arguments.items()}
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> list[Tensor]:
@@ -103,10 +110,10 @@ class VRT(nn.Module):
 
         Returns:
             For each scale (2 * B * (T-1), 2, H / s, W / s) in pixels of that scale, x first: of
-            each pair of :func:`~vrtspike.models.flow.neighbours` from the frame into
-            its neighbour.
+            each pair of :func:`~vrtspike.models.flow.neighbour_pairs` from the frame into its
+            neighbour.
         """
-        return self.spynet(*neighbours(x), NUM_SCALES)
+        return self.spynet(*neighbour_pairs(x), NUM_SCALES)
 
     def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
         """Restore a clip.
@@ -114,7 +121,7 @@ class VRT(nn.Module):
         Args:
             x: (B, T, 3, H, W) blurry frames in [0, 1]; any T, H and W from 1.
             fuse: called after stages 1-4 with the scale (0-3) and the stage's output
-                (B, T, H / s, W / s, C) of the padded clip; what it returns takes its place.
+                (B, T, H / s, W / s, C) of the padded clip; its result replaces that output.
 
         Returns:
             (B, T, 3, H, W), not clamped.
@@ -130,8 +137,9 @@ class VRT(nn.Module):
         if self.settings.PA_FRAMES:
             with section("flow"):
                 flows = self.flows(padded)
-                warped = corner_warp(neighbours(padded)[1], flows[0])
-                padded = torch.cat((padded, beside(warped, len(x), dim=2)), dim=2)
+                _, neighbours = neighbour_pairs(padded)
+                warped = corner_warp(neighbours, flows[0])
+                padded = torch.cat((padded, gather_neighbours(warped, len(x), dim=2)), dim=2)
         features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
         body = self._body(features, flows, fuse)
         features = features + self.conv_after_body(self.norm(body))
@@ -144,10 +152,11 @@ class VRT(nn.Module):
         for number in range(1, STAGES + 1):
             stage = self.get_submodule(f"stage{number}")
             assert isinstance(stage, Stage)
-            # Stages 6 and 7 also receive the last stage of their scale on the way down.
-            skip = outputs[8 - number] if number > 5 else None
             with section(f"stage{number}"):
-                x = stage.attend(x if skip is None else x + skip)
+                if number > 5:
+                    # Stages 6 and 7 also get the last output of their scale on the way down.
+                    x = x + outputs[8 - number]
+                x = stage.attend(x)
             if self.settings.PA_FRAMES:
                 with section("alignment"):
                     x = stage.align(x, flows[stage.scale])

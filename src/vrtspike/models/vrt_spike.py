@@ -1,4 +1,4 @@
-"""VRT with a spike branch, or alone behind the same call."""
+"""VRT with a spike branch, or without one behind the same interface."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class VRTSpike(Restorer):
     """VRT whose stages 1-4 are fused with spike features of the same scale.
 
     The finest spike features also reach the picture directly, by one convolution that starts at
-    zero (``readout``): spikes measure what is missing in the blurry frame, and the spike branch
-    learns from the first step on, while the gradient by way of the backbone has to pass the layers
-    that start at zero there.
+    zero (``readout``): spikes measure the details that the blurry frame lacks, and the spike branch
+    learns from the first step on. The gradient through the backbone has to pass layers that start
+    at zero.
 
     Args:
         vrt: the backbone.
-        settings: those of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
-            control, each frame gets the spikes of another frame of its clip: in training in a
-            random order, which PyTorch's seed decides, else in a fixed one.
+        settings: of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
+            control, each frame gets the spikes of another frame of its clip: in a random order from
+            PyTorch's seed in training, else in a fixed one.
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
     """
 
@@ -50,7 +50,8 @@ class VRTSpike(Restorer):
     def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
         super().__init__()
         self.vrt = vrt
-        self.bins, self.shuffled = bins, settings.SPIKE_ORDER == "shuffled"
+        self.bins = bins
+        self.shuffled = settings.SPIKE_ORDER == "shuffled"
         if not bins:
             return
         widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
@@ -67,10 +68,10 @@ class VRTSpike(Restorer):
         start_at_zero(self.readout)
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
-        """Compile the blocks, where the time goes; arguments as of ``torch.compile``.
+        """Compile the blocks, which take most of the time; arguments as of ``torch.compile``.
 
-        All of them are instances of one class. They differ in width, kind of attention and clipped
-        windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
+        All of them are instances of one class, and differ in width, kind of attention and clipped
+        windows. These are about a dozen kinds; PyTorch compiles only 8 by default.
         """
         dynamo = torch._dynamo.config
         dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
@@ -80,15 +81,17 @@ class VRTSpike(Restorer):
                 module.compile(*args, **{"dynamic": True, **options})
 
     def describe(self) -> str:
-        """Whether it takes spikes, and what is recomputed in the backward pass, in one line."""
-        name = super().describe() + ("" if self.bins else " without spikes")
+        """The model with or without spikes, and the recomputed modules, in one line."""
+        name = super().describe()
+        if not self.bins:
+            name += " without spikes"
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
         return f"{name}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
 
-        These can start from published weights; a spike branch belongs to neither.
+        These can start from published weights; the spike branch belongs to neither.
         """
         names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
         flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
@@ -106,7 +109,7 @@ class VRTSpike(Restorer):
             (B, T, 3, H, W), not clamped.
 
         Raises:
-            ValueError: there are no voxels, or not of as many frames and bins as expected.
+            ValueError: there are no voxels, or their numbers of frames or bins are wrong.
             ConfigError: spikes are to be shuffled in clips of one frame.
         """
         if not self.bins:
@@ -135,16 +138,16 @@ class VRTSpike(Restorer):
 
 
 def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
-    """Build a :class:`VRTSpike`; MODEL.USE_SPIKE says whether it takes spikes.
+    """Build a :class:`VRTSpike`; it takes spikes if MODEL.USE_SPIKE is true.
 
-    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set.
+    With ``pretrained`` it starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET.
     """
     model = settings.MODEL
     vrt = VRT(model)
     # An untrained network returns its input: training starts at the blurry frame's PSNR.
     start_at_zero(vrt.conv_last)
     if pretrained:
-        # The whole model first: weights of the flow given on their own win.
+        # The whole model first: separate weights of the flow replace those in it.
         if model.VRT.PRETRAINED is not None:
             load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
         if model.VRT.SPYNET is not None:

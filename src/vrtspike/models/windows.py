@@ -1,4 +1,4 @@
-"""Windows of a (D, H, W) feature map: which tokens attend to which.
+"""Windows of a (D, H, W) feature map, in which tokens attend to each other.
 
 Source: shifted windows of Swin (Liu et al., 2021) in three dimensions, as VRT uses them
 (Liang et al., 2022, "VRT: A Video Restoration Transformer").
@@ -33,9 +33,9 @@ class Windows:
         window: (Wd, Wh, Ww), clipped to the map.
         positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
             Windows with the same mask are neighbours.
-        masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0; there are at
-            most eight.
-        counts: how many windows have each mask.
+        masks: (g, N, N) float32, -100 for two tokens that do not attend to each other, else 0; at
+            most eight masks.
+        counts: number of windows with each mask.
     """
 
     size: Size3
@@ -47,13 +47,16 @@ class Windows:
 
     def partition(self, x: Tensor) -> Tensor:
         """The tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
-        depth, height, width = (p - s for p, s in zip(self.padded, self.size, strict=True))
+        depth = self.padded[0] - self.size[0]
+        height = self.padded[1] - self.size[1]
+        width = self.padded[2] - self.size[2]
         tokens = functional.pad(x, (0, 0, 0, width, 0, height, 0, depth)).flatten(0, 3)
         return tokens.index_select(0, self.positions.flatten()).view(*self.positions.shape, -1)
 
     def merge(self, x: Tensor) -> Tensor:
         """The map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W, C)."""
-        clips, channels = x.shape[1], x.shape[3]
+        clips = x.shape[1]
+        channels = x.shape[3]
         tokens = x.reshape(-1, channels)
         tokens = torch.empty_like(tokens).index_copy(0, self.positions.flatten(), tokens)
         depth, height, width = self.size
@@ -62,7 +65,8 @@ class Windows:
 
 def _partition(volume: NDArray[np.int64], window: Sequence[int]) -> NDArray[np.int64]:
     """(D, H, W) -> (windows, Wd * Wh * Ww), windows and tokens both in row-major order."""
-    (depth, height, width), (wd, wh, ww) = volume.shape, window
+    depth, height, width = volume.shape
+    wd, wh, ww = window
     blocks = volume.reshape(depth // wd, wd, height // wh, wh, width // ww, ww)
     return blocks.transpose(0, 2, 4, 1, 3, 5).reshape(-1, wd * wh * ww)
 
@@ -75,59 +79,83 @@ def build_windows(
     Args:
         clips: B, maps of a batch.
         size: of a map (D, H, W).
-        window: full window (Wd, Wh, Ww). An axis of the map no longer than the window's is one
-            window and is not shifted.
+        window: full window (Wd, Wh, Ww). An axis of the map that is not longer than the window is
+            one window and is not shifted.
         shifted: shift the windows by half a window, cyclically.
-        mutual: windows are pairs of frames in any case: a clip of one frame is paired with a frame
-            of zeros, as the last frame of an odd clip is.
+        mutual: make pairs of frames in any case: a clip of one frame is paired with a frame of
+            zeros, as the last frame of an odd clip is.
         device: of the tensors.
     """
-    lengths = list(zip(size, window, strict=True))
-    used = [min(pair) for pair in lengths]
+    clipped = [min(length, full) for length, full in zip(size, window, strict=True)]
     if mutual:
-        used[0] = window[0]
-    shift = [w // 2 if shifted and s > w else 0 for s, w in lengths]
-    padded = [math.ceil(s / u) * u for s, u in zip(size, used, strict=True)]
+        clipped[0] = window[0]
+    shifts = [0, 0, 0]
+    if shifted:
+        for axis in range(3):
+            if size[axis] > window[axis]:
+                shifts[axis] = window[axis] // 2
+    padded = [math.ceil(length / side) * side for length, side in zip(size, clipped, strict=True)]
     positions = np.arange(math.prod(padded)).reshape(padded)
-    tokens = _partition(np.roll(positions, [-s for s in shift], (0, 1, 2)), used)
-    # Regions that the cyclic shift has joined, and the frame of zeros beside a single one.
-    regions = np.zeros(padded, dtype=np.int64)
-    for axis, (length, part, moved) in enumerate(zip(padded, used, shift, strict=True)):
-        line = np.zeros(length, dtype=np.int64)
-        if moved:
-            line[length - part :] = 1
-            line[length - moved :] = 2
-        elif size[axis] < part:
-            line[size[axis] :] = 1
-        regions = regions * 3 + line.reshape([-1 if a == axis else 1 for a in range(3)])
+    rolled = np.roll(positions, [-shift for shift in shifts], (0, 1, 2))
+    tokens = _partition(rolled, clipped)
+    regions = _regions(size, padded, clipped, shifts)
     # Windows of the same pattern have the same mask: at most eight patterns, two along each axis.
-    patterns = _partition(regions, used)
+    patterns = _partition(regions, clipped)
     patterns, kind, counts = np.unique(
         patterns - patterns[:, :1], axis=0, return_inverse=True, return_counts=True
     )
     masks = np.where(patterns[:, :, None] != patterns[:, None, :], MASKED_SCORE, 0.0)
     tokens = tokens[np.argsort(kind, kind="stable")][:, None]
     starts = np.arange(clips)[:, None] * math.prod(padded)
-    # They outlive the pass that made them, also a validation pass in inference mode.
+    # The tensors outlive this pass, which may be a validation pass in inference mode.
     with torch.inference_mode(False):
         return Windows(
             size=size,
             padded=(padded[0], padded[1], padded[2]),
-            window=(used[0], used[1], used[2]),
+            window=(clipped[0], clipped[1], clipped[2]),
             positions=torch.tensor(tokens + starts, device=device),
             masks=torch.tensor(masks, dtype=torch.float32, device=device),
             counts=tuple(counts.tolist()),
         )
 
 
-_remembered_windows = lru_cache(maxsize=256)(build_windows)
+def _regions(
+    size: Sequence[int], padded: Sequence[int], window: Sequence[int], shifts: Sequence[int]
+) -> NDArray[np.int64]:
+    """The region of each position of a padded map; tokens of different regions are separate.
+
+    Regions are the parts of the map that the cyclic shift has joined, and the frame of zeros beside
+    a single frame.
+
+    Args:
+        size: of the map (D, H, W).
+        padded: its padded size.
+        window: clipped to the map.
+        shifts: of the windows along each axis.
+    """
+    regions = np.zeros(padded, dtype=np.int64)
+    for axis in range(3):
+        length = padded[axis]
+        line = np.zeros(length, dtype=np.int64)
+        if shifts[axis]:
+            line[length - window[axis] :] = 1
+            line[length - shifts[axis] :] = 2
+        elif size[axis] < window[axis]:
+            line[size[axis] :] = 1
+        shape = [1, 1, 1]
+        shape[axis] = length
+        regions = regions * 3 + line.reshape(shape)
+    return regions
+
+
+_cached_windows = lru_cache(maxsize=256)(build_windows)
 
 
 def windows_of(x: Tensor, window: Size3, *, shifted: bool, mutual: bool) -> Windows:
     """The windows of maps (B, D, H, W, C), built once; see :func:`build_windows`.
 
-    Tracing makes stand-ins for tensors that must not outlive it: their windows are not kept.
+    Tracing replaces tensors by placeholders that must not outlive it: their windows are not kept.
     """
-    build = _remembered_windows if type(x) is Tensor else build_windows
-    clips, *size = x.shape[:4]
-    return build(clips, (size[0], size[1], size[2]), window, shifted, mutual, x.device)
+    build = _cached_windows if type(x) is Tensor else build_windows
+    clips, depth, height, width = x.shape[:4]
+    return build(clips, (depth, height, width), window, shifted, mutual, x.device)

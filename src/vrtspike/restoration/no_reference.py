@@ -1,18 +1,18 @@
-"""How well a frame is restored, as far as its blurry frame and its spikes tell: no sharp frame.
+"""Figures of a restored frame without a sharp one: agreement with its blurry frame and spikes.
 
-Two figures, each also of the blurry frame itself, which a restored one has to exceed, and those of
-:func:`load_no_reference`:
+Two figures, and the metrics of :func:`load_no_reference`. Each is measured on the blurry frame,
+too, which a restored one has to exceed:
 
-- **re-blur**: a blurry frame is the mean of what was seen while the shutter was open, and the
-  spikes measure by how much that mean differs from the sharp instant. The restored frame with this
+- **re-blur**: a blurry frame is the mean of the light while the shutter was open, and the spikes
+  measure the difference of this mean from the sharp instant. The restored frame with this
   difference added is the blurry frame again; dB of luma, smoothed because few spikes are noisy.
 - **agreement**: correlation of the restored frame with the spikes in a short window about the sharp
-  instant, both band-passed, as the check of raw data does it; and in windows outside the shutter,
-  which a restored frame of the right instant resembles less.
+  instant, both band-passed as in the check of raw data; and in windows outside the shutter, which a
+  restored frame of the right instant resembles less.
 
 Both use spikes that the model has seen, so noise of these spikes in the restored frame raises them.
-:func:`unseen_agreement` does not: it compares with spikes outside everything that the model takes,
-part by part, each moved to where it fits best, for the scene has moved by then.
+:func:`unseen_agreement` does not: it compares with spikes outside the input of the model, square by
+square. Each square is moved to its best match, because the scene has moved by then.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_images import tfp
 from vrtspike.data.store.voxels import GainMeter
 from vrtspike.io.images import luma, shrink
-from vrtspike.restoration.given_clips import FrameSpikes, GivenClip
+from vrtspike.restoration.clip_spikes import FrameSpikes
+from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.system.errors import ConfigError, DataError
 
 SMOOTHING = 2.0
-"""Standard deviation of the Gaussian that re-blurred frames are compared after, in spike pixels."""
+"""Standard deviation, in spike pixels, of the Gaussian that smooths re-blurred frames."""
 BEYOND = 64
-"""Most steps before and after the open shutter that a frame is compared with."""
+"""Maximum steps before and after the open shutter that a frame is compared with."""
 MAX_UNSEEN = 16
-"""Most steps of a window of spikes that the model has not seen."""
+"""Maximum steps of a window of spikes that the model has not seen."""
 _UNSEEN_SHARE = 5
-"""Exposures are at least so many times as long: what moves must not be blurred in a window, too."""
+"""Minimum length of an exposure in windows of unseen spikes: longer windows would be blurred."""
 UNSEEN_SQUARE = 20
-"""Side of the squares that are compared with these, in spike pixels."""
+"""Side of the squares that are compared with unseen spikes, in spike pixels."""
 REACH = 20
 """Largest displacement of a square, in spike pixels."""
 _BAND = (0.7, 4.0)
-"""Standard deviations of the Gaussians between which details are compared, in spike pixels."""
+"""Standard deviations of the Gaussians of the band-pass filter, in spike pixels."""
 
 
 def no_reference_figures(
@@ -55,14 +56,14 @@ def no_reference_figures(
     """The figures of one frame.
 
     Args:
-        spikes: its own.
+        spikes: of this frame.
         blur: uint8 (H, W, 3).
         restored: likewise.
 
     Returns:
         dB and correlations from -1 to 1, of the restored frame and (``_blur``) of the blurry one;
-        none of an exposure that is too short for a window or too dark for a single spike.
-        ``agreement_outside`` is None where nothing outside the shutter was recorded.
+        empty for an exposure that is too short for a window or without a single spike.
+        ``agreement_outside`` is None if nothing outside the shutter was recorded.
     """
     recorded, inner = spikes.around(BEYOND)
     if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
@@ -70,7 +71,7 @@ def no_reference_figures(
     whole = np.stack([recorded[step] for step in range(len(recorded))])
     try:
         difference = _difference(whole, inner, blur)
-    except DataError:  # nothing says how bright a spike is
+    except DataError:  # without spikes there is no gain
         return {}
     agreement, outside = _agreement(recorded, inner, restored)
     return {
@@ -103,12 +104,14 @@ def _reblur(blur: Image, restored: Image, difference: NDArray[np.float32]) -> fl
 def _agreement(
     spikes: PackedSpikes, exposure: Exposure, frame: Image
 ) -> tuple[float, float | None]:
-    """Correlation at the sharp instant, and the mean of it in windows outside the shutter."""
+    """Correlation at the sharp instant, and its mean in windows outside the shutter, if any."""
     centres, curve = correlation_curve(spikes, luma(frame))
     half = WINDOW / 2
     outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
     inside = float(np.interp(exposure.sharp, centres, curve))
-    return inside, float(curve[outside].mean()) if outside.any() else None
+    if not outside.any():
+        return inside, None
+    return inside, float(curve[outside].mean())
 
 
 def unseen_agreement(
@@ -122,12 +125,12 @@ def unseen_agreement(
     Args:
         clip: with recorded spikes.
         number: of the frame.
-        context: most steps beside an exposure that the model takes.
+        context: maximum steps beside an exposure that the model takes.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
 
     Returns:
-        from -1 to 1, of each; None where nothing was recorded that the model has not seen, no
-        spike was fired then, or the sensor is too small.
+        from -1 to 1, of each frame; None if the model has seen everything that was recorded, the
+        unseen windows are without a spike, or the sensor is too small.
     """
     if clip.spikes is None:
         return None
@@ -147,24 +150,25 @@ def unseen_agreement(
 
 
 def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
-    """Steps right before and after what the model takes of a frame, unless it takes them, too."""
+    """Windows right before and after the model's input of a frame that are in no frame's input."""
     if clip.spikes is None:
         return []
     spikes = clip.spikes.frames[number]
     if spikes.recording is None:
         return []
-    taken = [
+    inputs = [
         other.exposure.widened(context, other.total)
         for other in clip.spikes.frames
         if other.recording == spikes.recording
     ]
-    seen = spikes.exposure.widened(context, spikes.total)
+    frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
     windows = []
-    for start in (seen.start - steps, seen.stop):
+    for start in (frame_input.start - steps, frame_input.stop):
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
-        if is_recorded and all(other.stop <= start or stop <= other.start for other in taken):
+        is_unseen = all(other.stop <= start or stop <= other.start for other in inputs)
+        if is_recorded and is_unseen:
             windows.append(Exposure(start, stop, start + steps / 2))
     return windows
 
@@ -197,7 +201,7 @@ def load_no_reference(name: str) -> Callable[[Image], float]:
     """A metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
 
     Args:
-        name: as pyiqa has it: ``piqe`` needs no weights, pyiqa downloads those of others.
+        name: its name in pyiqa. ``piqe`` needs no weights; pyiqa downloads those of others.
 
     Raises:
         ConfigError: if pyiqa has no such metric, or cannot get its weights.
@@ -205,9 +209,9 @@ def load_no_reference(name: str) -> Callable[[Image], float]:
     import pyiqa
     import torch
 
-    known = pyiqa.list_models(metric_mode="NR")
-    if name not in known:
-        raise ConfigError(f"--no-reference: found {name}, expected one of {', '.join(known)}")
+    names = pyiqa.list_models(metric_mode="NR")
+    if name not in names:
+        raise ConfigError(f"--no-reference: found {name}, expected one of {', '.join(names)}")
     try:
         metric = pyiqa.create_metric(name, device="cpu")
     except OSError as error:

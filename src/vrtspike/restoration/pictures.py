@@ -1,4 +1,4 @@
-"""The blurry frames of a clip that comes from outside: a folder of pictures, a video, an array."""
+"""The blurry frames that a user gives: a folder of pictures, a video file or an array."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from vrtspike.system.errors import DataError, is_text, list_faults, shown
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
-"""Frames of a video that stay decoded: neighbouring windows share some, a writer lags behind."""
+"""Frames of a video that stay decoded, as neighbouring windows share some and a writer lags."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,16 @@ class Pictures:
     """Frames of one size that can be read piece by piece.
 
     Attributes:
-        place: their folder or file; in memory, what messages call them.
+        place: their folder or file; a name for messages if they are in memory.
         names: of the frames, in order.
         size: height and width.
-        read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
-        describe: what messages call one frame.
-        video: time stamps and pixel shape, if they are of a video file.
+        read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
+        describe: returns the name of one frame in messages.
+        video: time stamps and pixel shape of a video file; None for pictures and arrays.
         bits: bits per channel of the files, 8 or 16.
-        read_exact: gives consecutive frames as ``read``, with all bits: float32, 255 is white; None
-            for frames of 8 bits.
-        conversion: what is converted as frames are read; empty for 8-bit RGB.
+        read_exact: returns consecutive frames with all bits, float32 with 255 as white; None for
+            frames of 8 bits.
+        conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
     """
 
     place: str | Path
@@ -50,11 +52,20 @@ class Pictures:
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to 255."""
-        return self.read(frames) if self.read_exact is None else self.read_exact(frames)
+        if self.read_exact is None:
+            return self.read(frames)
+        return self.read_exact(frames)
 
     def frame(self, number: int) -> NDArray[np.uint8]:
         """One frame, uint8 (H, W, 3) RGB."""
         return self.read(slice(number, number + 1))[0]
+
+    def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """One frame (H, W, 3) RGB with all its bits, 8 or 16."""
+        if self.read_exact is None:
+            return self.frame(number)
+        exact = self.read_exact(slice(number, number + 1))[0]
+        return np.rint(257 * exact.astype(np.float64)).astype(np.uint16)
 
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
@@ -63,12 +74,11 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
     Args:
         folder: with pictures of one size and kind: RGB, grey or RGB with transparency, of 8 or 16
             bits.
-        files: which of them, in order; None is all.
+        files: a selection of them, in order; None is all.
 
     Raises:
         DataError: if there are none, two of one name, a name that is not UTF-8, or the first cannot
-            be read; as a picture is read, if it cannot be or is of another size or kind than the
-            first.
+            be read; later, if a picture cannot be read or differs from the first in size or kind.
     """
     paths = picture_files(folder) if files is None else files
     first = read_picture(paths[0])
@@ -102,7 +112,7 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
 
 
 def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
-    """Refuse a frame of other channels or another depth than the first of its clip.
+    """Refuse a frame whose channels or depth differ from those of the first one.
 
     Raises:
         DataError: naming it.
@@ -115,7 +125,7 @@ def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
 
 
 def _conversion(first: Picture) -> str:
-    """Describe how frames like this one are converted; empty for 8-bit RGB."""
+    """The conversion of frames like this one, in words; empty for 8-bit RGB."""
     parts = []
     if first.kind == "grey":
         parts.append("grey is taken as RGB of three equal channels")
@@ -132,8 +142,8 @@ def _conversion(first: Picture) -> str:
 def video_pictures(path: Path) -> Pictures:
     """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
 
-    The file is decoded once when it is opened: only that tells how many frames there are, and that
-    the last of them can be read, before hours are spent on the first.
+    The file is decoded once when it is opened: this counts the frames, and shows that the last of
+    them can be read before hours are spent on the first.
 
     Args:
         path: the file.
@@ -160,7 +170,7 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
         frames: uint8 (T, H, W, 3) RGB.
 
     Raises:
-        DataError: if the array is another one.
+        DataError: if the array has another type or shape.
     """
     frames = np.asarray(frames)
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
@@ -179,32 +189,37 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
 
 
 class _VideoReader:
-    """The frames of a video by their numbers, for one thread at a time.
+    """The frames of a video by their numbers.
 
-    The latest frames stay decoded. For an earlier one the file is begun again.
+    The latest frames stay decoded. The file is decoded again from its start for an earlier one.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Frames are read ahead in a thread while the main one compares them with others.
+        self._lock = Lock()
         self._kept: deque[NDArray[np.uint8]] = deque(maxlen=KEPT_FRAMES)
-        self._stream, self._next = read_video(path), 0
+        self._stream = read_video(path)
+        self._next = 0
 
     def read(self, number: int) -> NDArray[np.uint8]:
         """One frame, uint8 (H, W, 3)."""
-        if number < self._next - len(self._kept):
-            self._stream, self._next = read_video(self._path), 0
-            self._kept.clear()
-        while self._next <= number:
-            self._kept.append(next(self._stream))
-            self._next += 1
-        return self._kept[number - self._next]
+        with self._lock:
+            if number < self._next - len(self._kept):
+                self._stream = read_video(self._path)
+                self._next = 0
+                self._kept.clear()
+            while self._next <= number:
+                self._kept.append(next(self._stream))
+                self._next += 1
+            return self._kept[number - self._next]
 
 
 def open_pictures(path: Path) -> Pictures:
-    """The frames of a folder or of a video file, or a single picture.
+    """Open the frames of a folder or of a video file, or a single picture.
 
     Raises:
-        DataError: if it cannot be read.
+        DataError: if they cannot be read.
     """
     if path.is_dir():
         return folder_pictures(path)
@@ -216,12 +231,12 @@ def open_pictures(path: Path) -> Pictures:
 def read_frames(path: str | Path) -> NDArray[np.uint8]:
     """All frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
 
-    Other pictures than 8-bit RGB are converted, with a warning: grey ones, with transparency, or of
-    16 bits, which are rounded. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip
-    piece by piece, and keeps 16 bits.
+    Grey pictures, pictures with transparency and of 16 bits are converted to 8-bit RGB, with a
+    warning. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip piece by piece,
+    and keeps 16 bits.
 
     Raises:
-        DataError: if there are none, or one cannot be read or is of another size than the first.
+        DataError: if there are none, or one cannot be read or has another size than the first.
     """
     pictures = open_pictures(Path(path))
     if pictures.bits > 8:
@@ -237,29 +252,36 @@ def picture_files(folder: Path) -> list[Path]:
     Raises:
         DataError: if there are none, two of one name, or a name that is not UTF-8.
     """
-    files = [
-        path
-        for path in (folder.iterdir() if folder.is_dir() else ())
-        if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
-    ]
+    files = []
+    if folder.is_dir():
+        files = [
+            path
+            for path in folder.iterdir()
+            if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+        ]
     if not files:
         raise DataError(
             f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
             "sequence"
         )
-    if unusable := [shown(path.name) for path in files if not is_text(path.name)]:
-        title, advice = f"{folder}: frames whose names are not UTF-8", "Rename the files."
-        raise DataError(list_faults(title, unusable, advice, limit=10))
+    unusable = [shown(path.name) for path in files if not is_text(path.name)]
+    if unusable:
+        title = f"{folder}: frames whose names are not UTF-8"
+        raise DataError(list_faults(title, unusable, "Rename the files.", limit=10))
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
-    pairs = zip(files[1:], files, strict=False)
-    twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]
-    if twice:
-        raise DataError(list_faults(f"{folder}: frames of one name", twice, "Keep one of each."))
+    duplicates = [
+        f"{first.name} and {second.name}"
+        for first, second in pairwise(files)
+        if first.stem == second.stem
+    ]
+    if duplicates:
+        title = f"{folder}: frames of one name"
+        raise DataError(list_faults(title, duplicates, "Keep one of each."))
     return files
 
 
 def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:
-    """Refuse a frame of another size than the first of its clip.
+    """Refuse a frame whose size differs from that of the first one.
 
     Raises:
         DataError: naming it.

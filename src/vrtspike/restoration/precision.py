@@ -13,10 +13,10 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """``name``, or for ``auto`` what suits the device.
+    """Check the name of a precision; ``auto`` gives the fastest one of the device.
 
     Raises:
-        ConfigError: if there is no such type, or the device computes it for hours.
+        ConfigError: if the name is unknown, or the device is far too slow with this type.
     """
     from vrtspike.training.precision import resolve_precision
 

@@ -1,8 +1,7 @@
 """Comparison of a recording with the limits of a model, and restoration outside of them.
 
-What matters most is how much brightness a spike stands for, the gain: over the largest of the
-training it is the grain. The thresholds were measured with the demo's light model
-(docs/metrics.md).
+The brightness of a spike, the gain, matters most: divided by the largest of the training it is the
+grain. The thresholds were measured with the demo's light model (docs/metrics.md).
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ from numpy.typing import NDArray
 from vrtspike.data.clips.limits import Limits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
-from vrtspike.restoration.given_clips import SIMULATED, GivenClip
+from vrtspike.restoration.clip_spikes import SIMULATED
+from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.no_reference import unseen_agreement
 from vrtspike.restoration.sources import Frames
 from vrtspike.system.errors import DataError, list_faults
 
 TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
-"""Factor by which a recording may lie outside a range before that is said: scenes differ."""
+"""Factor by which a recording may lie outside a range without a message: scenes differ."""
 
 POOLED_FROM = 2.25
 """Grain, over the coarsest of the training, from which spikes are averaged over 3 x 3 pixels."""
@@ -33,7 +33,7 @@ MAX_GRAIN = 5.0
 """Largest grain over the coarsest of the training at which a recording is still restored."""
 
 MAX_RATIO = 3.0
-"""Largest factor of the frame size / sensor size over the largest of the training, likewise."""
+"""Largest frame size / sensor size over the largest of the training that is still restored."""
 
 POOLED = 3
 """Side of the square of sensor pixels that spikes are averaged over."""
@@ -51,10 +51,10 @@ class LimitCheck:
     """A recording compared with the limits of a model.
 
     Attributes:
-        trained: the limits; None of a model that has none.
-        recording: the ranges of the recording; None where they were not compared.
+        trained: the limits; None for a model that has none.
+        recording: the ranges of the recording; None if they were not compared.
         messages: one for each range that the recording lies outside of.
-        grain: gain over the largest of the training; None where not compared.
+        grain: gain over the largest of the training; None if they were not compared.
     """
 
     trained: Limits | None = None
@@ -64,20 +64,21 @@ class LimitCheck:
 
     @property
     def is_outside(self) -> bool:
-        """Whether the recording lies outside."""
+        """True if the recording lies outside of a range."""
         return bool(self.messages)
 
     @property
     def is_pooled(self) -> bool:
-        """Whether spikes are too few for single pixels."""
+        """True if spikes are too few for single pixels."""
         return self.grain is not None and self.grain >= POOLED_FROM
 
     @property
     def is_far(self) -> bool:
-        """Whether a restored frame is expected to be no better than the blurry one."""
+        """True if a restored frame is expected to be no better than the blurry one."""
         return bool(self._far_reasons())
 
     def _far_reasons(self) -> list[str]:
+        """The measures by which the recording lies too far outside, in words."""
         reasons = []
         if self.grain is not None and self.grain > MAX_GRAIN:
             reasons.append(
@@ -98,7 +99,7 @@ class LimitCheck:
 
         Args:
             place: the recording.
-            advice: how to restore it all the same.
+            advice: in words, the option that restores it all the same.
 
         Raises:
             DataError: naming each range.
@@ -137,7 +138,7 @@ class LimitCheck:
         }
 
     def adapt(self, clip: GivenClip) -> GivenClip:
-        """The clip as the model shall see it: its spikes averaged if they are too few."""
+        """The clip as input of the model: its spikes averaged if they are too few."""
         if not self.is_pooled:
             return clip
         return replace(clip, read=_pooled_reader(clip.read))
@@ -172,16 +173,16 @@ def check_limits(limits: Limits | None, clip: GivenClip) -> LimitCheck:
 def is_worse(
     clip: GivenClip, number: int, context: int, restored: Image | NDArray[np.uint16]
 ) -> bool:
-    """Whether a restored frame fits unseen spikes less than the blurry one.
+    """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
         clip: with recorded spikes.
         number: of the frame.
-        context: most steps beside an exposure that the model takes.
+        context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.
 
     Returns:
-        False, too, where nothing was recorded that the model has not seen.
+        False also if the model has seen everything that was recorded.
     """
     frames = [clip.pictures.frame(number), to_8_bit(restored)]
     agreements = unseen_agreement(clip, number, context, frames)
@@ -199,7 +200,7 @@ def worse_frames(names: Sequence[str]) -> str:
 
 
 def _deviation(name: str, values: tuple[float, float], trained: tuple[float, float]) -> str:
-    """The message on a range that values lie outside of; empty where they do not."""
+    """The message on a range that values lie outside of; empty if they lie inside."""
     low, high = trained
     tolerance = TOLERANCES[name]
     above = values[1] / high
@@ -207,10 +208,14 @@ def _deviation(name: str, values: tuple[float, float], trained: tuple[float, flo
     if max(above, below) <= tolerance:
         return ""
     if above > below:
-        value, distance = values[1], f"{above:.2g} times the largest"
+        value = values[1]
+        distance = f"{above:.2g} times the largest"
     else:
-        value, distance = values[0], f"{1 / below:.2g} times the smallest"
-    trained_on = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+        value = values[0]
+        distance = f"{1 / below:.2g} times the smallest"
+    trained_on = f"{low:.3g}"
+    if f"{high:.3g}" != trained_on:
+        trained_on += f" to {high:.3g}"
     return f"{_TITLES[name]} {value:.3g}, trained on {trained_on} ({distance})"
 
 

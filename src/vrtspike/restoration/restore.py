@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +20,12 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
+from vrtspike.restoration.batches import Batch, Compute
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
-from vrtspike.restoration.tiling import Progress, Tiling, cut, tile_unit
+from vrtspike.restoration.tiling import Progress, Span, Tiling, cut, tile_unit
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
-
-Batch: TypeAlias = Mapping[str, NDArray[Any]]
-"""Tiles of a clip, as cameras give them (:func:`restore_frames`)."""
-
-Compute: TypeAlias = Callable[[Batch], NDArray[np.float32]]
-"""Restores a batch: float32 (B, T, 3, H, W)."""
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -37,11 +34,11 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     Args:
         weights: ``weights.safetensors`` of a run.
         settings: the settings it was trained with.
-        device: where it shall compute.
+        device: the device that computes.
 
     Raises:
-        RunError: if the file is missing or damaged, was changed since it was
-            published, or holds the weights of another model.
+        RunError: if the file is missing or damaged, was changed since it was published, or holds
+            the weights of another model.
     """
     model = build_model(settings, pretrained=False)
     load_trained(model, weights)
@@ -55,13 +52,14 @@ def torch_compute(
     device: torch.device,
     dtype: torch.dtype = torch.float32,
 ) -> Compute:
-    """A network in PyTorch as what :func:`restore_frames` calls.
+    """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
         model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, H, W).
-        statistics: what the training data was standardised with; None if it had no spikes.
-        device: where the model is.
-        dtype: type of matrix products, by autocast where it is a half type.
+        statistics: mean and deviation that the spikes of the training were standardised with; None
+            if it had no spikes.
+        device: the device of the model.
+        dtype: type of matrix products; a half type by autocast.
     """
 
     def compute(batch: Batch) -> NDArray[np.float32]:
@@ -90,99 +88,151 @@ def restore_frames(
 ) -> Iterator[NDArray[Any]]:
     """Restore all frames of a clip, in order.
 
-    Memory stays bounded: the model sees one window at a time, and a restored frame leaves as soon
-    as no later window can change it.
+    Memory stays bounded: the model sees one window at a time, and a restored frame is given as
+    soon as no later window can change it.
 
     Args:
-        compute: gives float32 (B, T, 3, H, W) for a batch of tiles: ``blur`` uint8
-            (B, T, H, W, 3), of 16-bit frames float32 from 0 to 255, and, with spikes, ``counts``
-            (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,);
-            :func:`torch_compute` of a network in PyTorch.
+        compute: restores a batch of tiles; :func:`torch_compute` wraps a network in PyTorch.
         source: the blurry frames and their spikes, if any.
-        tiling: how the clip is cut.
+        tiling: windows and tiles of the clip.
         tiles_at_once: tiles of a batch.
         readers: temporal windows read ahead in threads; 0 reads one when it is needed.
-        wanted: the frames to restore, by their positions; None for all. Windows that hold none of
+        wanted: the frames to restore, by their positions; None for all. Windows without any of
             them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.
-        rounded: give images of whole numbers; false: what the model gives.
+        rounded: give images of whole numbers; false gives the values of the model.
         bits: bits per channel of these images, 8 or 16.
 
     Yields:
-        one per frame that is wanted: uint8 or uint16 (H, W, 3) RGB; where they are not
-        rounded float32 (3, H, W), nominally in [0, 1].
+        one per wanted frame: uint8 or uint16 (H, W, 3) RGB; without rounding float32 (3, H, W),
+        nominally in [0, 1].
 
     Raises:
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
-        RunError: if the memory of the device does not suffice, or the model gives values that are
-            not finite.
+        RunError: if the memory of the device is too small, or the model gives values that are not
+            finite.
     """
-    ratio, gain = source.ratio, source.gain()
-    size, overlap, whole = tiling.size, tiling.overlap, ratio.numerator
+    gain = source.gain()
+    _require_whole_pixels(tiling, source.ratio)
+    count = len(source.names)
+    height, width = source.size
+    unit = tile_unit(source.ratio.numerator)
+    windows, rows, columns = cut((count, height, width), tiling, unit)
+    numbers = set(range(count) if wanted is None else wanted)
+    windows = [window for window in windows if not numbers.isdisjoint(range(count)[window[0]])]
+    tiles = [_Tile(row, column) for row, column in itertools.product(rows, columns)]
+    total = len(windows) * len(tiles)
+    done = 0
+    inputs = read_ahead([time for time, _ in windows], source.read, readers)
+    pending: dict[int, NDArray[np.float32]] = {}
+    for position, ((time, weights), window) in enumerate(zip(windows, inputs, strict=True)):
+        frames = range(count)[time]
+        for frame in frames:
+            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
+        for first in range(0, len(tiles), tiles_at_once):
+            group = tiles[first : first + tiles_at_once]
+            results = _compute_tiles(compute, _batch(window, group, source.ratio, gain), tiling)
+            done += len(group)
+            if progress is not None:
+                progress(done, total)
+            for tile, result in zip(group, results, strict=True):
+                for frame, image, weight in zip(frames, result, weights, strict=True):
+                    tile.add(pending[frame], image, weight)
+        is_last = position + 1 == len(windows)
+        next_start = count if is_last else windows[position + 1][0].start
+        for frame in sorted(frame for frame in pending if frame < next_start):
+            restored = pending.pop(frame)
+            if frame in numbers:
+                _require_finite(restored, source.names[frame])
+                yield to_image(torch.from_numpy(restored), bits) if rounded else restored
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A spatial tile: its rows and columns, each with their weights in the result."""
+
+    rows: Span
+    columns: Span
+
+    @cached_property
+    def plane(self) -> NDArray[np.float32]:
+        """The weight of each pixel of the tile (h, w)."""
+        return np.outer(self.rows[1], self.columns[1])
+
+    @property
+    def area(self) -> tuple[slice, slice]:
+        """Its rows and columns in the frame."""
+        return self.rows[0], self.columns[0]
+
+    def add(
+        self, frame: NDArray[np.float32], image: NDArray[np.float32], weight: np.float32
+    ) -> None:
+        """Add the restored tile (3, h, w), with its weight in time, to a frame (3, H, W)."""
+        rows, columns = self.area
+        frame[:, rows, columns] += image * self.plane * weight
+
+
+def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
+    """Refuse tiles that do not fall on whole pixels of the sensor.
+
+    Raises:
+        ConfigError: with the sizes that would fit.
+    """
+    size = tiling.size
+    overlap = tiling.overlap
+    whole = ratio.numerator
     if size < 0 or size % whole or overlap % whole or 0 < size < 2 * overlap:
         raise ConfigError(
             f"TEST.TILE: found SIZE {size} and OVERLAP {overlap}, expected multiples of {whole} "
             f"(frames have {ratio} times the sensor's size), and OVERLAP at most half of SIZE"
         )
 
-    frames, (height, width) = len(source.names), source.size
-    every, rows, columns = cut((frames, height, width), tiling, tile_unit(ratio.numerator))
-    wanted = range(frames) if wanted is None else wanted
-    times = [time for time in every if not set(wanted).isdisjoint(range(frames)[time[0]])]
-    tiles = list(itertools.product(rows, columns))
-    done = 0
-    windows = read_ahead([time for time, _ in times], source.read, readers)
-    pending: dict[int, NDArray[np.float32]] = {}
-    for number, ((time, shares), window) in enumerate(zip(times, windows, strict=True)):
-        for frame in range(frames)[time]:
-            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
-        for first in range(0, len(tiles), tiles_at_once):
-            group = tiles[first : first + tiles_at_once]
-            areas = [(row, column) for (row, _), (column, _) in group]
-            try:
-                results = compute(_batch(window, areas, ratio, gain))
-            except torch.OutOfMemoryError as error:
-                raise RunError(
-                    f"the memory of the device is full with {tiling.describe()}; choose smaller "
-                    "ones (--tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
-                    f"{error}"
-                ) from error
-            done += len(group)
-            if progress is not None:
-                progress(done, len(times) * len(tiles))
-            for ((row, down), (column, across)), result in zip(group, results, strict=True):
-                plane = np.outer(down, across)
-                for frame, image, share in zip(range(frames)[time], result, shares, strict=True):
-                    pending[frame][:, row, column] += image * plane * share
-        ready = times[number + 1][0].start if number + 1 < len(times) else frames
-        for frame in sorted(frame for frame in pending if frame < ready):
-            restored = pending.pop(frame)
-            if frame in wanted:
-                if not np.isfinite(restored).all():
-                    raise RunError(
-                        f"frame {source.names[frame]}: the model gives values that are not finite; "
-                        "its training has diverged, or --precision has to be float32"
-                    )
-                yield to_image(torch.from_numpy(restored), bits) if rounded else restored
+
+def _compute_tiles(compute: Compute, batch: Batch, tiling: Tiling) -> NDArray[np.float32]:
+    """Restore a batch of tiles.
+
+    Raises:
+        RunError: if the memory of the device is too small.
+    """
+    try:
+        return compute(batch)
+    except torch.OutOfMemoryError as error:
+        raise RunError(
+            f"the memory of the device is full with {tiling.describe()}; choose smaller "
+            "ones (--tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
+            f"{error}"
+        ) from error
 
 
-def _batch(
-    window: Frames,
-    areas: Sequence[tuple[slice, slice]],
-    ratio: Fraction,
-    gain: float | None,
-) -> Batch:
-    """Tiles of equal size, by their rows and columns; spikes where there is a gain."""
+def _require_finite(restored: NDArray[np.float32], name: str) -> None:
+    """Refuse a restored frame with values that are not finite.
+
+    Raises:
+        RunError: naming it.
+    """
+    if not np.isfinite(restored).all():
+        raise RunError(
+            f"frame {name}: the model gives values that are not finite; its training has "
+            "diverged, or --precision has to be float32"
+        )
+
+
+def _batch(window: Frames, tiles: Sequence[_Tile], ratio: Fraction, gain: float | None) -> Batch:
+    """Tiles of equal size as one batch; with spikes if there is a gain."""
+    areas = [tile.area for tile in tiles]
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
     if gain is not None:
-        parts = [
-            [slice(int(side.start / ratio), int(side.stop / ratio)) for side in area]
-            for area in areas
+        counts = [
+            window["counts"][..., _on_sensor(rows, ratio), _on_sensor(columns, ratio)]
+            for rows, columns in areas
         ]
-        batch["counts"] = np.stack(
-            [window["counts"][..., rows, columns] for rows, columns in parts]
-        )
+        batch["counts"] = np.stack(counts)
         batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
         batch["gain"] = np.full(len(areas), gain, np.float32)
     return batch
+
+
+def _on_sensor(side: slice, ratio: Fraction) -> slice:
+    """The rows or columns of the sensor that belong to those of a frame."""
+    return slice(int(side.start / ratio), int(side.stop / ratio))

@@ -1,4 +1,4 @@
-"""The package's own weights: a run is packed in half precision and put into the package."""
+"""Packing of a run in half precision as the package's own weights."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LICENCE = "other"
 def ship_weights(
     folder: Path, *, output: Path | None = None, evaluation: Path | None = None
 ) -> Path:
-    """Pack a finished and evaluated run in half precision, in place of former weights.
+    """Pack a finished and evaluated run in half precision, in place of the former weights.
 
     Args:
         folder: the run's result folder, such as ``results/train/general``.
-        output: folder that is replaced; None is that of the package's weights of this name.
+        output: folder to replace; None is that of the package's weights of this name.
         evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
 
     Returns:
@@ -39,11 +39,12 @@ def ship_weights(
     _require_finished(folder)
     run = read_finished(folder)
     if run.name not in SHIPPED_NAMES:
-        known = " or ".join(SHIPPED_NAMES)
-        raise RunError(f"{folder}: a run of the preset {run.name}, expected one of {known}")
+        names = " or ".join(SHIPPED_NAMES)
+        raise RunError(f"{folder}: a run of the preset {run.name}, expected one of {names}")
     target = output or shipped_folder(run.name)
     with atomic_path(target) as temporary:
-        if missing := pack_run(folder, temporary, _LICENCE, half=True, evaluation=evaluation):
+        missing = pack_run(folder, temporary, _LICENCE, half=True, evaluation=evaluation)
+        if missing:
             raise RunError(f"{folder}: {'; '.join(missing)}")
         _, size = folder_size(temporary)
         if size > MAX_BYTES:
@@ -60,7 +61,7 @@ def ship_weights(
 
 
 def _require_finished(folder: Path) -> None:
-    """Refuse a run that is still training or has failed.
+    """Refuse a run that is still in training or has failed.
 
     Raises:
         RunError: if it is not finished.

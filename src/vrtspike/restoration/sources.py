@@ -17,8 +17,8 @@ from vrtspike.data.store.reading import Store
 
 Frames = Mapping[str, NDArray[Any]]
 """Consecutive frames of a clip, uint8: ``blur`` (T, H, W, 3) RGB, of 16-bit pictures float32 from 0
-to 255; where there are spikes also ``counts``
-(T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike steps of each bin."""
+to 255; with spikes also ``counts`` (T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike
+steps of each bin."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class FrameSource:
     Attributes:
         names: of the frames, in order.
         size: height and width of the frames.
-        ratio: pixels of a frame for each spike pixel along each side; 1 where there are no spikes.
-        read: gives consecutive frames; called from as many threads as :func:`read_ahead` is given.
-        gain: gives the brightness of a spike rate of 1, None without spikes. It is of the whole
-            clip (:mod:`~vrtspike.data.store.voxels`), so files are all read for it.
+        ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
+        read: returns consecutive frames; called from the threads of :func:`read_ahead`.
+        gain: returns the brightness of a spike rate of 1, None without spikes. It is measured on
+            the whole clip (:mod:`~vrtspike.data.store.voxels`), so all files are read for it.
     """
 
     names: Sequence[str]
@@ -42,15 +42,16 @@ class FrameSource:
 
 
 def stored_sequence(store: Store) -> FrameSource:
-    """One sequence of a store, opened for reading."""
-    layout, whole = store.layout, slice(None)
+    """Open the sequence of a store for reading."""
+    layout = store.layout
+    whole = slice(None)
 
     def read(frames: slice) -> Frames:
-        found = {"blur": store.read("blur", frames, whole, whole)}
+        window = {"blur": store.read("blur", frames, whole, whole)}
         if layout.spike_size is not None:
-            found["counts"] = store.read("voxels", frames, whole, whole)
-            found["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
-        return found
+            window["counts"] = store.read("voxels", frames, whole, whole)
+            window["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
+        return window
 
     return FrameSource(layout.frames, layout.rgb_size, layout.scale, read, lambda: store.gain)
 
@@ -63,11 +64,18 @@ def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
 def read_ahead(
     times: Sequence[slice], read: Callable[[slice], Frames], readers: int
 ) -> Iterator[Frames]:
-    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
+    """Read slices in order, up to ``readers`` of them ahead in threads.
+
+    Args:
+        times: the slices.
+        read: returns the frames of one slice.
+        readers: number of threads; 0 reads a slice when it is needed.
+    """
     with ThreadPoolExecutor(max(1, readers)) as pool:
         queue: deque[Future[Frames]] = deque()
         for time in times:
             queue.append(pool.submit(read, time))
             if len(queue) > readers:
                 yield queue.popleft().result()
-        yield from (window.result() for window in queue)
+        for window in queue:
+            yield window.result()

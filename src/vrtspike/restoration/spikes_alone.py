@@ -1,11 +1,11 @@
-"""What the spikes alone show of a frame: the baseline that a restored frame is compared with.
+"""Pictures from spikes alone: the baseline that restored frames are compared with.
 
 A classical reconstruction (:mod:`vrtspike.data.spike_images`) at the sharp instant of each
 exposure, from the spikes of that exposure without the stored context. Its brightness is the spike
 rate times the gain of the sequence, which is fitted to the blurry frames by least squares
-(:mod:`vrtspike.data.store.voxels`); no sharp frame takes part. Spikes have no colour and
-fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
-with the luma of the sharp frame, both as grey RGB images.
+(:mod:`vrtspike.data.store.voxels`), without any sharp frame. Spikes have no colour and fewer
+pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared with
+the luma of the sharp frame, both as grey RGB images.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from vrtspike.data.rgb_images import PEAK, Image
 from vrtspike.data.spike_images import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
 from vrtspike.io.images import luma
-from vrtspike.settings.schema import SpikesAloneName
+from vrtspike.settings.evaluation import SpikesAloneName
 
 Reconstruction = Callable[[NDArray[np.uint8], Exposure], NDArray[np.float32]]
-"""From spikes (T, h, w) and the exposure among them to the spike rate (h, w) at its instant."""
+"""Maps spikes (T, h, w) and the exposure among them to the spike rate (h, w) at its instant."""
 
 RECONSTRUCTIONS: dict[SpikesAloneName, Reconstruction] = {
-    "tfp": lambda spikes, seen: tfp(spikes, int(seen.sharp), short_window(seen.steps)),
-    "tfi": lambda spikes, seen: tfi(spikes, int(seen.sharp)),
+    "tfp": lambda spikes, exposure: tfp(spikes, int(exposure.sharp), short_window(exposure.steps)),
+    "tfi": lambda spikes, exposure: tfi(spikes, int(exposure.sharp)),
 }
 _METHODS: dict[SpikesAloneName, str] = {
     "tfp": "spikes in a window of 3/8 of the exposure about the sharp instant (TFP)",
@@ -37,7 +37,7 @@ _METHODS: dict[SpikesAloneName, str] = {
 
 
 def definition(method: SpikesAloneName) -> str:
-    """What is shown and how it is measured, in words."""
+    """The definition of a classical reconstruction and of its figures, in words."""
     return (
         f"spikes alone: {_METHODS[method]}, Zhu et al. 2019; brightness by least squares to the "
         "blurry frames; enlarged by bicubic interpolation and compared with the sharp frame in "
@@ -47,7 +47,7 @@ def definition(method: SpikesAloneName) -> str:
 
 
 def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.float32]:
-    """One frame of a sequence as its spikes show it.
+    """Reconstruct one frame of a sequence from its spikes.
 
     Args:
         store: of a sequence with spikes.
@@ -57,13 +57,15 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
     Returns:
         grey values (h, w) of the sensor's size, nominally in [0, 255].
     """
-    layout, whole = store.layout, slice(None)
+    layout = store.layout
+    whole = slice(None)
     assert layout.spike_size is not None
     assert store.gain is not None
-    seen = layout.exposures[frame]
-    bits = store.read("bits", slice(frame, frame + 1), whole, whole)[0, seen.start : seen.stop]
+    exposure = layout.exposures[frame]
+    recorded = store.read("bits", slice(frame, frame + 1), whole, whole)[0]
+    bits = recorded[exposure.start : exposure.stop]
     spikes = np.unpackbits(bits, axis=2, count=layout.spike_size[1], bitorder="little")
-    return rate(spikes, seen.moved(-seen.start)) * np.float32(PEAK * store.gain)
+    return rate(spikes, exposure.moved(-exposure.start)) * np.float32(PEAK * store.gain)
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -72,11 +74,17 @@ def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
-    """What is compared: grey values (h, w), enlarged to the sharp frame, and the luma of that.
+    """The two images that metrics compare, uint8 (H, W, 3) with three equal channels.
 
-    Both are (H, W, 3) uint8 with three equal channels.
+    Args:
+        gray: grey values (h, w), nominally in [0, 255].
+        sharp: the sharp frame.
+
+    Returns:
+        the grey values enlarged to the frame, and the luma of the sharp frame.
     """
     height, width = sharp.shape[:2]
     enlarged = cv2.resize(gray, (width, height), interpolation=cv2.INTER_CUBIC)
-    seen, truth = to_picture(np.asarray(enlarged, np.float32)), luma(sharp).astype(np.uint8)
-    return np.repeat(seen[..., None], 3, axis=-1), np.repeat(truth[..., None], 3, axis=-1)
+    picture = to_picture(np.asarray(enlarged, np.float32))
+    truth = luma(sharp).astype(np.uint8)
+    return np.repeat(picture[..., None], 3, axis=-1), np.repeat(truth[..., None], 3, axis=-1)

@@ -1,4 +1,4 @@
-"""How a clip is cut into overlapping windows that blend without seams; how large tiles may be."""
+"""The tiling of a clip: overlapping windows that blend without seams, as large as memory allows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+from vrtspike.settings.evaluation import TileSettings
 from vrtspike.settings.model import ModelSettings
-from vrtspike.settings.schema import Settings, TileSettings
+from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a clip is cut.
+    """Spatial tiles and temporal windows of a clip.
 
     Attributes:
         size: largest height and width of a spatial tile in pixels (see :func:`even_side`); 0 takes
             the whole frame. A multiple of the numerator of the ratio between frame and sensor, so
             that tiles fall on whole pixels of the sensor.
-        overlap: pixels shared by neighbouring tiles, such a multiple, at most half of ``size``.
+        overlap: pixels shared by neighbouring tiles, likewise a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
-        plain: as VRT's test program cuts and joins: all tiles have ``size`` and meet in the middle
-            of what they share, and windows count alike where they overlap in time. Else tiles are
-            made smaller where no more of them are needed, and fade into each other.
+        plain: cut and join as VRT's test program does. All tiles have ``size`` and meet in the
+            middle of their overlap, and windows that overlap in time have equal weights. Otherwise
+            tiles are made smaller if the same number of them suffices, and fade into each other.
     """
 
     size: int
@@ -46,7 +47,9 @@ class Tiling:
 
     def describe(self) -> str:
         """The tiles in words."""
-        return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
+        if not self.size:
+            return "whole frames"
+        return f"tiles of at most {self.size} pixels"
 
 
 Span: TypeAlias = tuple[slice, NDArray[np.float32]]
@@ -55,33 +58,34 @@ Span: TypeAlias = tuple[slice, NDArray[np.float32]]
 _WINDOW = 8
 """Pixels that the network shrinks to one, and a side of its windows."""
 
-
 LARGEST_TILE = 2**18
-"""Pixels of the largest tile that is chosen where a whole frame does not fit. Frames of 720p are 4
-such, and what they share is a fourteenth; more would cost memory and gain next to nothing."""
+"""Pixels of the largest tile that is chosen if a whole frame does not fit. A 720p frame has four
+of these tiles, which share a fourteenth of their pixels; larger ones would cost memory and gain
+next to nothing."""
 
 SHARE = {"cuda": 0.85, "cpu": 0.45}
-"""Of the free memory, what the tensors of a tile may need: others want some, too. On a CPU, memory
-grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries copy, and freed
-memory stays in pieces."""
+"""Share of the free memory for the tensors of a tile, which leaves headroom for other processes. On
+a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
+copy, and freed memory stays in pieces."""
 
 
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """The tiling that TEST.TILE asks for.
+    """The tiling of TEST.TILE.
 
-    Of a temporal window a sixth is shared with the next, at least one frame: two of 12, as the
-    authors of VRT do.
+    A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
+    as in VRT.
 
     Args:
         tile: the settings.
-        clip_len: length of a temporal window where the settings name none.
+        clip_len: frames of a temporal window if the settings name none.
     """
     frames = tile.FRAMES or clip_len
-    return Tiling(tile.SIZE, tile.OVERLAP, frames, min(max(1, frames // 6), frames // 2))
+    frames_overlap = min(max(1, frames // 6), frames // 2)
+    return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap)
 
 
 def tile_unit(ratio: int) -> int:
-    """What sides of tiles are multiples of: whole windows of attention, and pixels of the sensor.
+    """The unit of the sides of tiles: whole attention windows and whole pixels of the sensor.
 
     Args:
         ratio: the frame's pixels for each spike pixel along each side.
@@ -90,37 +94,39 @@ def tile_unit(ratio: int) -> int:
 
 
 def even_side(length: int, size: int, overlap: int, unit: int) -> int:
-    """The least side of which no more windows are needed along an axis than of ``size``.
+    """The smallest side whose windows cover an axis in the same number as windows of ``size``.
 
-    The last window ends with the axis. Windows of the full ``size`` would share more there than
-    ``overlap``, and what is shared is computed twice.
+    The last window ends with the axis. Windows of the full ``size`` would share more than
+    ``overlap`` there, and shared positions are computed twice.
 
     Args:
         length: positions along the axis.
         size: the largest side; 0 or anything not below ``length`` gives one window.
         overlap: positions shared by neighbours, at most ``size // 2``.
-        unit: what the side is a multiple of, where it is less than ``size``.
+        unit: the side is a multiple of it, if it is below ``size``.
 
     >>> even_side(720, 256, 32, unit=8), even_side(1280, 256, 32, unit=8)
     (208, 240)
     """
     if size == 0 or size >= length:
         return length
-    windows = -(-(length - overlap) // (size - overlap))
-    side = -(-(length + (windows - 1) * overlap) // (windows * unit)) * unit
+    windows = math.ceil((length - overlap) / (size - overlap))
+    total = length + (windows - 1) * overlap
+    side = math.ceil(total / (windows * unit)) * unit
     return min(max(side, 2 * overlap), size)
 
 
 def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
-    """Pixels that are restored for each pixel of the clip; 1 where nothing overlaps.
+    """Pixels that are restored for each pixel of the clip; 1 without overlap.
 
     Args:
         shape: frames, height and width of the clip.
-        tiling: how it is cut.
+        tiling: of the clip.
         unit: as for :func:`even_side`.
     """
-    axes = cut(shape, tiling, unit)
-    restored = math.prod(sum(part.stop - part.start for part, _ in axis) for axis in axes)
+    restored = 1
+    for spans in cut(shape, tiling, unit):
+        restored *= sum(part.stop - part.start for part, _ in spans)
     return restored / math.prod(shape)
 
 
@@ -128,7 +134,7 @@ def bytes_per_pixel(model: ModelSettings) -> int:
     """The memory for the tensors of a tile, without weights, per pixel of each frame, in float32.
 
     Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
-    unknown model is taken for one that needs more than any of these.
+    unknown model is assumed to need more than any of these.
     """
     match model.TYPE:
         case "vrt_spike":
@@ -140,7 +146,7 @@ def bytes_per_pixel(model: ModelSettings) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that a process may still take: of the GPU, or of the machine and its container."""
+    """Free bytes for this process: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
         import torch
 
@@ -162,32 +168,41 @@ def fit_tiling(
         settings: of the run.
         shape: frames, height and width of the clip.
         ratio: as for :func:`tile_unit`.
-        device: where the model computes.
+        device: the device that computes.
         tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the memory.
 
     Raises:
         ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
         RunError: if the memory is too small.
     """
-    asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio)
-    asked = replace(asked, size=tile or 0, overlap=-(-asked.overlap // unit) * unit)
+    unit = tile_unit(ratio)
+    configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+    tiling = replace(configured, size=0, overlap=_round_up(configured.overlap, unit))
     if tile is None:
         pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
-        return replace(asked, size=choose_size(shape, asked, unit, int(pixels)))
+        return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
     if tile < 0 or tile % ratio:
         raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
-    most = tile // (4 * ratio) * 2 * ratio if tile else asked.overlap
-    return replace(asked, overlap=min(asked.overlap, most))
+    if tile == 0:
+        return tiling
+    # At most half of the tile, and an even number of pixels of the sensor.
+    max_overlap = tile // (4 * ratio) * 2 * ratio
+    return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
+
+
+def _round_up(number: int, multiple: int) -> int:
+    """The smallest multiple that is not below a number."""
+    return math.ceil(number / multiple) * multiple
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
-    """The ``size`` of tiles of which least is computed twice; 0 for the whole frame.
+    """The ``size`` of tiles with the least recomputation; 0 for the whole frame.
 
     Args:
         shape: frames, height and width of the clip.
         tiling: its overlap and its temporal windows are kept.
         unit: sides are multiples of it.
-        pixels: what a tile may have, of all frames of a temporal window together.
+        pixels: maximum pixels of a tile, of all frames of a temporal window together.
 
     Raises:
         RunError: if not even the smallest tile fits.
@@ -196,14 +211,14 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     window = min(tiling.frames or frames, frames)
     if height * width <= pixels // window:
         return 0
-    most = min(pixels // window, LARGEST_TILE)
-    smallest = -(-max(2 * tiling.overlap, unit) // unit) * unit
-    fitting = [
-        size
-        for size in range(smallest, max(height, width) + unit, unit)
-        if math.prod(even_side(side, size, tiling.overlap, unit) for side in (height, width))
-        <= most
-    ]
+    max_pixels = min(pixels // window, LARGEST_TILE)
+    smallest = _round_up(max(2 * tiling.overlap, unit), unit)
+    fitting = []
+    for size in range(smallest, max(height, width) + unit, unit):
+        rows = even_side(height, size, tiling.overlap, unit)
+        columns = even_side(width, size, tiling.overlap, unit)
+        if rows * columns <= max_pixels:
+            fitting.append(size)
     if not fitting:
         raise RunError(
             f"tiles of {smallest} x {smallest} pixels and {window} frames do not fit: the free "
@@ -214,14 +229,24 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
 
 
 def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
-    """The windows along time, rows and columns."""
-    frames, *sides = shape
-    alike = np.ones(tiling.frames_overlap) if tiling.plain else None
-    inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2) if tiling.plain else None
-    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, alike)]
-    for length in sides:
-        even = even_side(length, tiling.size, tiling.overlap, unit)
-        side = tiling.size if tiling.plain else even
+    """The windows along time, rows and columns.
+
+    Args:
+        shape: frames, height and width of the clip.
+        tiling: of the clip.
+        unit: as for :func:`even_side`.
+    """
+    frames, height, width = shape
+    equal_weights = None
+    inner_half = None
+    if tiling.plain:
+        equal_weights = np.ones(tiling.frames_overlap)
+        inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2)
+    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, equal_weights)]
+    for length in (height, width):
+        side = tiling.size
+        if not tiling.plain:
+            side = even_side(length, tiling.size, tiling.overlap, unit)
         spans.append(cut_axis(length, side, tiling.overlap, inner_half))
     return spans
 
@@ -231,17 +256,17 @@ def cut_axis(
 ) -> list[Span]:
     """Cut an axis into windows of ``size`` whose weights add up to 1 at every position.
 
-    By default a window's outer quarter of the overlap counts nothing, because there the model sees
-    least of what surrounds a pixel; the inner half fades linearly from one window to the next. A
-    model whose receptive field reaches at most ``overlap // 4`` positions therefore gives exactly
-    what it gives without windows.
+    By default the outer quarter of a window's overlap has weight 0, because the model sees the
+    least context there; the inner half fades linearly from one window to the next. A model whose
+    receptive field reaches at most ``overlap // 4`` positions therefore gives exactly the same
+    result as without windows.
 
     Args:
         length: positions along the axis.
         size: positions in a window; 0 or anything not below ``length`` gives one window.
         overlap: positions shared by neighbours, at most ``size // 2``. The last window ends with
             the axis and may share more.
-        rise: how much each position of the overlap counts at the start of a window.
+        rise: weight of each position of the overlap at the start of a window.
 
     Returns:
         windows in order of their start.
@@ -257,8 +282,10 @@ def cut_axis(
     if rise is None:
         margin = overlap // 4
         rise = ((np.arange(overlap) + 1 - margin) / (overlap - 2 * margin + 1)).clip(0, 1)
-    total, raw = np.zeros(length), []
-    for start in (*range(0, length - size, size - overlap), length - size):
+    total = np.zeros(length)
+    raw = []
+    starts = [*range(0, length - size, size - overlap), length - size]
+    for start in starts:
         weights = np.ones(size)
         if start > 0:
             weights[:overlap] = rise

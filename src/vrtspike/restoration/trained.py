@@ -1,4 +1,4 @@
-"""A trained model from its result folder, ready to restore: what :func:`vrtspike.load` gives."""
+"""A trained model that is ready to restore: the result of :func:`vrtspike.load`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +19,10 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.given_clips import GivenClip, open_clip
+from vrtspike.restoration.onnx_file import read_onnx
 from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.precision import choose_precision
-from vrtspike.restoration.recording_limits import check_limits, is_worse, worse_frames
+from vrtspike.restoration.recording_limits import LimitCheck, check_limits, is_worse, worse_frames
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
 from vrtspike.restoration.tiling import Progress, Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
@@ -28,24 +30,24 @@ from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A trained model and what is needed to feed it.
+    """A trained model, with the preparation of its inputs.
 
     Attributes:
-        run: who it is: name, fingerprint, settings.
+        run: its identity: name, fingerprint, settings.
         weights: SHA-256 of its file of weights.
-        device: where it computes.
-        precision: ``float32``, or the half type that its matrix products are made in.
+        device: the device that computes.
+        precision: ``float32``, or the half type of its matrix products.
         compute: restores a batch of tiles.
-        network: called as ``network(blur, voxels)``; None for a file of ONNX.
-        statistics: what its spikes are standardised with; None for a model without spikes, or a
-            file of ONNX, which knows them.
-        ratio: pixels of a frame for each spike pixel along each side, if it takes only one.
-        limits: the recordings that it was trained on; None where that was not stored.
+        network: called as ``network(blur, voxels)``; None for an ONNX file.
+        statistics: mean and deviation that its spikes are standardised with; None for a model
+            without spikes and for an ONNX file, which holds them itself.
+        ratio: pixels of a frame for each spike pixel along each side; None if it takes any.
+        limits: ranges of the recordings that it was trained on; None if these were not stored.
     """
 
     run: RunIdentity
@@ -60,7 +62,7 @@ class TrainedModel:
 
     @property
     def settings(self) -> Settings:
-        """What it was trained with, complete."""
+        """The complete settings that it was trained with."""
         return deblurring_settings(self.run.settings)
 
     def restore(
@@ -76,27 +78,27 @@ class TrainedModel:
     ) -> NDArray[np.uint8]:
         """Restore a clip.
 
-        A clip outside the recordings that the model was trained on gives a warning; frames of it
-        that are worse than the blurry ones by spikes that the model has not seen stay blurry.
+        A clip outside the recordings that the model was trained on gives a warning. Its frames
+        stay blurry if spikes that the model has not seen fit the restored ones less.
 
         Args:
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
-            spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or such an array
-                for each frame; H x W is h x w times a whole number. None for a model without.
-            exposures: of each frame, in steps of its spikes, of which those for the whole clip are
-                then not divided; None is as the layout of the run's data has them.
+            spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
+                this for each frame; H x W is h x w times a whole number. None for a model without.
+            exposures: of each frame, in steps of its spikes; spikes for the whole clip are not
+                divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
             progress: called with the tiles done and their total.
-            anyway: restore a clip far outside these recordings, too.
+            anyway: restore a clip far outside the recordings of the training, too.
 
         Returns:
             uint8 (T, H, W, 3) RGB.
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes are of another kind, do not fit together, or lie far
+            DataError: if frames or spikes have another type, do not fit together, or lie far
                 outside the recordings that the model was trained on.
             RunError: if the memory is too small.
         """
@@ -114,21 +116,20 @@ class TrainedModel:
             check.require_near(place, "restore it all the same with anyway=True")
         if check.is_outside:
             warnings.warn(check.warning(place), stacklevel=2)
-        adapted = check.adapt(source)
-        restored = list(self.restore_source(adapted, tiling, progress=progress))
-        if check.is_outside:
-            context = self.settings.DATA.CONTEXT_STEPS
-            worse = []
-            for number, image in enumerate(restored):
-                if is_worse(source, number, context, image):
-                    worse.append(str(number))
-                    restored[number] = source.pictures.frame(number)
-            if worse:
-                warnings.warn(worse_frames(worse), stacklevel=2)
-        return np.stack(restored)
+        images: list[NDArray[Any]] = []
+        worse = []
+        for image, is_blurry in self.restore_checked(
+            source, tiling, check, is_judged=check.is_outside, progress=progress
+        ):
+            if is_blurry:
+                worse.append(str(len(images)))
+            images.append(image)
+        if worse:
+            warnings.warn(worse_frames(worse), stacklevel=2)
+        return np.stack(images)
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
-        """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
+        """The tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
             source: the clip.
@@ -136,11 +137,12 @@ class TrainedModel:
                 memory.
 
         Raises:
-            DataError: if the sensor has another size than the model takes.
+            DataError: if the model takes another ratio of frame and sensor.
             ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
             RunError: if the memory is too small.
         """
-        settings, shape = self.settings, (len(source.names), *source.size)
+        settings = self.settings
+        shape = (len(source.names), *source.size)
         if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
                 f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
@@ -148,6 +150,43 @@ class TrainedModel:
                 "another whole number, a run itself restores all"
             )
         return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
+
+    def restore_checked(
+        self,
+        source: GivenClip,
+        tiling: Tiling,
+        check: LimitCheck,
+        *,
+        is_judged: bool,
+        wanted: Collection[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[NDArray[np.uint8] | NDArray[np.uint16], bool]]:
+        """Restore a clip frame by frame, and keep frames blurry that would become worse.
+
+        Args:
+            source: the clip.
+            tiling: from :meth:`tiling`.
+            check: the clip compared with the limits of the model.
+            is_judged: compare each frame with spikes that the model has not seen.
+            wanted: the frames to restore, by their positions; None for all.
+            progress: called with the tiles done and their total.
+
+        Yields:
+            one per wanted frame, in order: the restored frame, or the blurry one if that fits the
+            unseen spikes better; and True if it is the blurry one.
+
+        Raises:
+            RunError: as :meth:`restore_source`.
+        """
+        context = self.settings.DATA.CONTEXT_STEPS
+        numbers = range(len(source.names)) if wanted is None else sorted(wanted)
+        adapted = check.adapt(source)
+        frames = self.restore_source(adapted, tiling, wanted=wanted, progress=progress)
+        for number, image in zip(numbers, frames, strict=True):
+            if is_judged and is_worse(source, number, context, image):
+                yield source.pictures.exact_frame(number), True
+            else:
+                yield image, False
 
     def restore_source(
         self,
@@ -166,12 +205,11 @@ class TrainedModel:
             progress: called with the tiles done and their total.
 
         Yields:
-            (H, W, 3) RGB, one per frame that is wanted, in order: uint16 of 16-bit pictures, else
-            uint8.
+            one per wanted frame, in order: uint16 (H, W, 3) RGB of 16-bit pictures, else uint8.
 
         Raises:
-            RunError: if the memory of the device does not suffice, or the model gives values that
-                are not finite.
+            RunError: if the memory of the device is too small, or the model gives values that are
+                not finite.
         """
         return restore_frames(
             self.compute,
@@ -193,37 +231,72 @@ def load(
     """Load a trained model.
 
     Args:
-        run: the result folder of a finished run, such as ``results/train/demo``, where weights,
-            settings and the statistics of spikes lie together; what ``vrtspike pack`` or
-            ``vrtspike export`` has made of one; ``owner/name`` of the Hugging Face hub; or
-            ``general``, the package's own weights.
-        device: ``cpu`` or ``cuda``; None takes a GPU where there is one.
-        precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and on a
-            GPU the half type that suits it.
+        run: the result folder of a finished run, such as ``results/train/demo``, which holds
+            weights, settings and the statistics of spikes; the result of ``vrtspike pack`` or
+            ``vrtspike export``; ``owner/name`` of the Hugging Face hub; or ``general``, the
+            package's own weights.
+        device: ``cpu`` or ``cuda``; None takes a GPU if there is one.
+        precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and the
+            fastest half type on a GPU.
 
     Raises:
-        ConfigError: if there is no such precision.
-        RunError: if the folder is not that of a finished run, or a file in it is damaged, or this
+        ConfigError: if the precision is unknown.
+        RunError: if the folder is not that of a finished run, a file in it is damaged, or this
             installation lacks the weights.
     """
     folder = find_trained(run)
     if folder.suffix == ".onnx":
-        from vrtspike.restoration.onnx_model import load_onnx
-
         return load_onnx(folder, device, precision)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    computed = choose_precision(precision, place)
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = torch.device(device)
+    chosen_precision = choose_precision(precision, place)
     published = read_finished(folder)
     settings = deblurring_settings(published.settings, published.name)
     network = load_model(folder / WEIGHTS, settings, place)
-    statistics = read_statistics(folder) if settings.MODEL.USE_SPIKE else None
+    statistics = None
+    limits = None
+    if settings.MODEL.USE_SPIKE:
+        statistics = read_statistics(folder)
+        limits = read_limits(folder)
     return TrainedModel(
         published,
         file_digest(folder / WEIGHTS),
         place,
-        computed,
-        torch_compute(network, statistics, place, getattr(torch, computed)),
+        chosen_precision,
+        torch_compute(network, statistics, place, getattr(torch, chosen_precision)),
         network,
         statistics,
-        limits=read_limits(folder) if settings.MODEL.USE_SPIKE else None,
+        limits=limits,
+    )
+
+
+def load_onnx(
+    path: Path, device: str | torch.device | None = None, precision: str = "auto"
+) -> TrainedModel:
+    """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
+
+    Args:
+        path: of the file.
+        device: None, or the CPU.
+        precision: ``auto`` or ``float32``.
+
+    Raises:
+        ConfigError: if another device or precision is given.
+        RunError: if the file is missing, was written by another program, or was changed.
+    """
+    if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
+        raise ConfigError(
+            f"{path}: is computed on the CPU in float32, found device {device} and precision "
+            f"{precision}; leave them out, or take the run itself"
+        )
+    model = read_onnx(path)
+    return TrainedModel(
+        model.run,
+        model.weights,
+        torch.device("cpu"),
+        "float32",
+        model.compute,
+        ratio=model.ratio,
+        limits=model.limits,
     )

@@ -1,4 +1,4 @@
-"""The keys of a preset of the deblurring: one schema, and what older files call them."""
+"""The keys of a preset of the deblurring: one schema, and their names in older files."""
 
 from vrtspike.settings.schema import Settings, deblurring_settings
 

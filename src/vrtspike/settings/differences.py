@@ -11,31 +11,36 @@ from vrtspike.runs.identity import result_settings
 _COMMON = ("TYPE", "USE_SPIKE", "SPIKE_ORDER")
 """Keys of MODEL that every model has."""
 _SECTIONS = {"spike_nafnet": "NAF"}
-"""Sections of MODEL that describe a model alone; without one, all others do."""
+"""The section of MODEL that describes a model completely, by type; all other keys describe the
+models without one."""
 
 
 def differing_model_keys(theirs: RunSettings, ours: RunSettings) -> dict[str, str]:
-    """A line with both values for each key of MODEL in which a trained model and a preset differ.
+    """Compare the MODEL sections of a trained model and a preset.
 
     Keys that describe another network than the model's are left out: they have no effect.
 
     Args:
         theirs: settings of the trained model.
         ours: settings of the preset.
+
+    Returns:
+        a line with both values for each key that differs.
     """
-    trained, preset = (result_settings(settings)["MODEL"] for settings in (theirs, ours))
+    trained = result_settings(theirs)["MODEL"]
+    preset = result_settings(ours)["MODEL"]
+    names = list(_COMMON)
     if trained.get("TYPE") == preset.get("TYPE"):
-        names = [*_COMMON, *_network_keys(preset)]
-    else:
-        names = list(_COMMON)
-    models = (
-        {"MODEL": {name: model[name] for name in names if name in model}}
-        for model in (trained, preset)
-    )
+        names += _network_keys(preset)
+    differences = unequal(_selected(trained, names), _selected(preset, names))
     return {
-        key: f"{key} is {value} there, {other} here"
-        for key, (value, other) in unequal(*models).items()
+        key: f"{key} is {value} there, {other} here" for key, (value, other) in differences.items()
     }
+
+
+def _selected(model: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """A document with some keys of MODEL."""
+    return {"MODEL": {name: model[name] for name in names if name in model}}
 
 
 def _network_keys(model: dict[str, Any]) -> list[str]:

@@ -1,7 +1,6 @@
 """Keys of the LOSS section: one class and one key for each loss.
 
-What a key switches on stands under the same name in ``LOSSES``
-(:mod:`vrtspike.losses.registry`).
+The registry ``LOSSES`` has the term of a key under the same name (:mod:`vrtspike.losses.registry`).
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ Layer = Annotated[str, Field(pattern=r"^relu([12]_[12]|[345]_[123])$")]
 
 
 class TermSettings(Section):
-    """What every term of the loss has."""
+    """Keys of every term of the loss."""
 
     WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.0)
 
     @property
     def backbone(self) -> Backbone | None:
-        """The published network whose weights the term reads: an input of training."""
+        """The published network whose weights the term reads, an input of training; or None."""
         return None
 
 
@@ -59,7 +58,7 @@ class LpipsSettings(TermSettings):
 
     @property
     def backbone(self) -> Backbone | None:
-        """The one that NET names."""
+        """The network that NET names."""
         return self.NET
 
 

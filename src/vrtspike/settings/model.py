@@ -127,7 +127,8 @@ class NAFSettings(Section):
 
     @model_validator(mode="after")
     def _check_block_counts(self) -> Self:
-        down, up = len(self.ENCODER_BLOCKS), len(self.DECODER_BLOCKS)
+        down = len(self.ENCODER_BLOCKS)
+        up = len(self.DECODER_BLOCKS)
         if down != up:
             raise ValueError(
                 f"ENCODER_BLOCKS has {down} scales, DECODER_BLOCKS {up}; give both as many numbers"
@@ -186,7 +187,7 @@ class ModelSettings(Section):
 
     @property
     def depth_key(self) -> str | None:
-        """The key that says how many blocks the model has, if it has one."""
+        """The key with the number of blocks; None for a model without one."""
         return "MODEL.VRT_DEPTHS" if self.TYPE == "vrt_spike" else None
 
     @property
@@ -216,12 +217,27 @@ class ModelSettings(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Refuse widths, heads and depths that do not go together."""
-        vrt, widths = self.VRT, self.VRT.EMBED_DIMS
+        vrt = self.VRT
+        widths = vrt.EMBED_DIMS
         if len(widths) != len(self.VRT_DEPTHS):
             raise ValueError(
                 f"VRT.EMBED_DIMS has {len(widths)} entries and VRT_DEPTHS has "
                 f"{len(self.VRT_DEPTHS)}; give one for each"
             )
+        faults = self._width_faults()
+        if vrt.MLP_RATIO * min(widths) < 1:
+            faults.append(
+                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
+                "hidden layer that is not empty"
+            )
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _width_faults(self) -> list[str]:
+        """Widths that heads and groups do not divide, and unequal widths of added outputs."""
+        vrt = self.VRT
+        widths = vrt.EMBED_DIMS
         divisors = [
             ("VRT.NUM_HEADS", vrt.NUM_HEADS, len(widths)),
             # The spike encoder's scales are as wide as these stages.
@@ -231,27 +247,23 @@ class ModelSettings(Section):
             ("what stages 1-7 need", 4, STAGES),
         ]
         faults = []
-        for name, number, stages in divisors:
-            # One wrong number fits none of the widths: the first says it all.
-            if bad := [i for i in range(stages) if widths[i] % number]:
-                width = f"VRT.EMBED_DIMS[{bad[0]}] is {widths[bad[0]]}"
-                faults.append(f"{width}, no multiple of {name}, {number}")
-        equal = [*_SKIPS, *((i, STAGES) for i in range(STAGES + 1, len(widths)))]
-        faults += [
-            f"VRT.EMBED_DIMS[{late}] is {widths[late]} and VRT.EMBED_DIMS[{early}] is "
-            f"{widths[early]}; they must be equal: outputs of stages are added, and the groups of "
-            "stage 8 have one width"
-            for late, early in equal
-            if widths[late] != widths[early]
-        ]
-        if vrt.MLP_RATIO * min(widths) < 1:
-            faults.append(
-                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
-                "hidden layer that is not empty"
-            )
-        if faults:
-            raise ValueError("; ".join(faults))
-        return self
+        for name, divisor, stages in divisors:
+            misfits = [stage for stage in range(stages) if widths[stage] % divisor]
+            if misfits:
+                # A wrong divisor fits none of the widths: the first one is enough.
+                width = f"VRT.EMBED_DIMS[{misfits[0]}] is {widths[misfits[0]]}"
+                faults.append(f"{width}, no multiple of {name}, {divisor}")
+        equal_widths = list(_SKIPS)
+        for group in range(STAGES + 1, len(widths)):
+            equal_widths.append((group, STAGES))
+        for late, early in equal_widths:
+            if widths[late] != widths[early]:
+                faults.append(
+                    f"VRT.EMBED_DIMS[{late}] is {widths[late]} and VRT.EMBED_DIMS[{early}] is "
+                    f"{widths[early]}; they must be equal: outputs of stages are added, and the "
+                    "groups of stage 8 have one width"
+                )
+        return faults
 
 
 # VRT's own arguments and the keys that they set.
@@ -270,18 +282,22 @@ def with_vrt_arguments(document: Document) -> Document:
     """Merge the arguments of the file named by MODEL.VRT_CFG beneath the document.
 
     Raises:
-        ConfigError: if the file cannot be read, or has an argument that VRT has not.
+        ConfigError: if the file cannot be read, or has an unknown argument.
     """
     name = document.values.get(("MODEL", "VRT_CFG"))
-    name = os.path.expanduser(name) if isinstance(name, str) else ""  # noqa: PTH111
-    if not Path(name).is_file():
+    if not isinstance(name, str):
+        return document
+    file = os.path.expanduser(name)  # noqa: PTH111
+    if not Path(file).is_file():
         return document  # a missing file is refused by check_training, before a run starts
-    arguments = read_yaml(name)
+    arguments = read_yaml(file)
     result = Document({}, {})
     for argument, value in arguments.values.items():
-        key, place = _VRT_ARGUMENTS.get(dotted(argument)), arguments.places[argument]
+        place = arguments.places[argument]
+        key = _VRT_ARGUMENTS.get(dotted(argument))
         if key is None:
-            known = ", ".join(sorted(_VRT_ARGUMENTS))
-            raise ConfigError(f"{place}: unknown argument {dotted(argument)}; known: {known}")
-        result.values[key], result.places[key] = value, place
+            names = ", ".join(sorted(_VRT_ARGUMENTS))
+            raise ConfigError(f"{place}: unknown argument {dotted(argument)}; known: {names}")
+        result.values[key] = value
+        result.places[key] = place
     return overlay(result, document)

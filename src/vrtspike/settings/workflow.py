@@ -1,4 +1,4 @@
-"""What ``config/config.yaml`` says of videos: how they are generated, and jobs that share them."""
+"""Keys of ``config/config.yaml`` for videos: generated data, and the sizes of jobs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class CalibrateSettings(Section):
 
 
 class ShardSettings(Section):
-    """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
+    """Limits of the sequences of a job of ``ingest`` and ``voxelize``."""
 
     SEQUENCES: Positive = operational("Most sequences of a job, on average", 128)
     GB: PositiveFloat = operational("Most gigabytes of raw files of a job, on average", 32.0)

@@ -26,7 +26,7 @@ from vrtspike.data.store.reading import Store
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings
+    from vrtspike.settings.data import DataSettings
 
 ISOLATED = 0.25
 """Share of the training clips that DATA.NEIGHBOURS leaves without neighbours."""

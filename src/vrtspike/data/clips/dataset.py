@@ -15,7 +15,8 @@ from vrtspike.io.manifests import read_manifest
 from vrtspike.system.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings, Settings
+    from vrtspike.settings.data import DataSettings
+    from vrtspike.settings.schema import Settings
 
 HELD_OUT = "train, held out"
 """Split of the sequences that are held out for validation, apart from the test split."""

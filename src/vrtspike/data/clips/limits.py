@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings
+    from vrtspike.settings.data import DataSettings
 
 MAX_THRESHOLD = 3.0
 """Largest factor of the sensor's threshold in clips that DATA.THRESHOLD_AUGMENT chooses."""

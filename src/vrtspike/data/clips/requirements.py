@@ -13,7 +13,7 @@ from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
-    from vrtspike.settings.schema import DataSettings
+    from vrtspike.settings.data import DataSettings
 
 
 def largest_crop(settings: Settings) -> int:

@@ -26,7 +26,7 @@ from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings
+    from vrtspike.settings.data import DataSettings
 
 MEMORY_PER_BYTE = 1.25
 """Memory that the cache of a worker takes for each byte of its chunks, the holes between them

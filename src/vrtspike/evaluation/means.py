@@ -1,0 +1,100 @@
+"""Means over frames and sequences, and their standard errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from vrtspike.evaluation.columns import KEYS, Kind, columns_of
+from vrtspike.evaluation.protocols import Mean
+from vrtspike.io.files import finite_or_null
+from vrtspike.metrics.metric import ImageMetric
+from vrtspike.metrics.psnr import PSNR
+
+
+def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
+
+    One row for each protocol and sequence.
+    """
+    columns = [name for name in frames.columns if name not in KEYS]
+    groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
+    means = groups[columns].mean()
+    means.insert(0, "frames", groups.size())
+    return means.reset_index()
+
+
+def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[float, float]:
+    """The mean of a test set and its standard error, both from the means of its sequences.
+
+    Args:
+        values: of each sequence, means over its frames; NaN for a sequence without a figure.
+        frames: number of frames of each sequence.
+        mean: ``frames`` gives every frame the same weight, ``sequences`` every sequence.
+
+    Returns:
+        the mean, NaN without any value, and its standard error over sequences, NaN for a single
+        one.
+
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "sequences")
+    (2.0, 1.0)
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "frames")
+    (1.5, 0.75)
+    """
+    has_value = values.notna().to_numpy()
+    figures = values.to_numpy(float)[has_value]
+    count = len(figures)
+    if count == 0:
+        return math.nan, math.nan
+    weights = frames.to_numpy(float)[has_value] if mean == "frames" else np.ones(count)
+    weights /= weights.sum()
+    average = float((weights * figures).sum())
+    if count == 1 or not math.isfinite(average):
+        return average, math.nan
+    squares = float(((weights * (figures - average)) ** 2).sum())
+    return average, math.sqrt(count / (count - 1) * squares)
+
+
+def overall_means(
+    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
+) -> dict[str, dict[str, float | str | None]]:
+    """Means over the sequences of a test set.
+
+    Args:
+        sequences: rows of one protocol from :func:`sequence_means`.
+        metrics: the measured metrics.
+        mean: as for :func:`mean_and_error`.
+
+    Returns:
+        by metric ``blurry``, ``restored``, ``gain`` (improvement of the restored frames over the
+        blurry ones, positive for better frames with any metric), ``restored_error``, the standard
+        error over sequences of the restored frames, and ``spikes``, the mean of the pictures from
+        spikes alone, if they were measured; null, with the ``reason``, instead of a number that is
+        not finite.
+    """
+    means: dict[str, dict[str, float | str | None]] = {}
+    for metric in metrics:
+        figures: dict[str, float] = {}
+        errors: dict[Kind, float] = {}
+        for kind, column in columns_of(metric).items():
+            if column in sequences:
+                average, error = mean_and_error(sequences[column], sequences["frames"], mean)
+                figures[kind] = average
+                errors[kind] = error
+        figures["restored_error"] = errors["restored"]
+        figures["gain"] = metric.gain(figures["restored"], figures["blurry"])
+        entry: dict[str, float | str | None] = finite_or_null(figures)
+        if math.isnan(figures["blurry"]):
+            entry["reason"] = "no sequence has two frames, between which it is measured"
+        elif entry["gain"] is None:
+            entry["reason"] = "some frames equal the sharp ones: the mean is not finite"
+        means[metric.name] = entry
+    return means
+
+
+def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
+    """The metric that ranks frames from the worst to the best: PSNR, or else the first one."""
+    return PSNR if PSNR in metrics else metrics[0]

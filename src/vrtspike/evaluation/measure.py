@@ -1,0 +1,138 @@
+"""Measure the frames of a clip: every metric of every protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vrtspike.data.rgb_images import Image, to_uint8
+from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
+from vrtspike.evaluation.protocols import Protocol
+from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.restoration.batches import Compute
+from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.sources import FrameSource
+from vrtspike.restoration.spikes_alone import in_gray, to_picture
+from vrtspike.settings import Settings
+from vrtspike.system.cpus import available_cpus
+
+FrameImages = Mapping[Kind, NDArray[Any]]
+"""The images of one frame, all (H, W, 3) RGB of one size. All are uint8, except a restored frame
+under a protocol that does not round."""
+
+Scores = Mapping[ImageMetric, Score]
+"""Functions that measure each metric, in the order of columns."""
+
+Row = dict[str, Any]
+"""One frame in ``frames.csv``."""
+
+
+class ClipMeter:
+    """Measures the frames of one clip, in order, every figure of a frame in a thread.
+
+    Args:
+        scores: functions that measure each metric.
+    """
+
+    def __init__(self, scores: Scores) -> None:
+        self._scores = scores
+        self._threads = ThreadPoolExecutor(available_cpus())
+        self._previous: FrameImages | None = None
+
+    def measure(self, images: FrameImages) -> dict[str, float]:
+        """Every metric of the next frame.
+
+        Args:
+            images: the same kinds for every frame of a clip.
+
+        Returns:
+            by column of the tables; NaN for a temporal metric of the first frame.
+        """
+        previous = self._previous
+        self._previous = images
+        figures = {}
+        for metric in self._scores:
+            for kind, column in columns_of(metric).items():
+                if kind in images:
+                    figures[column] = self._threads.submit(
+                        self._figure, metric, kind, images, previous
+                    )
+        return {column: figure.result() for column, figure in figures.items()}
+
+    def _figure(
+        self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
+    ) -> float:
+        """One metric of one image."""
+        score = self._scores[metric]
+        reference = REFERENCES[kind]
+        if not metric.of_motion:
+            return score(images[kind], images[reference])
+        if previous is None:
+            return math.nan
+        return score((previous[kind], images[kind]), (previous[reference], images[reference]))
+
+
+def measured_frames(
+    compute: Compute,
+    scores: Mapping[Protocol, Scores],
+    settings: Settings,
+    sequence: str,
+    source: FrameSource,
+    sharp: Callable[[int], Image],
+    spikes_alone: Callable[[int], NDArray[np.float32]] | None = None,
+) -> Iterator[tuple[list[Row], dict[str, Image]]]:
+    """Restore and measure the frames of a sequence.
+
+    The frames pass once: protocols of one tiling share the restored frames, and those of several
+    are restored side by side.
+
+    Args:
+        compute: the model.
+        scores: the metrics of each protocol; pictures show the frames restored under the first.
+        settings: ``TEST`` and the length of a clip.
+        sequence: its name.
+        source: its blurry frames and spikes.
+        sharp: returns a sharp frame by its number.
+        spikes_alone: returns the picture from spikes alone by its number; None without.
+
+    Yields:
+        for each frame a row for each protocol, and pictures by the stem of their files.
+    """
+    meters = {protocol: ClipMeter(measured) for protocol, measured in scores.items()}
+    test = settings.TEST
+    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
+    main_tiling = tilings[next(iter(scores))]
+    streams = {
+        tiling: restore_frames(
+            compute,
+            source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            rounded=False,
+        )
+        for tiling in tilings.values()
+    }
+    for number, name in enumerate(source.names):
+        values = {tiling: next(stream) for tiling, stream in streams.items()}
+        blur = source.read(slice(number, number + 1))["blur"][0]
+        truth = sharp(number)
+        restored = to_uint8(torch.from_numpy(values[main_tiling]))
+        images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
+        pictures: dict[str, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
+        if spikes_alone is not None:
+            gray = spikes_alone(number)
+            images["spikes"], images["gray"] = in_gray(gray, truth)
+            pictures["spikes"] = to_picture(gray)
+        rows = []
+        for protocol, meter in meters.items():
+            keys = dict(zip(KEYS, (protocol.name, sequence, name), strict=True))
+            image = protocol.image(values[tilings[protocol]])
+            rows.append(keys | meter.measure({**images, "restored": image}))
+        yield rows, pictures

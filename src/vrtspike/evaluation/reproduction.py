@@ -1,0 +1,84 @@
+"""Reproduction of the published figure of VRT, from published weights and raw frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from vrtspike.analysis.evaluation_files import FRAMES, write_table
+from vrtspike.evaluation.measure import Row, measured_frames
+from vrtspike.evaluation.protocols import PROTOCOLS
+from vrtspike.evaluation.published import (
+    PublishedFigure,
+    require_published_frames,
+    require_published_weights,
+    vrt_on_gopro,
+)
+from vrtspike.models import build_model
+from vrtspike.restoration.given_clips import given_clip
+from vrtspike.restoration.pictures import folder_pictures
+from vrtspike.restoration.restore import torch_compute
+from vrtspike.restoration.tiling import Progress
+from vrtspike.settings import Settings
+from vrtspike.system.errors import RunError
+
+
+def reproduce_vrt(
+    settings: Settings,
+    output: Path,
+    device: torch.device,
+    progress: Progress,
+    expected: PublishedFigure | None = None,
+) -> str:
+    """Evaluate VRT's published weights without spikes as its paper did, under protocol ``vrt``.
+
+    Frames are read from their files: nothing is prepared, and only the test split is needed.
+
+    Args:
+        settings: of a preset without spikes that starts from these weights.
+        output: folder for ``frames.csv``, with PSNR and SSIM of each frame.
+        device: the device that computes.
+        progress: called with the frames done and their total.
+        expected: the published figure; None is VRT's on GoPro.
+
+    Returns:
+        the comparison of both figures in a sentence.
+
+    Raises:
+        ConfigError: if the weights are missing.
+        DataError: if the test split is not the one of the figure.
+        RunError: if the figure differs by more than the limit.
+    """
+    expected = expected or vrt_on_gopro()
+    protocol = PROTOCOLS["vrt"]
+    require_published_weights(settings)
+    clips = require_published_frames(settings, str(protocol.blur_dir), expected)
+    model = build_model(settings).float().eval().to(device)
+    compute = torch_compute(model, None, device)
+    root = Path(settings.DATA.ROOT)
+    weights_dir = Path(settings.WEIGHTS.DIR)
+    metrics = protocol.metrics(("psnr", "ssim"))
+    scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
+    rows: list[Row] = []
+    progress(0, expected.frames)
+    for files in clips:
+        blurry_files = [root / path for path in files.blur.values()]
+        sharp_files = [root / files.sharp[number] for number in files.blur]
+        source = given_clip(folder_pictures(root, blurry_files))
+        sharp = folder_pictures(root, sharp_files)
+        frames = measured_frames(compute, scores, settings, files.name, source, sharp.frame)
+        for frame_rows, _ in frames:
+            rows += frame_rows
+            progress(len(rows), expected.frames)
+    table = pd.DataFrame(rows)
+    write_table(output / FRAMES, table)
+    psnr = float(table["psnr"].mean())
+    verdict = expected.verdict(psnr)
+    if not expected.is_reproduced_by(psnr):
+        raise RunError(
+            f"{verdict}. The figures of all frames stand in {output / FRAMES}; look at the version "
+            "of the weights, the blurry frames and the sharp ones"
+        )
+    return verdict

@@ -1,0 +1,140 @@
+"""The record ``restore.json`` of an output folder, and the results that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vrtspike.io.files import read_mapping
+from vrtspike.system.errors import ConfigError, list_faults
+
+RESTORED = "restored"
+"""Folder of the restored frames."""
+VIDEO = "restored.mp4"
+SIDE_BY_SIDE = "side_by_side.mp4"
+RECORD = "restore.json"
+RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE)
+"""Everything that is written beside the record."""
+SCHEMA = 7
+
+_ELSEWHERE = "give another folder"
+_REPLACE = f"{_ELSEWHERE}, or --overwrite to replace what is in this one"
+
+
+def read_earlier_record(path: Path) -> dict[str, Any]:
+    """The record of an earlier call; empty if there is none.
+
+    Raises:
+        ConfigError: if the file is something else.
+        RunError: if it is damaged.
+    """
+    if not path.is_file():
+        return {}
+    record = read_mapping(path, _ELSEWHERE)
+    if not {"schema", "model"} <= record.keys():
+        raise ConfigError(f"{path}: is no record of restored frames; {_ELSEWHERE}")
+    return record
+
+
+def continued_record(
+    output: Path, identity: Mapping[str, Any], earlier: dict[str, Any], tile: int | None
+) -> dict[str, Any]:
+    """The record of an earlier call that this one continues; empty if there are no frames.
+
+    Args:
+        output: the output folder.
+        identity: entries that must be equal in the record.
+        earlier: from :func:`read_earlier_record`.
+        tile: largest side of a tile; None is that of the record.
+
+    Raises:
+        ConfigError: if the folder holds frames of another model, input or tile size.
+    """
+    frames = output / RESTORED
+    if not any(frames.glob("*.png")):
+        return {}
+    if not earlier:
+        raise ConfigError(f"{frames}: holds frames restored by something else; {_ELSEWHERE}")
+    differing = [name for name in identity if earlier.get(name) != identity[name]]
+    if differing:
+        raise ConfigError(
+            f"{frames}: holds frames restored with other {', '.join(differing)}; {_REPLACE}"
+        )
+    # Frames of other tiles differ a little: a clip would have a seam in time.
+    earlier_tile = earlier["tiling"]["size"]
+    if tile not in (None, earlier_tile):
+        raise ConfigError(
+            f"{output / RECORD}: found frames restored with --tile {earlier_tile}; {_REPLACE}"
+        )
+    return earlier
+
+
+def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> list[str]:
+    """The files that a call writes beside its record, relative to the output folder.
+
+    Args:
+        frames: names of the frames.
+        video: with the restored video.
+        side_by_side: with the video that compares.
+    """
+    names = [f"{RESTORED}/{name}.png" for name in frames]
+    if video:
+        names.append(VIDEO)
+    if side_by_side:
+        names.append(SIDE_BY_SIDE)
+    return names
+
+
+def recorded_results(record: Mapping[str, Any]) -> list[str]:
+    """The files that a record names; nothing outside the places of results."""
+    if not record:
+        return []
+    names = record.get("written")
+    if names is None:  # of a version that recorded only the frames of a finished call
+        frames = [f"{RESTORED}/{entry['frame']}.png" for entry in record.get("frames", [])]
+        names = [*frames, VIDEO, SIDE_BY_SIDE]
+    return [name for name in names if name in RESULT_PLACES or Path(name).parent == Path(RESTORED)]
+
+
+def require_replaceable(output: Path, results: Sequence[str], recorded: Sequence[str]) -> None:
+    """Refuse to write over files that no record names.
+
+    Args:
+        output: the output folder.
+        results: names of the files to write.
+        recorded: names of the files in the record.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    unnamed = set(results) - set(recorded)
+    foreign = [name for name in sorted(unnamed) if (output / name).exists()]
+    if foreign:
+        title = f"{output}: files at the places of results that its record does not name"
+        advice = "Move them, or give another folder."
+        raise ConfigError(list_faults(title, foreign, advice, limit=10))
+
+
+def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], None]) -> None:
+    """Remove the files that a record names, and note the files that stay beside new results.
+
+    Args:
+        output: the output folder.
+        recorded: names of the files in the record.
+        note: called with the message on the others.
+    """
+    for name in recorded:
+        path = output / name
+        if path.is_file() or path.is_symlink():
+            path.unlink()
+    others = []
+    for folder in (output, output / RESTORED):
+        if folder.is_dir():
+            others += [path for path in folder.iterdir() if not path.name.startswith(".")]
+    names = sorted(str(path.relative_to(output)) for path in others)
+    kept = [name for name in names if name not in (RECORD, RESTORED)]
+    if kept:
+        title = f"warning: {output}: files that the record does not name stay"
+        advice = "They are no results of this call; --overwrite removes only what it has written."
+        note(list_faults(title, kept, advice, limit=10))

@@ -1,0 +1,57 @@
+"""Clips restored into a folder, for tests: a model, a request, and a result with everything."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vrtspike.io.images import read_rgb
+from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.request import Request, open_request
+from vrtspike.restoration.trained import TrainedModel, load
+
+NAMES = [f"{number:06d}" for number in range(1, 6)]
+"""Names of the frames of the test sequence."""
+
+
+@pytest.fixture(scope="session")
+def model(small_run) -> TrainedModel:
+    """The model of the small run."""
+    return load(small_run.train, device="cpu")
+
+
+@pytest.fixture
+def job(small_run, tmp_path) -> Request:
+    """A request to restore a test sequence with its recorded spikes."""
+    sequence = small_run.raw / "test" / "b"
+    return Request(sequence / "blur", tmp_path / "out", sequence / "spike")
+
+
+@pytest.fixture(scope="session")
+def whole(small_run, model, tmp_path_factory) -> tuple[Request, dict[str, Any]]:
+    """A request for every kind of result, restored, and its record; not to be changed."""
+    output = tmp_path_factory.mktemp("whole")
+    sequence = small_run.raw / "test" / "b"
+    job = Request(
+        sequence / "blur", output, sequence / "spike", sharp=sequence / "sharp", tile=32,
+        video=True, side_by_side=True,
+    )  # fmt: skip
+    return job, restore(model, job)
+
+
+def restore(
+    model: TrainedModel, job: Request, note=lambda text: None, show=lambda *done: None
+) -> dict[str, Any]:
+    """Restore a request, and return its record."""
+    source, sharp = open_request(model.run, job)
+    progress = contextlib.nullcontext(show)
+    return restore_into(model, job, source, sharp, progress=lambda title: progress, note=note)
+
+
+def pictures(folder: Path) -> list[np.ndarray]:
+    """The pictures of a folder in the order of their names."""
+    return [read_rgb(path) for path in sorted(folder.iterdir())]
