@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.monitoring.memory import count_step
+from vrtspike.monitoring.step_cost import count_step
 
 
 def two_layers(*, again: bool) -> tuple[nn.Module, Tensor]:
