@@ -10,7 +10,8 @@ from pydantic import create_model
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow import load_workflow, workflow_schema
+from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning import clip_options
 from vrtspike.sst.settings import SSTSettings

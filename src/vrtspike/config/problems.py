@@ -45,7 +45,9 @@ class Metric:
     @property
     def explanation(self) -> str:
         """The definition, and "lower is better" where it is."""
-        return self.definition if self.larger_is_better else f"{self.definition}; lower is better"
+        if self.larger_is_better:
+            return self.definition
+        return f"{self.definition}; lower is better"
 
     @property
     def label(self) -> str:
@@ -80,8 +82,10 @@ class Metric:
         return f"{value:{self.format}} {self.unit}".strip()
 
     def gain(self, value: float, reference: float) -> float:
-        """By how much ``value`` is better than ``reference``; negative where it is worse."""
-        return value - reference if self.larger_is_better else reference - value
+        """Improvement of ``value`` over ``reference``; negative where it is worse."""
+        if self.larger_is_better:
+            return value - reference
+        return reference - value
 
     def best(self, values: Iterable[float]) -> float:
         """The best of some values.
@@ -190,7 +194,7 @@ def find_problem(name: str, place: str = "settings") -> Problem:
 
     Args:
         name: value of TASK.
-        place: where it stands, for the message.
+        place: its file and line, for the message.
 
     Raises:
         ConfigError: if there is none.

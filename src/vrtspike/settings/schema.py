@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.documents import Document
 from vrtspike.config.fields import (
     Fraction,
@@ -27,7 +28,7 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
-from vrtspike.config.run_schema import UNLIMITED, Ablation, RunSettings, Variant
+from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.runs.named_models import missing_start_advice
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
