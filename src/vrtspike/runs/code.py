@@ -42,10 +42,11 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
     """
     module = PROBLEMS[task]
     # Settings are compared by their values.
-    own = ("settings", *find_problem(task).SETTINGS.neutral_modules)
-    neutral = [*NEUTRAL_MODULES, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
-    found = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
-    return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in found.items()}
+    modules = ("settings", *find_problem(task).SETTINGS.neutral_modules)
+    package = module.rpartition(".")[0]
+    neutral = [*NEUTRAL_MODULES, *(f"{package}.{name}" for name in modules)]
+    digests = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
+    return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
 
 def write_code(folder: Path, files: Mapping[str, str]) -> None:
@@ -83,8 +84,9 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         One line for a ``code.json`` of another version, None if it is missing or damaged.
     """
     try:
-        found = read_json(folder / CODE)
-        schema, then = found["schema"], dict(found["files"])
+        contents = read_json(folder / CODE)
+        schema = contents["schema"]
+        then = dict(contents["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if schema != SCHEMA:
