@@ -47,7 +47,7 @@ def test_children_of_any_depth_and_the_system_are_measured():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA driver")
-def test_a_driver_that_tells_no_utilisation_is_no_error():
+def test_a_driver_without_utilisation_is_no_error():
     assert gpu_utilisation(torch.device("cuda", 0)) is None
 
 

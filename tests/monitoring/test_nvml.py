@@ -26,7 +26,7 @@ def test_gpus_with_their_memory(install_gpus):
     assert driver_version() == "570.1"
 
 
-def test_a_divided_gpu_is_its_parts(install_gpus):
+def test_a_divided_gpu_is_listed_by_its_instances(install_gpus):
     parts = [{"uuid": f"MIG-{n}", "total": 10, "used": n} for n in (1, 2)]
     install_gpus(
         {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},

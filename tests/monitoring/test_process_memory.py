@@ -21,7 +21,7 @@ time.sleep(60)
 HELPER = "import os, time; os.fork(); print('ready', flush=True); time.sleep(60)"
 
 
-def test_a_run_is_known_by_its_option_with_all_its_descendants(tmp_path):
+def test_a_run_is_recognised_by_its_option_with_all_descendants(tmp_path):
     # In a file: its words are not among those of the command line.
     program = tmp_path / "train.py"
     program.write_text(f"HELPER = {HELPER!r}\n{PROGRAM}")
@@ -93,9 +93,7 @@ def bound(root: Path) -> tuple[float, float]:
         ("0::/job/step", "unified", VERSION_2, "max"),
     ],
 )
-def test_limits_of_all_groups_on_the_way_to_this_process_count(
-    tmp_path, monkeypatch, row, tree, names, unlimited
-):
+def test_limits_of_all_enclosing_groups_count(tmp_path, monkeypatch, row, tree, names, unlimited):
     (tmp_path / "own").write_text(f"9:name=systemd:/\n{row}\n")
     monkeypatch.setattr("vrtspike.system.cpus.MEMBERSHIP", tmp_path / "own")
 

@@ -37,7 +37,7 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     assert cost.working >= 3 * rows + 8
 
 
-def test_what_is_computed_again_is_there_once_for_each_block() -> None:
+def test_recomputation_needs_memory_for_one_block_at_a_time() -> None:
     blocks = nn.Sequential(*(two_layers(again=False)[0] for _ in range(8)))
     x = torch.ones(5, 8, requires_grad=True)
 

@@ -57,7 +57,7 @@ def test_code_is_recorded_until_the_first_checkpoint_and_compared_afterwards(tmp
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 3}', '{"schema": 1}'])
-def test_with_a_missing_or_damaged_record_no_changes_are_known(tmp_path, program, text):
+def test_changes_are_unknown_without_a_valid_record(tmp_path, program, text):
     assert code_changes(tmp_path, program, "sst") is None
     (tmp_path / "code.json").write_text(text)
     assert code_changes(tmp_path, program, "sst") is None
@@ -77,6 +77,6 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
     assert not any(name.startswith(neutral_modules) for name in found)
 
 
-def test_of_a_record_of_another_version_it_is_told(tmp_path, program):
+def test_a_record_of_another_version_is_reported(tmp_path, program):
     (tmp_path / "code.json").write_text('{"schema": 2, "files": {}}')
     assert code_changes(tmp_path, program, "sst") == ["code.json of another version"]

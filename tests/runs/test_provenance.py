@@ -120,7 +120,7 @@ def test_follows_every_kind_of_import(folder):
     }
 
 
-def test_of_a_problem_only_what_its_function_uses_counts(folder):
+def test_only_the_definitions_that_a_function_of_a_problem_uses_count(folder):
     problem = "vrtspike/problem.py"
     before = digests(folder, "vrtspike.problem.evaluate")
     parts = {name for name in before if name.startswith("vrtspike/")}

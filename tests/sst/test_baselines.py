@@ -58,7 +58,7 @@ def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("months", [1, 3])
-def test_of_red_noise_damped_persistence_is_the_best(months):
+def test_damped_persistence_is_the_best_forecast_of_red_noise(months):
     training, later = (series(red_noise(MONTHS, seed=seed)) for seed in (0, 1))
     found = errors(training, lines(MONTHS), later, months)
     left = MEMORY**months
@@ -71,7 +71,7 @@ def test_of_red_noise_damped_persistence_is_the_best(months):
     assert found["damped"] < 0.999 * min(found["persistence"], found["climatology"])
 
 
-def test_damping_is_the_slope_of_each_cell_and_skips_what_is_not_known():
+def test_damping_is_the_slope_of_each_cell_and_skips_missing_values():
     noise = red_noise(200)
     noise[50:60, 0] = np.nan
     found = slopes(series(noise), 2)
@@ -98,7 +98,7 @@ def test_a_trend_is_extrapolated():
     assert trend_line(cells, int(cells.middle[0, 0] + 12.5)).values == pytest.approx(0.2, abs=0.01)
 
 
-def test_what_is_not_known_is_forecast_as_the_climatology_or_its_trend():
+def test_missing_anomalies_are_forecast_as_climatology_or_trend():
     cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
     last = xarray.DataArray([[np.nan], [0.5]], dims=("row", "column"))
     training = now + trend_line(cells, now.time)

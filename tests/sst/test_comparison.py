@@ -21,7 +21,7 @@ def test_blocks_are_consecutive_and_every_start_is_drawn_alike(samples, block):
     assert starts.min() > 0.5 * starts.mean()
 
 
-def test_equally_good_forecasts_are_seldom_told_apart():
+def test_equally_good_forecasts_are_seldom_distinguished():
     """By quantiles of the resamples, or months drawn one by one, it would be one in four."""
     pushes = np.random.default_rng(1).normal(size=(44, 7, 100, 8))
     # Errors of 24 months that correlate by 0.5; all baselines but one are worse.
@@ -39,7 +39,7 @@ def test_equally_good_forecasts_are_seldom_told_apart():
     assert (told_apart == (verdicts["p"] < 0.05)).all()
 
 
-def test_a_model_that_does_what_the_baselines_do_is_not_distinguishable_from_them(evaluation):
+def test_a_model_equal_to_the_baselines_is_not_distinguishable(evaluation):
     means = evaluation.means.sel(system=["persistence"] * len(SYSTEMS))
     _, verdicts = compare(means.assign_coords(system=list(SYSTEMS)))
     assert verdicts["verdict"].str.startswith("not distinguishable from ").all()

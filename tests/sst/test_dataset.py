@@ -46,7 +46,7 @@ def test_every_month_of_a_sample_lies_in_its_split(store, split, first, years):
         data[len(data)]
 
 
-def test_it_reads_files_as_they_were_downloaded(download, store, tmp_path):
+def test_downloaded_files_are_read_directly(download, store, tmp_path):
     data = ERA5SSTMonthlyDataset(
         seq_len=2,
         offset=0,
@@ -59,7 +59,7 @@ def test_it_reads_files_as_they_were_downloaded(download, store, tmp_path):
     assert data.store.digest == store.digest
 
 
-def test_a_worker_gets_no_data_but_reads_its_own(store):
+def test_a_worker_opens_the_data_itself(store):
     data = ERA5SSTMonthlyDataset(2, store=store.path)
     expected = data[5]["past"]
     sent = pickle.dumps(data)

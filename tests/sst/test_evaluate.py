@@ -61,7 +61,7 @@ def by_hand(icy) -> dict:
 
 @pytest.mark.parametrize("ahead", [2, 3])
 @pytest.mark.parametrize("system", ["model", "persistence", "climatology", "trend"])
-def test_every_score_is_that_of_its_definition(evaluation, by_hand, system, ahead):
+def test_every_score_follows_its_definition(evaluation, by_hand, system, ahead):
     cases = by_hand[system, ahead]
     error = np.mean([np.average((f - o) ** 2, weights=w) for w, f, o, _ in cases])
     assert score(evaluation, "rmse_k", system, ahead) == pytest.approx(np.sqrt(error), rel=1e-4)
@@ -80,7 +80,7 @@ def test_every_score_is_that_of_its_definition(evaluation, by_hand, system, ahea
     assert evaluation.table.lead.values.tolist() == [2, 3]
 
 
-def test_the_share_that_is_masked_is_told(evaluation, by_hand, icy):
+def test_the_masked_share_is_reported(evaluation, by_hand, icy):
     weights = [case[0].sum() for ahead in (2, 3) for case in by_hand["model", ahead]]
     rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.fields["sea"].values
     assert evaluation.masked == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
@@ -122,7 +122,7 @@ def test_maps_of_error(evaluation, by_hand, icy):
     np.testing.assert_allclose(error[sea], expected, rtol=1e-3)
 
 
-def test_the_best_baseline_is_what_a_model_is_compared_with(evaluation):
+def test_a_model_is_compared_with_the_best_baseline(evaluation):
     errors = {name: score(evaluation, "rmse_k", name, 2) for name in BASELINES}
     best = min(errors, key=errors.__getitem__)
     compared = evaluation.verdicts.loc[2]
@@ -138,7 +138,7 @@ def test_the_best_baseline_is_what_a_model_is_compared_with(evaluation):
     assert compared["verdict"] == f"worse than {BASELINES[best]}"
 
 
-def test_a_model_that_knows_the_answer_is_better(data):
+def test_a_model_close_to_the_truth_is_better(data):
     places = iter(range(SAMPLES))
 
     def knows(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
@@ -150,7 +150,7 @@ def test_a_model_that_knows_the_answer_is_better(data):
     assert score(evaluation, "acc", MODEL, 3) > 0.999
 
 
-def test_a_model_is_asked_as_it_is_used(data):
+def test_a_model_is_evaluated_without_dropout_and_gradients(data):
     class Last(torch.nn.Module):
         def forward(self, past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
             assert not self.training

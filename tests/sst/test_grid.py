@@ -34,7 +34,7 @@ def test_a_cell_is_the_mean_over_its_own_area():
 
 @pytest.mark.parametrize("step", [1.0, 2.0])
 @pytest.mark.parametrize("resolution", [2.0, 5.0, 6.0])
-def test_the_mean_over_the_globe_stays(step, resolution):
+def test_the_global_mean_is_conserved(step, resolution):
     lat, lon = era5_axes(step)
     field = np.random.default_rng(1).normal(size=(len(lat), len(lon)))
     grid = Grid(GLOBE, resolution)
@@ -45,7 +45,7 @@ def test_the_mean_over_the_globe_stays(step, resolution):
     assert (found * grid.shares(GLOBE)).sum() == pytest.approx(np.average(field, weights=weights))
 
 
-def test_all_ways_of_writing_axes_give_the_same():
+def test_the_order_and_range_of_axes_do_not_matter():
     lat, lon = era5_axes(2.0)
     field = np.random.default_rng(2).normal(size=(len(lat), len(lon)))
     grid = Grid(Area("Pacific", lon=[150, -90], lat=[-30, 30]), 4)
@@ -117,7 +117,7 @@ def test_axes_that_cannot_be_used_are_named(lat, lon, words):
         ([0, 10], [0, 91]),
     ],
 )
-def test_edges_that_enclose_nothing_are_refused(lon, lat):
+def test_edges_without_an_area_are_refused(lon, lat):
     with pytest.raises(ValueError, match=r"area Spot: found lon .*, expected two longitudes"):
         Area("Spot", lon=lon, lat=lat)
 

@@ -70,7 +70,7 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
 
 @pytest.mark.endurance
 @pytest.mark.slow
-def test_the_demos_network_comes_close_to_what_can_be_known(tmp_path):
+def test_the_demos_network_comes_close_to_the_best_possible_forecast(tmp_path):
     found, best = trained(tmp_path, Globe(), 24, rate=0.003)
     error, known = found.table["rmse_k"], best.table["rmse_k"].sel(system=MODEL)
     assert (error.sel(system=MODEL) < 1.13 * known).all()

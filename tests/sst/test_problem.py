@@ -39,7 +39,7 @@ def settings(**data) -> SSTSettings:
     return SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | data})
 
 
-def test_data_are_shared_by_presets_that_ask_for_the_same():
+def test_presets_with_equal_data_share_a_folder():
     folder = problem.data_folder(settings())
     assert folder.startswith("sst_Pacific_8_")
     assert problem.data_folder(settings(SEQ_LEN=6, LEAD=1, OFFSET=2)) == folder
@@ -80,7 +80,7 @@ def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_the_network_is_found_by_name_and_knows_its_cells(store):
+def test_the_network_is_built_by_name_for_the_cells_of_a_store(store):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}
     asked = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
     network = build_model(asked, store)
@@ -137,7 +137,7 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
+def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     values = {
         "TASK": "sst",

@@ -173,7 +173,7 @@ def test_files_that_do_not_fit_together_are_named(tmp_path):
         read_months(tmp_path)
 
 
-def test_what_is_no_file_of_data_is_told(tmp_path):
+def test_a_folder_without_data_files_is_refused(tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(DataError, match=r"no file or folder with \*.nc, .*Sea surface temp"):
             read_months(folder)

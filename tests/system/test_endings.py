@@ -89,7 +89,7 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
     assert done.returncode == status
 
 
-def test_a_program_that_shall_end_with_a_dead_process_ends_at_once():
+def test_a_program_bound_to_a_dead_process_ends_at_once():
     with subprocess.Popen(["true"]) as gone:
         pass
     program = (

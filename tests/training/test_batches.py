@@ -45,7 +45,7 @@ def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5])
-def test_processes_share_what_one_would_read_alone(ranks):
+def test_processes_share_the_batches_of_one(ranks):
     batches = batches_of(Recorder(10), 3)
     alone = keys(batches, 4, 1, 34)
     shared = [keys(batches, 4 + rank, ranks, 34) for rank in range(ranks)]
@@ -69,7 +69,7 @@ class Collating(Recorder):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_data_set_may_make_its_batches_itself(workers):
+def test_a_data_set_may_collate_its_batches(workers):
     batches = batches_of(Collating(4), 2, workers=workers)
     first = [sorted(batch) for batch in batches.stream(0, 1, 4)]
     assert sorted(chain(*first[:2])) == [0, 1, 2, 3]

@@ -14,7 +14,7 @@ class PartlyCompiled(Forecaster):
         self.outlet.compile(backend="aot_eager")
 
 
-def test_a_run_compiles_what_its_model_says(tmp_path):
+def test_a_run_calls_the_compile_method_of_its_model(tmp_path):
     models = []
     for compiled in (False, True):
         torch.manual_seed(7)

@@ -157,7 +157,7 @@ def expected(trained) -> ByHand:
     return ByHand(first, task.batches)
 
 
-def test_every_step_is_that_of_adamw_on_clipped_mean_gradients(trained, expected):
+def test_every_step_is_adamw_on_clipped_mean_gradients(trained, expected):
     folder, trainer, first, task = trained
     found = [r for r in records(folder) if r["kind"] == "train"]
     finite = [step for step in range(STEPS) if step != SPOILED]
@@ -281,7 +281,7 @@ class StopInValidation(ForecastTask):
         return super().metrics(output, batch)
 
 
-def test_a_validation_is_cut_short_and_made_up_for(tmp_path):
+def test_an_interrupted_validation_is_repeated(tmp_path):
     run(forecast_trainer(tmp_path / "whole", settings_of()))
     task = StopInValidation()
     run(forecast_trainer(tmp_path / "cut", settings_of(), task=task))

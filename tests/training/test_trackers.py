@@ -24,7 +24,7 @@ def fail(text: str) -> None:
     raise AssertionError(text)
 
 
-def test_none_is_asked_for_by_default(tmp_path):
+def test_no_tracker_by_default(tmp_path):
     assert open_trackers(run(), tmp_path, fail) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -38,7 +38,7 @@ def store(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.slow
-def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
+def test_mlflow_continues_its_run(tmp_path, store):
     from mlflow import MlflowClient
 
     for steps, finished in (((1, 2), False), ((3,), True)):
@@ -75,7 +75,7 @@ def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, sto
 
 
 @pytest.mark.slow
-def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypatch):
+def test_weights_and_biases_continues_its_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     for step in (1, 2):
