@@ -187,8 +187,8 @@ class RunSettings(Section):
         old_keys: other names of keys; a problem's own include these.
         ablation: the problem's ablation, if it has one.
         workflow: the problem's sections of ``config/config.yaml``.
-        neutral_modules: modules of the problem's package that change no weights
-            (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
+            such as ``vrtspike.data.manifests``.
         root_keys: by the key of a data root, the keys that describe the data there. They do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.

@@ -27,7 +27,7 @@ NEUTRAL_MODULES = (
     "vrtspike.io.manifests",
 )
 """Code that changes no weights: logs, launching, files. Settings are compared by their values. A
-problem's settings name further modules of its package (``neutral_modules``)."""
+problem's settings name further modules (``neutral_modules``)."""
 
 SCHEMA = 3
 
@@ -41,10 +41,9 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
         task: name of the problem.
     """
     module = PROBLEMS[task]
+    settings = find_problem(task).SETTINGS
     # Settings are compared by their values.
-    modules = ("settings", *find_problem(task).SETTINGS.neutral_modules)
-    package = module.rpartition(".")[0]
-    neutral = [*NEUTRAL_MODULES, *(f"{package}.{name}" for name in modules)]
+    neutral = [*NEUTRAL_MODULES, settings.__module__, *settings.neutral_modules]
     digests = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
     return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 

@@ -273,7 +273,11 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # What is read from raw files is part of the data set's digest.
-    neutral_modules: ClassVar[tuple[str, ...]] = ("data.manifests", "data.raw")
+    neutral_modules: ClassVar[tuple[str, ...]] = (
+        "vrtspike.settings",
+        "vrtspike.data.manifests",
+        "vrtspike.data.raw",
+    )
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
