@@ -88,9 +88,9 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
         value = values.pop(path)
         name = f"{places.get(path, 'settings')}: {dotted(path)}"
         if old.values is not None and value not in list(old.values):
-            known = ", ".join(map(str, old.values))
+            allowed = ", ".join(map(str, old.values))
             reason = f": {old.reason}; remove the key" if old.reason else ""
-            raise ConfigError(f"{name} is {value!r}, expected one of {known}{reason}")
+            raise ConfigError(f"{name} is {value!r}, expected one of {allowed}{reason}")
         if old.key is None:
             message = f"{name} has no effect: {old.reason}; remove the key"
             warnings.warn(message, DeprecationWarning, stacklevel=2)

@@ -93,7 +93,9 @@ class Metric:
         Raises:
             ValueError: if there are none.
         """
-        return max(values) if self.larger_is_better else min(values)
+        if self.larger_is_better:
+            return max(values)
+        return min(values)
 
 
 _ROOT = Path(__file__).parents[1]
@@ -117,8 +119,8 @@ class Problem(Protocol):
     Attributes:
         SETTINGS: the schema of a preset: a subclass of ``RunSettings``.
         METRICS: the metrics of validation and evaluation, by name, the main one first.
-        OWN_STAGES: whether the problem has rules that prepare its data; otherwise :meth:`prepare`
-            is called.
+        OWN_STAGES: true if rules of the problem prepare its data; otherwise :meth:`prepare` is
+            called.
     """
 
     SETTINGS: type[RunSettings]
@@ -200,8 +202,8 @@ def find_problem(name: str, place: str = "settings") -> Problem:
         ConfigError: if there is none.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
-        known = ", ".join(PROBLEMS)
+        names = ", ".join(PROBLEMS)
         raise ConfigError(
-            f"{place}: TASK is {name!r}, and there is no such problem; there are: {known}"
+            f"{place}: TASK is {name!r}, and there is no such problem; there are: {names}"
         )
     return cast("Problem", import_module(PROBLEMS[name]))

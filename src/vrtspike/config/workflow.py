@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from vrtspike.config.ablations import Variant
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, document_of, parse_overrides, read_yaml
+from vrtspike.config.documents import Document, KeyPath, document_of, parse_overrides, read_yaml
 from vrtspike.config.loading import (
     build_settings,
     derive,
@@ -28,6 +28,8 @@ from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.system.errors import ConfigError, UserError
+
+T = TypeVar("T")
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
@@ -345,11 +347,15 @@ def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
 
 def _below(document: Document, section: str) -> Document:
     """The keys of a section as a document, named without the section."""
-    values, places = (
-        {path[1:]: each for path, each in entries.items() if path[0] == section and len(path) > 1}
-        for entries in (document.values, document.places)
+    return Document(
+        _entries_below(document.values, section), _entries_below(document.places, section)
     )
-    return Document(values, places)
+
+
+def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, T]:
+    return {
+        path[1:]: entry for path, entry in entries.items() if path[0] == section and len(path) > 1
+    }
 
 
 def keys_of_task(document: Document, task: str) -> Document:

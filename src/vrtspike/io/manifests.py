@@ -60,10 +60,10 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
         raise DataError(f"{path}: {reason}; expected a {kind.name}; {again}") from error
     except ValueError as error:
         raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {again}") from error
-    found = contents.get("schema") if isinstance(contents, dict) else None
-    if found != kind.schema:
+    schema = contents.get("schema") if isinstance(contents, dict) else None
+    if schema != kind.schema:
         raise DataError(
-            f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
+            f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
             f"{kind.schema}; {again}"
         )
     if _is_changed(contents):

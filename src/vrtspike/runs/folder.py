@@ -39,7 +39,7 @@ class RunRecord:
 
     Args:
         folder: the run's folder.
-        enabled: whether this process writes.
+        enabled: true if this process writes.
     """
 
     def __init__(self, folder: Path, enabled: bool) -> None:

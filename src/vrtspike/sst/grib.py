@@ -90,8 +90,10 @@ def read_grib(path: Path) -> list[xarray.DataArray]:
                 "same region and grid"
             )
     axes = _axes(path, wanted[0])
-    names = dict.fromkeys(message.name for message in wanted)
-    return [_field(path, axes, [m for m in wanted if m.name == name]) for name in names]
+    by_name: dict[str, list[_Message]] = {}
+    for message in wanted:
+        by_name.setdefault(message.name, []).append(message)
+    return [_field(path, axes, of_name) for of_name in by_name.values()]
 
 
 def _eccodes(path: Path) -> ModuleType:
@@ -227,10 +229,8 @@ def _axes(path: Path, message: _Message) -> _Axes:
                 )
             by_column = bool(eccodes.codes_get(handle, "jPointsAreConsecutive"))
             shape = eccodes.codes_get(handle, "Nj"), eccodes.codes_get(handle, "Ni")
-            points = [
-                _by_row(eccodes.codes_get_array(handle, key), shape, by_column)
-                for key in ("latitudes", "longitudes")
-            ]
+            latitudes = _by_row(eccodes.codes_get_array(handle, "latitudes"), shape, by_column)
+            longitudes = _by_row(eccodes.codes_get_array(handle, "longitudes"), shape, by_column)
         except (eccodes.CodesInternalError, ValueError) as error:
             raise DataError(
                 f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it "
@@ -238,14 +238,14 @@ def _axes(path: Path, message: _Message) -> _Axes:
             ) from error
         finally:
             eccodes.codes_release(handle)
-    latitudes, longitudes = points[0][:, 0], points[1][0]
-    regular = np.allclose(points[0], latitudes[:, None]) and np.allclose(points[1], longitudes)
-    if not regular:
+    rows_are_regular = np.allclose(latitudes, latitudes[:, :1])
+    columns_are_regular = np.allclose(longitudes, longitudes[:1])
+    if not (rows_are_regular and columns_are_regular):
         raise DataError(
             f"{title} has points that are no rows of equal latitude and columns of equal "
             f"longitude; {_AGAIN} on a regular grid"
         )
-    return _Axes(latitudes, longitudes, by_column)
+    return _Axes(latitudes[:, 0], longitudes[0], by_column)
 
 
 def _by_row(

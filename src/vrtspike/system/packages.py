@@ -46,7 +46,8 @@ def import_fault(error: ImportError) -> str:
         )
     installed = metadata.packages_distributions().get(module, [])
     if installed:
-        name, version = installed[0], metadata.version(installed[0])
+        name = installed[0]
+        version = metadata.version(name)
         return (
             f"the package {name} {version} is installed, but cannot be imported ({error}); install "
             f"what it lacks, or install it again: pip install --force-reinstall --no-deps "

@@ -46,7 +46,7 @@ class Progress:
 
     Attributes:
         step: finished optimiser steps.
-        samples: samples seen, of all processes.
+        samples: processed samples, of all processes.
         skipped: steps without an update because of gradients that were not finite.
         skipped_in_a_row: skipped steps since the last update.
         validated_step: the step after which validation last ran.
