@@ -121,9 +121,9 @@ def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
     text = f"MODEL: {{VRT: {{EMBED_DIMS: {dims}}}, VRT_CFG: {path}}}\n"
     model = build_settings(parse_yaml(text, "preset.yaml")).MODEL
     # What the preset says wins over the file.
-    found = json.loads(model.VRT.model_dump_json())
+    result = json.loads(model.VRT.model_dump_json())
     expected = {name.upper(): value for name, value in arguments.items()} | {"EMBED_DIMS": dims}
-    assert {name: found[name] for name in expected} == expected
+    assert {name: result[name] for name in expected} == expected
     assert model.VRT_DEPTHS == (1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8)
     assert model.window == (2, 4, 8)
 

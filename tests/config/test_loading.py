@@ -165,10 +165,10 @@ def test_every_yaml_block_of_the_seed_documents(shared, tmp_path):
 @pytest.mark.parametrize(("key", "package"), [("WANDB", "wandb"), ("MLFLOW", "mlflow-skinny")])
 def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package):
     settings = Settings.model_validate({"LOG": {key: "mine"}})
-    found = importlib.util.find_spec
+    result = importlib.util.find_spec
     absent = {package.partition("-")[0]}
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in absent else found(name)
+        importlib.util, "find_spec", lambda name: None if name in absent else result(name)
     )
     with pytest.raises(ConfigError, match=f"LOG.{key} needs the package {package}, .*pip install"):
         check_training(settings)

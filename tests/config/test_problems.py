@@ -37,8 +37,8 @@ def test_a_problem_has_the_whole_interface(name):
     assert issubclass(problem.SETTINGS, RunSettings)
     assert isinstance(problem.OWN_STAGES, bool)
     for function, expected in FUNCTIONS.items():
-        found = inspect.signature(getattr(problem, function)).parameters.values()
-        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], function
+        result = inspect.signature(getattr(problem, function)).parameters.values()
+        assert [(p.name, p.kind) for p in result] == [(p.name, p.kind) for p in expected], function
     assert problem.METRICS
     for key, metric in problem.METRICS.items():
         assert isinstance(metric, Metric)

@@ -38,16 +38,16 @@ def load(**overrides) -> Workflow:
 def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
     workflow = load(SET="TRAIN.MAX_STEPS=9")
     members = workflow.sweep("rates").members
-    found = []
+    result = []
     for name in members:
         settings = workflow.preset(name)
         assert name.startswith("rates-")
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
         train = settings.TRAIN
-        found.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
+        result.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
     own = load().preset("small")
     rest = (own.TRAIN.EMA, own.TRAIN.BATCH_SIZE)
-    assert found == [
+    assert result == [
         (1e-3, 0.9, *rest),
         (1e-3, 0.99, *rest),
         (2e-3, 0.9, *rest),

@@ -329,8 +329,8 @@ def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
     ):
         load_preset(path)
     other = {"sst": "rmse", "deblurring": "psnr"}[task]
-    found = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
-    assert found.TRAIN.EARLY_STOPPING.METRIC == other
+    result = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
+    assert result.TRAIN.EARLY_STOPPING.METRIC == other
 
 
 def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
@@ -340,9 +340,9 @@ def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
         "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
     )
     workflow = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
-    found = workflow.settings.model_dump()
-    assert (found["RESULTS"], found["RUNS"]) == ("/home/ada/results", "/home/ada")
-    assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
+    result = workflow.settings.model_dump()
+    assert (result["RESULTS"], result["RUNS"]) == ("/home/ada/results", "/home/ada")
+    assert (result["DEMO"]["ROOT"], result["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
     assert workflow.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
     assert workflow.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
     with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):

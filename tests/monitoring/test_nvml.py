@@ -32,8 +32,8 @@ def test_a_divided_gpu_is_listed_by_its_instances(install_gpus):
         {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},
         {"uuid": "GPU-b", "total": 40, "used": 0, "parts": parts, "divided": False},
     )
-    found = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
-    assert found == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
+    result = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
+    assert result == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
 
 
 def test_processes_and_their_memory_on_all_gpus(install_gpus):

@@ -21,8 +21,8 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     layers, x = two_layers(again=again)
 
     def loss() -> Tensor:
-        found = checkpoint(layers, x, use_reentrant=False) if again else layers(x)
-        return found.sum()
+        result = checkpoint(layers, x, use_reentrant=False) if again else layers(x)
+        return result.sum()
 
     cost = count_step(layers, (x,), loss)
     product, rows = 2 * 5 * 8 * 8, 4 * 5 * 8
@@ -42,10 +42,10 @@ def test_recomputation_needs_memory_for_one_block_at_a_time() -> None:
     x = torch.ones(5, 8, requires_grad=True)
 
     def loss() -> Tensor:
-        found = x
+        result = x
         for block in blocks:
-            found = checkpoint(block, found, use_reentrant=False)
-        return found.sum()
+            result = checkpoint(block, result, use_reentrant=False)
+        return result.sum()
 
     cost = count_step(blocks, (x,), loss)
     rows = 4 * 5 * 8

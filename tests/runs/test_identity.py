@@ -77,8 +77,8 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "excluded": {},
         "overlaps": {},
     }
-    found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
-    write_json(path, {**manifest, **found})
+    result = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
+    write_json(path, {**manifest, **result})
     return path
 
 
@@ -165,14 +165,14 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
     every = every.model_copy(update={"MODEL": started})
 
     def named(section: BaseModel, prefix: str) -> set[str]:
-        found = set()
+        result = set()
         for name, schema in type(section).model_fields.items():
             value = getattr(section, name)
             if schema.json_schema_extra == {"weights": True}:
-                found.add(prefix + name)
+                result.add(prefix + name)
             elif isinstance(value, BaseModel):
-                found |= named(value, f"{prefix}{name}.")
-        return found
+                result |= named(value, f"{prefix}{name}.")
+        return result
 
     files = training_weights(every)
     assert named(every, "") == set(files)

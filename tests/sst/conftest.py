@@ -29,8 +29,8 @@ def cell_means(field, latitudes, longitudes, grid: Grid, name: str = "a.nc") -> 
     """Means over cells of a field of one or of several months."""
     months = np.reshape(field, (-1, *np.shape(field)[-2:]))
     axes = {"time": range(len(months)), "latitude": latitudes, "longitude": longitudes}
-    found = grid.means(xarray.DataArray(months, axes, [*axes]), name)
-    return found.values.reshape(*np.shape(field)[:-2], *grid.shape)
+    result = grid.means(xarray.DataArray(months, axes, [*axes]), name)
+    return result.values.reshape(*np.shape(field)[:-2], *grid.shape)
 
 
 def changed(path: Path, change) -> Path:

@@ -94,11 +94,11 @@ def test_parameters_arrive_where_they_act_and_are_printed(store, tmp_path, capsy
     # Six batches an epoch, two a step: 120 steps, of which a twentieth warms up.
     expected |= {"TRAIN.SCHED.WARMUP_STEPS": 6, "LOG.VAL_EVERY_STEPS": 3}
     assert made._settings(58) == nested(expected)
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "========== tiny, Pacific =========="
-    assert told[1] == "samples: 58, steps: 120, learning_rate: 0.02"
-    assert {f"{name}: {value}" for name, value in asked.items()} < {*told}
-    assert "warmup_steps: 6 instead of None" in told
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "========== tiny, Pacific =========="
+    assert output[1] == "samples: 58, steps: 120, learning_rate: 0.02"
+    assert {f"{name}: {value}" for name, value in asked.items()} < {*output}
+    assert "warmup_steps: 6 instead of None" in output
 
 
 class Interrupting(ERA5SSTMonthlyDataset):
@@ -294,12 +294,12 @@ def test_the_examples_run(tmp_path, repository, shared, source):
     # Beside a small download.
     write_example(tmp_path / "data" / "era5", Globe(years=6, step=8.0, south=-56.0))
     environment = {name: v for name, v in os.environ.items() if name != "VRTSPIKE_ERA5"}
-    told = subprocess.check_output(
+    output = subprocess.check_output(
         [sys.executable, "-c", script + judge], cwd=tmp_path, env=environment, text=True
     )
-    assert told.count("========== RATransformer, Global ==========") == 1
-    assert "epoch 1: 0:" in told
-    assert "too few start months to tell from" in told  # in a single year
+    assert output.count("========== RATransformer, Global ==========") == 1
+    assert "epoch 1: 0:" in output
+    assert "too few start months to tell from" in output  # in a single year
     assert "persistence" in (tmp_path / "scores.csv").read_text()
 
 

@@ -157,6 +157,6 @@ def test_a_model_is_evaluated_without_dropout_and_gradients(data):
             assert not torch.is_grad_enabled()
             return past[:, -1:].expand(-1, 2, -1, -1)
 
-    told = []
-    evaluate(Last().train(), data, batch_size=8, progress=lambda *at: told.append(at))
-    assert told == [(8, 19), (16, 19), (19, 19)]
+    calls = []
+    evaluate(Last().train(), data, batch_size=8, progress=lambda *done: calls.append(done))
+    assert calls == [(8, 19), (16, 19), (19, 19)]

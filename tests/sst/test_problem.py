@@ -54,14 +54,14 @@ def test_presets_with_equal_data_share_a_folder():
 
 
 def test_a_preset_prepares_its_region(download, tmp_path):
-    told: list[str] = []
+    output: list[str] = []
     manifest = tmp_path / "dataset.json"
-    problem.prepare(settings(ROOT=str(download)), manifest, told.append)
-    assert "108 months of" in told[-1]
-    assert "10 x 20" in told[-1]
+    problem.prepare(settings(ROOT=str(download)), manifest, output.append)
+    assert "108 months of" in output[-1]
+    assert "10 x 20" in output[-1]
     assert problem.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
-    found = open_split(settings(), manifest, "val")
-    assert (len(found), found[0]["past"].shape) == (24 - 4, (3, 10, 20))
+    result = open_split(settings(), manifest, "val")
+    assert (len(result), result[0]["past"].shape) == (24 - 4, (3, 10, 20))
     problem.check_data(manifest, settings())
     with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
         problem.check_data(manifest, settings(SEQ_LEN=24))
@@ -130,10 +130,10 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
     columns = ["frame", "sequence", "rmse_baseline", "rmse", "acc_baseline", "acc"]
     rows = [("a", "1", 0.5, 0.25, np.nan, 0.5), ("b", "1", np.nan, 0.75, np.nan, 0.25)]
     table = pd.DataFrame(rows, columns=columns)
-    found = write_evaluation(job, "test", table, table)["metrics"]
-    assert found["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
+    result = write_evaluation(job, "test", table, table)["metrics"]
+    assert result["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
     # Where none has both, each stands for itself.
-    assert found["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}
+    assert result["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
-    told = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
+    output = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     summary = read_json(tmp_path / "out/summary.json")
@@ -165,5 +165,5 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
         assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05
     # Of 11 start months.
-    assert "too few start months to tell from " in told[1]
+    assert "too few start months to tell from " in output[1]
     assert summary["leads"][0]["p"] is summary["leads"][0]["low_k"] is None

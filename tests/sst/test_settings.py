@@ -45,10 +45,10 @@ def test_invalid_years_are_refused(changes, words):
 )
 def test_without_a_choice_the_last_years_are_held_out(first, last, expected):
     try:
-        found = str(years_within(None, *ends(first, last), "a"))
+        result = str(years_within(None, *ends(first, last), "a"))
     except DataError as error:
-        found = str(error)
-    assert expected in found
+        result = str(error)
+    assert expected in result
 
 
 def test_missing_years_are_refused():

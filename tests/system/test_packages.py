@@ -124,17 +124,19 @@ def test_a_missing_package_is_reported_with_its_extra(installed, tmp_path):
 def test_a_broken_package_is_to_be_installed_again(installed, name, text, statement):
     installed(name, text)
     error = failed(statement)
-    told = import_fault(error)
-    assert told.startswith(f"the package {name} 1.5 is installed, but cannot be imported ({error})")
-    assert told.endswith(f"pip install --force-reinstall --no-deps {name}==1.5")
+    output = import_fault(error)
+    assert output.startswith(
+        f"the package {name} 1.5 is installed, but cannot be imported ({error})"
+    )
+    assert output.endswith(f"pip install --force-reinstall --no-deps {name}==1.5")
 
 
 def test_a_missing_standard_module_needs_another_python():
-    told = import_fault(ModuleNotFoundError("No module named '_lzma'", name="_lzma"))
-    assert re.match(r"this Python \(.*\) was built without the module _lzma ", told)
-    assert "pip" not in told
+    output = import_fault(ModuleNotFoundError("No module named '_lzma'", name="_lzma"))
+    assert re.match(r"this Python \(.*\) was built without the module _lzma ", output)
+    assert "pip" not in output
 
 
 def test_an_import_error_without_a_package_is_reported_unchanged():
-    told = import_fault(ImportError("x.so: cannot be read"))
-    assert told.startswith("a package cannot be imported (x.so: cannot be read); ")
+    output = import_fault(ImportError("x.so: cannot be read"))
+    assert output.startswith("a package cannot be imported (x.so: cannot be read); ")

@@ -55,11 +55,11 @@ def fail(thing: str) -> None:
 
 
 def test_a_defect_keeps_its_traceback():
-    found = dict(for_each(fail, ["plain", "odd"], 2))
-    assert isinstance(found["plain"], KeyError)
-    assert "in fail" in str(found["plain"].__cause__)
-    assert "OddError: odd" in str(found["odd"])
-    assert "in fail" in str(found["odd"])
+    result = dict(for_each(fail, ["plain", "odd"], 2))
+    assert isinstance(result["plain"], KeyError)
+    assert "in fail" in str(result["plain"].__cause__)
+    assert "OddError: odd" in str(result["odd"])
+    assert "in fail" in str(result["odd"])
 
 
 def die(thing: str) -> str:

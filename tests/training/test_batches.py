@@ -55,10 +55,10 @@ def test_processes_share_the_batches_of_one(ranks):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
     batches = batches_of(Recorder(5), 2, workers=workers)
-    found = [
+    result = [
         list(zip(*(t.tolist() for t in batch), strict=True)) for batch in batches.stream(1, 1, 6)
     ]
-    assert found == keys(batches, 1, 1, 6)
+    assert result == keys(batches, 1, 1, 6)
 
 
 class Collating(Recorder):
@@ -139,10 +139,10 @@ def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(sa
         )
         for rank in range(world)
     ]
-    found = [[batch[1].tolist() for batch in part] for part in parts]
-    assert sorted(chain(*chain(*found))) == list(range(samples))
-    assert all(len(batch) <= size for batch in chain(*found))
-    assert [part.rounds for part in parts] == [max(map(len, found))] * world
+    result = [[batch[1].tolist() for batch in part] for part in parts]
+    assert sorted(chain(*chain(*result))) == list(range(samples))
+    assert all(len(batch) <= size for batch in chain(*result))
+    assert [part.rounds for part in parts] == [max(map(len, result))] * world
     # In validation, augmentation and crops are those of one epoch.
     assert {epoch for part in parts for batch in part for epoch in batch[0].tolist()} == {0}
     with pytest.raises(RunError, match="the validation split has no samples"):

@@ -24,5 +24,5 @@ def test_a_run_calls_the_compile_method_of_its_model(tmp_path):
         train(tmp_path / str(compiled), settings, model=lambda model=model: model)
         models.append(model)
     assert [vars(model).get("mode") for model in models] == [None, "max-autotune"]
-    for expected, found in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    for expected, result in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-4)

@@ -151,12 +151,12 @@ def test_the_run_describes_itself(finished):
 def test_the_seed_decides_the_first_weights(tmp_path):
     # So small a rate leaves the weights where they began.
     train = {"MAX_STEPS": 1, "OPTIM": {"LR": 1e-12}, "SCHED": {"MIN_LR": 0}}
-    found = []
+    result = []
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         outcome = run(tmp_path / name, seed=seed, **train)
-        found.append(outcome.model.inlet.weight.detach().clone())
-    assert torch.equal(found[0], found[1])
-    assert not torch.allclose(found[0], found[2], atol=1e-3)
+        result.append(outcome.model.inlet.weight.detach().clone())
+    assert torch.equal(result[0], result[1])
+    assert not torch.allclose(result[0], result[2], atol=1e-3)
 
 
 def test_a_folder_belongs_to_one_problem(finished):

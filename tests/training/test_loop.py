@@ -199,8 +199,8 @@ class Scripted(ForecastTask):
 def test_best_weights_and_early_stopping_follow_a_metric_to_minimise(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 3}})
     trainer = train(tmp_path, settings, task=Scripted())
-    found = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
-    assert found == list(Scripted.errors)
+    result = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
+    assert result == list(Scripted.errors)
     assert trainer.progress.best == {"error": 0.125}
     assert trainer.progress.best_step == 15
 

@@ -116,10 +116,10 @@ def test_other_processes_write_nothing(tmp_path):
 
 
 def test_environment_is_json_and_names_versions():
-    found = describe_environment(CPU)
-    assert json.loads(json.dumps(found)) == found
-    assert found["packages"]["torch"] == torch.__version__.split("+")[0]
-    assert found["device"]["type"] == "cpu"
+    result = describe_environment(CPU)
+    assert json.loads(json.dumps(result)) == result
+    assert result["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert result["device"]["type"] == "cpu"
 
 
 def test_git_state_distinguishes_changed_and_clean_checkouts(tmp_path):

@@ -48,12 +48,12 @@ def test_mlflow_continues_its_run(tmp_path, store):
         tracker.close(finished)
     client = MlflowClient()
     (experiment,) = [e for e in client.search_experiments() if e.name == "deblurring"]
-    (found,) = client.search_runs([experiment.experiment_id])
-    assert found.info.run_id == read_json(tmp_path / RUN_IDS)["mlflow"]
-    assert (found.info.status, found.info.run_name) == ("FINISHED", "small abc123")
-    assert found.data.params["TRAIN.BATCH_SIZE"] == "3"
-    assert found.data.params["LOG.ON_END"] == "(not shown)"
-    history = client.get_metric_history(found.info.run_id, "validation/psnr")
+    (result,) = client.search_runs([experiment.experiment_id])
+    assert result.info.run_id == read_json(tmp_path / RUN_IDS)["mlflow"]
+    assert (result.info.status, result.info.run_name) == ("FINISHED", "small abc123")
+    assert result.data.params["TRAIN.BATCH_SIZE"] == "3"
+    assert result.data.params["LOG.ON_END"] == "(not shown)"
+    history = client.get_metric_history(result.info.run_id, "validation/psnr")
     # MLflow sorts by milliseconds: what comes within one has no order.
     assert sorted((figure.step, figure.value) for figure in history) == [(1, 31), (2, 32), (3, 33)]
 
