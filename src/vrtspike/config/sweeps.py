@@ -145,8 +145,8 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
     sweep = validate(_SweepFile, read_yaml(path), _ADVICE)
     combinations: list[Values] = []
     if sweep.GRID:
-        for values in itertools.product(*sweep.GRID.values()):
-            combinations.append(dict(zip(sweep.GRID, values, strict=True)))
+        for combination in itertools.product(*sweep.GRID.values()):
+            combinations.append(dict(zip(sweep.GRID, combination, strict=True)))
     combinations += sweep.LIST
     members: dict[str, Values] = {}
     digests: set[str] = set()
