@@ -1,4 +1,4 @@
-"""What an ablation derives from a preset: its settings, its names, and what cannot be derived."""
+"""Variants of an ablation: settings, names, and refused presets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to run: layers of config.yaml, data sets and their names."""
+"""The configuration of the workflow: layers of config.yaml, data sets and their names."""
 
 from __future__ import annotations
 

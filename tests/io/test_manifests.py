@@ -1,4 +1,4 @@
-"""Whether the files that a manifest lists are still the same."""
+"""Detection of changes in the files of a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the driver's answers; the driver is a file of answers (tests/fake_driver)."""
+"""Interpretation of the driver's answers; the driver is a file of answers (tests/fake_driver)."""
 
 from __future__ import annotations
 

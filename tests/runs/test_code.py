@@ -1,4 +1,4 @@
-"""Which code trained a run, and what of it has changed since."""
+"""Digests of the code that trained a run, and later changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides a run: settings, data and weights, and nothing else."""
+"""The identity of a run: settings, data and weights, and nothing else."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, rea
 
 
 def finish(folder):
-    """What else a finished run holds."""
+    """Further files of a finished run."""
     write_statistics(folder)
     write_json(folder / "run.json", {"status": "finished"})
     for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):

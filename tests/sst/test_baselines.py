@@ -51,7 +51,7 @@ def errors(
 
 
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
-    """What damped persistence makes of an anomaly of 1."""
+    """Forecast of damped persistence for an anomaly of 1."""
     one = xarray.ones_like(kelvin[-1])
     said = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
     return said.sel(system="damped")[0].values.ravel()

@@ -1,4 +1,4 @@
-"""What there is to learn is learned, and what there is not is not."""
+"""Training reaches the best possible forecast, and finds nothing in unpredictable data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the problem brings: presets, data that are generated or refused, networks by name."""
+"""The problem of temperatures: presets, prepared or refused data, networks by name."""
 
 from __future__ import annotations
 

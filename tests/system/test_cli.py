@@ -1,4 +1,4 @@
-"""How programs end."""
+"""Endings of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a package that cannot be imported."""
+"""Messages on packages that cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validations come to over a run."""
+"""Counters, best metrics and speed of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the records of a run, beside what was handed to them."""
+"""The records of a run against the values passed to them."""
 
 from __future__ import annotations
 

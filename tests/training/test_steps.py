@@ -80,7 +80,7 @@ def settings_of(train: dict[str, Any] | None = None, **log: Any) -> RunSettings:
 
 
 class ByHand:
-    """What a run must come to, from its batches and first weights alone."""
+    """Expected result of a run, from its batches and first weights alone."""
 
     def __init__(
         self, first: dict[str, torch.Tensor], batches: list[dict], limit: float = 1.0
