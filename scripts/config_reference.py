@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike.config.reference import chinese, missing_page, preset_json_schema, reference_page
+from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.config.translations import chinese, missing_page
 from vrtspike.io.files import atomic_write_text
 from vrtspike.settings import names
 from vrtspike.system import cli

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.reference import PAGES, missing_page
+from vrtspike.config.translations import PAGES, missing_page
 
 PAIRS = {**PAGES, "config/README.md": "docs/zh/configuration.md"}
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

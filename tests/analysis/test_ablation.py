@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from vrtspike.analysis.ablation import compare_variants, write_seeds
-from vrtspike.config.run_schema import Ablation, Variant
+from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.sst.settings import SSTSettings

@@ -1,4 +1,4 @@
-"""What an ablation derives from a preset: its settings, its names, and what cannot be derived."""
+"""Variants of an ablation: settings, names, and refused presets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
         ),
     ],
 )
-def test_what_cannot_be_derived_is_refused(presets, name, overrides, message):
+def test_impossible_variants_are_refused(presets, name, overrides, message):
     # Clips may be short where spikes are not shuffled.
     assert not load_workflow(CONFIG).preset("short-without-spikes").MODEL.USE_SPIKE
     with pytest.raises(ConfigError, match=message):
@@ -82,7 +82,7 @@ def test_what_cannot_be_derived_is_refused(presets, name, overrides, message):
 
 
 @pytest.mark.parametrize("variant", ABLATION.variants, ids=lambda variant: variant.label)
-def test_a_file_of_a_derived_name_is_refused(presets, variant):
+def test_a_preset_file_with_a_derived_name_is_refused(presets, variant):
     (presets / f"other{variant.suffix}.yaml").write_text("")  # of no other preset
     load_workflow(CONFIG)
     (presets / f"spiky{variant.suffix}.yaml").write_text("")

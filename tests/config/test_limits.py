@@ -73,7 +73,7 @@ def test_other_spellings(given: str, name: str, value: object) -> None:
             build_settings(parse_overrides([given, f"{name}=other"]))
 
 
-def test_half_precision_is_off_where_it_is_switched_off_whatever_its_level() -> None:
+def test_half_precision_is_off_if_disabled_at_any_level() -> None:
     off = parse_overrides(["TRAIN.AMP_ENABLED=off", "TRAIN.AMP_OPT_LEVEL=O2"])
     assert build_settings(off).TRAIN.PRECISION == "32"
 
@@ -89,7 +89,7 @@ def test_half_precision_is_off_where_it_is_switched_off_whatever_its_level() -> 
         ({"A": [1, 2]}, {"A": [3]}, {"A": [3]}),
     ],
 )
-def test_sections_are_merged_and_all_else_is_replaced(lower, upper, merged) -> None:
+def test_sections_are_merged_and_other_values_replaced(lower, upper, merged) -> None:
     assert overlay(document_of(lower, "a"), document_of(upper, "b")).tree == merged
 
 
@@ -121,9 +121,9 @@ def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
     text = f"MODEL: {{VRT: {{EMBED_DIMS: {dims}}}, VRT_CFG: {path}}}\n"
     model = build_settings(parse_yaml(text, "preset.yaml")).MODEL
     # What the preset says wins over the file.
-    found = json.loads(model.VRT.model_dump_json())
+    result = json.loads(model.VRT.model_dump_json())
     expected = {name.upper(): value for name, value in arguments.items()} | {"EMBED_DIMS": dims}
-    assert {name: found[name] for name in expected} == expected
+    assert {name: result[name] for name in expected} == expected
     assert model.VRT_DEPTHS == (1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8)
     assert model.window == (2, 4, 8)
 
@@ -159,7 +159,7 @@ def backbone(dims: list[int], **vrt: object) -> Settings:
         (SOUND, {"INDEP_RECONSTS": [1, 8]}, r"(?s)INDEP_RECONSTS\.0.*equal to 7"),
     ],
 )
-def test_faults_of_a_backbone_each_by_its_stage(dims, vrt, message) -> None:
+def test_faults_of_a_backbone_name_the_stage(dims, vrt, message) -> None:
     backbone(SOUND)
     # A network without alignment has no groups.
     backbone(SOUND, PA_FRAMES=0, DEFORMABLE_GROUPS=5)

@@ -107,7 +107,7 @@ def test_errors_name_place_key_and_what_is_allowed(tmp_path, text, message):
         load(tmp_path, text)
 
 
-def test_a_circle_of_parents_is_an_error(tmp_path):
+def test_circular_parents_are_refused(tmp_path):
     (tmp_path / "other.yaml").write_text("BASE: preset\n")
     with pytest.raises(ConfigError, match=r"preset.yaml -> other.yaml -> preset.yaml"):
         load(tmp_path, "BASE: other\n")
@@ -130,7 +130,7 @@ def test_a_circle_of_parents_is_an_error(tmp_path):
         *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],
 )
-def test_keys_that_decide_nothing_are_read_with_a_warning_and_kept_nowhere(tmp_path, text, name):
+def test_keys_without_effect_are_dropped_with_a_warning(tmp_path, text, name):
     with pytest.warns(DeprecationWarning, match="has no effect") as caught:
         settings = load(tmp_path, f"SEED: 1\n{text}\n")
     (warning,) = caught
@@ -165,10 +165,10 @@ def test_every_yaml_block_of_the_seed_documents(shared, tmp_path):
 @pytest.mark.parametrize(("key", "package"), [("WANDB", "wandb"), ("MLFLOW", "mlflow-skinny")])
 def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package):
     settings = Settings.model_validate({"LOG": {key: "mine"}})
-    found = importlib.util.find_spec
+    result = importlib.util.find_spec
     absent = {package.partition("-")[0]}
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in absent else found(name)
+        importlib.util, "find_spec", lambda name: None if name in absent else result(name)
     )
     with pytest.raises(ConfigError, match=f"LOG.{key} needs the package {package}, .*pip install"):
         check_training(settings)
@@ -179,7 +179,7 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
     check_training(Settings())
 
 
-def test_a_file_of_aliases_within_aliases_is_refused_at_once(tmp_path):
+def test_nested_aliases_are_refused_at_once(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for number in range(1, 30):
         alias = f"*a{number - 1}"
@@ -188,7 +188,7 @@ def test_a_file_of_aliases_within_aliases_is_refused_at_once(tmp_path):
         load(tmp_path, "\n".join(lines))
 
 
-def test_a_rate_that_would_rise_is_refused_for_a_training_alone(tmp_path):
+def test_a_rising_rate_is_refused_for_training_only(tmp_path):
     settings = load(tmp_path, "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-4}}")
     with pytest.raises(ConfigError, match=r"TRAIN.SCHED.MIN_LR is 0.0001, above TRAIN.OPTIM.LR"):
         check_training(settings)

@@ -31,14 +31,14 @@ def test_each_package_with_a_module_of_this_name_is_a_problem():
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_problem_brings_all_that_the_stages_ask_for(name):
+def test_a_problem_has_the_whole_interface(name):
     problem = find_problem(name)
     assert {member for member in VALUES if not hasattr(problem, member)} == set()
     assert issubclass(problem.SETTINGS, RunSettings)
     assert isinstance(problem.OWN_STAGES, bool)
     for function, expected in FUNCTIONS.items():
-        found = inspect.signature(getattr(problem, function)).parameters.values()
-        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], function
+        result = inspect.signature(getattr(problem, function)).parameters.values()
+        assert [(p.name, p.kind) for p in result] == [(p.name, p.kind) for p in expected], function
     assert problem.METRICS
     for key, metric in problem.METRICS.items():
         assert isinstance(metric, Metric)
@@ -65,7 +65,7 @@ def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, said)
     assert said in str(caught.value)
 
 
-def test_every_metric_is_that_of_the_first_problem_with_its_name(monkeypatch):
+def test_a_metric_of_two_problems_is_that_of_the_first(monkeypatch):
     second = {**OF_THE_SEA, "psnr": OF_THE_SEA["rmse"]}
     monkeypatch.setattr(find_problem("sst"), "METRICS", second)
     assert all_metrics() == {**OF_THE_SEA, **OF_VIDEOS}

@@ -35,19 +35,19 @@ def load(**overrides) -> Workflow:
     return load_workflow(["config.yaml"], overrides)
 
 
-def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
+def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
     workflow = load(SET="TRAIN.MAX_STEPS=9")
     members = workflow.sweep("rates").members
-    found = []
+    result = []
     for name in members:
         settings = workflow.preset(name)
         assert name.startswith("rates-")
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
         train = settings.TRAIN
-        found.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
+        result.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
     own = load().preset("small")
     rest = (own.TRAIN.EMA, own.TRAIN.BATCH_SIZE)
-    assert found == [
+    assert result == [
         (1e-3, 0.9, *rest),
         (1e-3, 0.99, *rest),
         (2e-3, 0.9, *rest),
@@ -59,7 +59,7 @@ def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
     assert not set(members) & set(workflow.folder_names)
 
 
-def test_a_member_keeps_its_name_when_others_come_or_go(folder):
+def test_the_name_of_a_member_does_not_depend_on_others(folder):
     before = list(load().sweep("rates").members)
     (folder / "sweeps/rates.yaml").write_text(SWEEP.replace("[1.0e-3, ", "[5.0e-4, 1.0e-3, "))
     after = list(load().sweep("rates").members)
@@ -96,7 +96,7 @@ def test_a_large_grid_has_a_member_for_each_combination(folder, monkeypatch):
         {"LOG.WANDB": "p", "TRAIN.DISTILL": {"TEACHER": "./t/"}},
     ],
 )
-def test_members_are_what_overrides_of_the_preset_make(folder, values):
+def test_members_equal_the_preset_with_overrides(folder, values):
     text = json.dumps({"BASE": "small", "LIST": [values]})
     (folder / "sweeps/one.yaml").write_text(text)
     workflow = load(SET="DATA.CLIP_LEN=4")
@@ -120,7 +120,7 @@ def test_members_are_what_overrides_of_the_preset_make(folder, values):
         ("BASE: small\nLIST: [{}, {SEED: 1}, {}]\n", "found {} twice"),
     ],
 )
-def test_a_wrong_sweep_blocks_itself_alone_and_says_why(folder, text, message):
+def test_an_invalid_sweep_blocks_only_itself(folder, text, message):
     (folder / "sweeps/wrong.yaml").write_text(text)
     workflow = load()
     assert len(workflow.sweep("rates").members) == 6
@@ -163,7 +163,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
 KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
 
 
-def test_weights_as_they_come_have_one_seed_and_ask_nothing_of_clips(folder):
+def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
     before = clip_options(DeblurringWorkflow(load()), "gopro_spike")
     clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
@@ -177,7 +177,7 @@ def test_weights_as_they_come_have_one_seed_and_ask_nothing_of_clips(folder):
 
 
 @pytest.mark.parametrize("name", ["small-seed-2", "small-shuffled-spikes-seed-2"])
-def test_a_file_that_is_called_as_another_seed_is_refused(folder, name):
+def test_a_preset_file_named_like_another_seed_is_refused(folder, name):
     (folder / f"presets/{name}.yaml").write_text("")
     load()
     with pytest.raises(ConfigError, match=rf"{name}\.yaml: .* rename the file"):

@@ -1,4 +1,4 @@
-"""What to run: layers of config.yaml, data sets and their names."""
+"""The configuration of the workflow: layers of config.yaml, data sets and their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pydantic import create_model
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow import load_workflow, workflow_schema
+from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import clip_options
 from vrtspike.sst.settings import SSTSettings
@@ -30,7 +31,7 @@ def deblurring(**overrides: object) -> DeblurringWorkflow:
     return DeblurringWorkflow(load_workflow(["config.yaml"], overrides))
 
 
-def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
+def test_different_data_sets_have_different_names(folder):
     kinds = {data.name: data.kind for data in deblurring().by_preset.values()}
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 
@@ -87,7 +88,7 @@ SOURCE = (
 
 
 @pytest.mark.parametrize("root", ["", "ROOT: /somewhere, "], ids=["default root", "root"])
-def test_another_root_is_not_described_by_keys_of_the_former_one(folder, root):
+def test_keys_of_a_former_root_do_not_apply_to_another(folder, root):
     (folder / "config.yaml").write_text(f"PRESETS: [plain]\nDATA: {{{root}{SOURCE}}}\n")
     same = "/somewhere" if root else "data/gopro_spike"
     (folder / "config/presets/same.yaml").write_text(f"DATA: {{ROOT: {same}}}\n")
@@ -118,7 +119,7 @@ def test_a_layer_that_names_a_root_drops_what_described_another(folder, section,
     }
 
 
-def test_what_a_parent_without_a_root_asks_for_stays(folder):
+def test_keys_of_a_parent_without_a_root_are_kept(folder):
     presets = folder / "config/presets"
     (presets / "gamma.yaml").write_text("DATA: {BLUR_DIR: blur_gamma, SPIKE_ROOT: /s}\n")
     (presets / "own.yaml").write_text("BASE: gamma\nDATA: {ROOT: /own}\n")
@@ -167,7 +168,7 @@ def test_names_of_presets_may_be_given_as_a_text(folder, value):
     assert settings.PRESETS == settings.RETRAIN == tuple(names)
 
 
-def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
+def test_an_invalid_preset_blocks_no_other(folder):
     (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
     (folder / "config/presets/cut.yaml").write_text("TRAIN: {EPOCHS: 3\n")
     workflow = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
@@ -184,7 +185,7 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
         workflow.preset("cut")
 
 
-def test_a_preset_or_sweep_with_another_ending_is_told(folder):
+def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):
     (folder / "config/presets/mine.yml").write_text("SEED: 1\n")
     (folder / "config/presets/plain.yml").write_text("SEED: 1\n")
     (folder / "config/sweeps").mkdir()
@@ -265,7 +266,7 @@ def test_older_names_in_the_workflow_are_read(folder):
 )
 @pytest.mark.filterwarnings("ignore:.*MODEL.LAYERS has no effect")
 @pytest.mark.parametrize("where", ["SET", "SETTINGS"])
-def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, sea, where):
+def test_keys_of_one_problem_do_not_affect_presets_of_another(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
     given = key if where == "SET" else parse_overrides([key]).tree
     workflow = load_workflow(["config.yaml"], {where: given})
@@ -277,7 +278,7 @@ def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, 
     assert (workflow.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
 
 
-def test_a_task_among_keys_for_all_decides_which_of_them_concern_a_preset(folder):
+def test_a_task_among_the_overrides_selects_the_applicable_keys(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
     workflow = load_workflow(
         ["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"}
@@ -310,7 +311,7 @@ def tides(monkeypatch):
     workflow_schema.cache_clear()
 
 
-def test_a_problem_adds_sections_to_the_workflow_of_names_of_its_own(folder, tides):
+def test_a_problem_adds_sections_with_unique_names_to_the_workflow(folder, tides):
     tides(create_model("Sea", __base__=Section, TIDES=(int, 1)))
     settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
     assert (settings.TIDES, settings.SHARDS.SEQUENCES) == (4, 128)
@@ -328,8 +329,8 @@ def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
     ):
         load_preset(path)
     other = {"sst": "rmse", "deblurring": "psnr"}[task]
-    found = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
-    assert found.TRAIN.EARLY_STOPPING.METRIC == other
+    result = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
+    assert result.TRAIN.EARLY_STOPPING.METRIC == other
 
 
 def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
@@ -339,9 +340,9 @@ def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
         "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
     )
     workflow = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
-    found = workflow.settings.model_dump()
-    assert (found["RESULTS"], found["RUNS"]) == ("/home/ada/results", "/home/ada")
-    assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
+    result = workflow.settings.model_dump()
+    assert (result["RESULTS"], result["RUNS"]) == ("/home/ada/results", "/home/ada")
+    assert (result["DEMO"]["ROOT"], result["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
     assert workflow.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
     assert workflow.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
     with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):

@@ -96,7 +96,7 @@ def test_the_count_agrees_with_a_real_step():
     from vrtspike.deblurring.step_cost import step_cost
     from vrtspike.losses.charbonnier import charbonnier
     from vrtspike.models import build_model
-    from vrtspike.monitoring.memory import FORMULAS
+    from vrtspike.monitoring.step_cost import FORMULAS
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32")
     counted = step_cost(settings, 32)

@@ -41,7 +41,7 @@ def test_a_file_is_replaced_whole(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_failed_write_leaves_what_was_there(tmp_path, kind):
+def test_a_failed_write_keeps_the_previous_contents(tmp_path, kind):
     path = tmp_path / "a.txt"
 
     def write(contents, error=None):
@@ -172,7 +172,7 @@ run(write)
 @pytest.mark.parametrize(
     "save", ["save_file", "torch.save", "lambda _, to: to.write_bytes(b'0' * 80_000)"]
 )
-def test_a_limit_of_file_sizes_is_named_with_the_file_whatever_writes_it(tmp_path, save):
+def test_a_limit_of_file_sizes_is_reported_with_the_file(tmp_path, save):
     (tmp_path / "weights").write_bytes(b"before")
     done = run_python("-c", LIMITED.format(save=f"({save})"), cwd=tmp_path)
     assert done.returncode == EXIT_USER_ERROR
@@ -212,7 +212,7 @@ def test_the_umask_decides_about_a_file_that_a_library_writes_for_its_owner_alon
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_brackets_without_end_are_an_error_of_the_file(tmp_path):
+def test_too_deeply_nested_brackets_are_an_error_of_the_file(tmp_path):
     path = tmp_path / "deep.json"
     path.write_text("[" * 200_000 + "]" * 200_000)
     with pytest.raises(

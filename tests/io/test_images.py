@@ -122,7 +122,7 @@ def test_every_kind_of_jpeg_is_read(tmp_path, options):
 @pytest.mark.parametrize(
     ("orientation", "quarters"), [(1, 0), (3, 2), (6, 3), (8, 1)], ids=["as is", "180", "90", "270"]
 )
-def test_a_jpeg_is_turned_as_its_tag_says(tmp_path, orientation, quarters):
+def test_a_jpeg_is_rotated_by_its_tag(tmp_path, orientation, quarters):
     tag = (0x0112).to_bytes(2, "big") + b"\0\3\0\0\0\1" + bytes([0, orientation, 0, 0])
     exif = b"Exif\0\0MM\0*\0\0\0\x08\0\1" + tag + bytes(4)
     plain = jpeg(photograph())
@@ -184,7 +184,7 @@ _TURNS = {
 @pytest.mark.parametrize("orientation", _TURNS)
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kind", ["png", "transparent png", "webp", "jpg"])
-def test_a_picture_is_turned_as_its_tag_says(tmp_path, kind, order, orientation):
+def test_a_picture_is_rotated_by_its_tag(tmp_path, kind, order, orientation):
     picture, data = photograph(), exif(orientation, order)
     if kind == "transparent png":
         picture = np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)])
@@ -202,7 +202,7 @@ def test_a_picture_is_turned_as_its_tag_says(tmp_path, kind, order, orientation)
 
 
 @pytest.mark.parametrize("data", [b"MM", b"MM\0*\0\0\0\x08\0\x09", b"II*\0\xff\xff\xff\xff"])
-def test_damaged_exif_data_turn_nothing(tmp_path, data):
+def test_damaged_exif_data_rotate_nothing(tmp_path, data):
     (tmp_path / "a.png").write_bytes(with_png_chunk(photograph(), b"eXIf", data))
     np.testing.assert_array_equal(read_rgb(tmp_path / "a.png"), photograph()[:, :, ::-1])
 

@@ -1,4 +1,4 @@
-"""Whether the files that a manifest lists are still the same."""
+"""Detection of changes in the files of a manifest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):
         ([], "found schema None, expected 3"),
     ],
 )
-def test_what_is_no_manifest_of_a_kind_is_refused(tmp_path, contents, found):
+def test_a_manifest_of_another_kind_is_refused(tmp_path, contents, found):
     kind = ManifestKind("list of things", 3, "make")
     write_json(tmp_path / "m.json", {"schema": 3, "a": 1, "c": 2})
     assert read_manifest(tmp_path / "m.json", kind) == {"schema": 3, "a": 1, "c": 2}

@@ -95,7 +95,7 @@ PLACEHOLDERS = {
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_what_is_no_whole_file_of_weights_is_refused(
+def test_an_incomplete_file_of_weights_is_refused(
     tmp_path: Path, name: str, save: Callable[..., None]
 ) -> None:
     file = tmp_path / name
@@ -134,7 +134,7 @@ def test_what_is_no_whole_file_of_weights_is_refused(
         ),
     ],
 )
-def test_weights_that_do_not_fit_are_loaded_nowhere(
+def test_mismatched_weights_change_nothing(
     tmp_path: Path, change: dict[str, torch.Tensor | None], fault: str
 ) -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
@@ -165,7 +165,7 @@ def test_weights_that_do_not_fit_are_loaded_nowhere(
         ),
     ],
 )
-def test_files_that_hold_other_things_are_reported(
+def test_files_with_other_contents_are_reported(
     tmp_path: Path, contents: object, message: str
 ) -> None:
     torch.save(contents, tmp_path / "w.pth")

@@ -11,7 +11,7 @@ from vrtspike.monitoring import display as module
 from vrtspike.monitoring.display import Display, Messages
 
 
-def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
+def test_plain_output_is_complete_and_rate_limited(monkeypatch):
     now = 1000.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     stream = io.StringIO()
@@ -53,7 +53,7 @@ def test_terminal_shows_bar_timings_and_notes(step, bar):
     assert "plain" not in shown
 
 
-def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch):
+def test_with_a_log_the_screen_shows_progress(tmp_path, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     screen, log = io.StringIO(), tmp_path / "train.log"
@@ -85,7 +85,7 @@ def test_other_processes_show_nothing(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, capsys):
+def test_with_a_log_only_important_messages_are_on_the_screen(tmp_path, capsys):
     log = tmp_path / "logs" / "train.log"
     messages = Messages(log)
     log.parent.mkdir()

@@ -47,7 +47,7 @@ def test_children_of_any_depth_and_the_system_are_measured():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA driver")
-def test_a_driver_that_tells_no_utilisation_is_no_error():
+def test_a_driver_without_utilisation_is_no_error():
     assert gpu_utilisation(torch.device("cuda", 0)) is None
 
 
@@ -74,11 +74,15 @@ def test_categories_add_up_parameters_gradients_and_moments():
     assert gpu_categories(model, optimizer, CPU)["gradients_mb"] == 0
     model(torch.ones(1, 512)).sum().backward()
     optimizer.step()
-    found = gpu_categories(model, optimizer, CPU)
-    assert (found["parameters_mb"], found["gradients_mb"], found["optimizer_mb"]) == (3.0, 1.0, 2.0)
-    assert found["activations_mb"] is found["peak_mb"] is None
+    result = gpu_categories(model, optimizer, CPU)
+    assert (result["parameters_mb"], result["gradients_mb"], result["optimizer_mb"]) == (
+        3.0,
+        1.0,
+        2.0,
+    )
+    assert result["activations_mb"] is result["peak_mb"] is None
     line = "memory by category: parameters 3.0 MB, gradients 1.0 MB, optimizer 2.0 MB"
-    assert categories_line(found) == line
+    assert categories_line(result) == line
 
 
 def test_a_line_shows_process_system_gpu_and_cache():

@@ -1,4 +1,4 @@
-"""What is made of the driver's answers; the driver is a file of answers (tests/fake_driver)."""
+"""Interpretation of the driver's answers; the driver is a file of answers (tests/fake_driver)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_gpus_with_their_memory(install_gpus):
     assert driver_version() == "570.1"
 
 
-def test_a_divided_gpu_is_its_parts(install_gpus):
+def test_a_divided_gpu_is_listed_by_its_instances(install_gpus):
     parts = [{"uuid": f"MIG-{n}", "total": 10, "used": n} for n in (1, 2)]
     install_gpus(
         {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},
         {"uuid": "GPU-b", "total": 40, "used": 0, "parts": parts, "divided": False},
     )
-    found = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
-    assert found == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
+    result = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
+    assert result == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
 
 
 def test_processes_and_their_memory_on_all_gpus(install_gpus):

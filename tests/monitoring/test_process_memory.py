@@ -21,7 +21,7 @@ time.sleep(60)
 HELPER = "import os, time; os.fork(); print('ready', flush=True); time.sleep(60)"
 
 
-def test_a_run_is_known_by_its_option_with_all_its_descendants(tmp_path):
+def test_a_run_is_recognised_by_its_option_with_all_descendants(tmp_path):
     # In a file: its words are not among those of the command line.
     program = tmp_path / "train.py"
     program.write_text(f"HELPER = {HELPER!r}\n{PROGRAM}")
@@ -32,18 +32,18 @@ def test_a_run_is_known_by_its_option_with_all_its_descendants(tmp_path):
     try:
         # Two processes write at the same time.
         assert process.stdout.read(len("ready\n") * 2).count("ready") == 2
-        found = processes_of_run(tmp_path)
+        result = processes_of_run(tmp_path)
         assert processes_of_run(tmp_path.parent) == []
     finally:
         os.killpg(process.pid, 9)
         process.wait()
     roles = [("training", 0), ("helper", 1), ("worker", 2)]
-    assert [(each.role, each.depth) for each in found] == roles
-    program, *others = found
+    assert [(each.role, each.depth) for each in result] == roles
+    program, *others = result
     assert program.pid == process.pid
     assert 40 < program.own < program.proportional == program.taken <= program.resident
     assert all(each.own < 30 for each in others)
-    assert [each.gpu for each in found] == [None] * 3
+    assert [each.gpu for each in result] == [None] * 3
 
 
 MB = 2**20
@@ -70,10 +70,10 @@ def test_the_container_s_limit_counts_where_it_is_lower(
         for name, megabytes in zip(("memory.max", "memory.current"), limit, strict=True):
             (tmp_path / name).write_text(f"{megabytes * MB}\n")
         (tmp_path / "memory.stat").write_text("inactive_file 0\n")
-    found = system_memory(tmp_path)
-    assert (found.total, found.used, found.available, found.has_limit) == expected
+    result = system_memory(tmp_path)
+    assert (result.total, result.used, result.available, result.has_limit) == expected
     # Shared memory is no page cache.
-    assert found.page_cache == 27
+    assert result.page_cache == 27
 
 
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -81,8 +81,8 @@ VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def bound(root: Path) -> tuple[float, float]:
-    found = system_memory(root)
-    return found.used, found.total
+    result = system_memory(root)
+    return result.used, result.total
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,7 @@ def bound(root: Path) -> tuple[float, float]:
         ("0::/job/step", "unified", VERSION_2, "max"),
     ],
 )
-def test_limits_of_all_groups_on_the_way_to_this_process_count(
-    tmp_path, monkeypatch, row, tree, names, unlimited
-):
+def test_limits_of_all_enclosing_groups_count(tmp_path, monkeypatch, row, tree, names, unlimited):
     (tmp_path / "own").write_text(f"9:name=systemd:/\n{row}\n")
     monkeypatch.setattr("vrtspike.system.cpus.MEMBERSHIP", tmp_path / "own")
 

@@ -21,7 +21,7 @@ def test_records_are_on_disk_at_once_and_cut_off_lines_are_left_out(tmp_path):
     assert [r["step"] for r in read_records(path)] == [1, 2]
 
 
-def test_truncation_removes_what_lies_beyond_the_step(tmp_path):
+def test_truncation_removes_records_after_the_step(tmp_path):
     path = tmp_path / "metrics.jsonl"
     truncate_records(path, 5)
     assert not path.exists()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.monitoring.memory import count_step
+from vrtspike.monitoring.step_cost import count_step
 
 
 def two_layers(*, again: bool) -> tuple[nn.Module, Tensor]:
@@ -21,8 +21,8 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     layers, x = two_layers(again=again)
 
     def loss() -> Tensor:
-        found = checkpoint(layers, x, use_reentrant=False) if again else layers(x)
-        return found.sum()
+        result = checkpoint(layers, x, use_reentrant=False) if again else layers(x)
+        return result.sum()
 
     cost = count_step(layers, (x,), loss)
     product, rows = 2 * 5 * 8 * 8, 4 * 5 * 8
@@ -37,15 +37,15 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     assert cost.working >= 3 * rows + 8
 
 
-def test_what_is_computed_again_is_there_once_for_each_block() -> None:
+def test_recomputation_needs_memory_for_one_block_at_a_time() -> None:
     blocks = nn.Sequential(*(two_layers(again=False)[0] for _ in range(8)))
     x = torch.ones(5, 8, requires_grad=True)
 
     def loss() -> Tensor:
-        found = x
+        result = x
         for block in blocks:
-            found = checkpoint(block, found, use_reentrant=False)
-        return found.sum()
+            result = checkpoint(block, result, use_reentrant=False)
+        return result.sum()
 
     cost = count_step(blocks, (x,), loss)
     rows = 4 * 5 * 8

@@ -199,7 +199,7 @@ class LateEvent:
         return float(end.number - self.number)
 
 
-def test_steps_are_written_once_the_device_has_done_them(tmp_path, monkeypatch):
+def test_steps_are_written_when_the_device_has_finished_them(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", LateEvent)
     timing = TimingLogger(tmp_path, "cuda", file_interval=1)
     written = []

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
-from vrtspike.monitoring.memory import StorageCounter
+from vrtspike.monitoring.step_cost import StorageCounter
 from vrtspike.restoration.batches import Batch
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead

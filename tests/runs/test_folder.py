@@ -108,11 +108,11 @@ def test_the_record_keeps_every_start_and_the_failure_of_the_last_one_only(tmp_p
     record.start(50)
     record.update("finished", 100, metrics={"psnr": float("inf"), "ssim": 1.0})
     RunRecord(tmp_path, enabled=False).update("failed", 0)
-    found = read_record(tmp_path)
-    assert [start["step"] for start in found["starts"]] == [0, 40, 50]
-    assert (found["status"], found["step"], found["processes"]) == ("finished", 100, 41)
-    assert found["metrics"] == {"psnr": None, "ssim": 1.0}
-    assert "failure" not in found
+    result = read_record(tmp_path)
+    assert [start["step"] for start in result["starts"]] == [0, 40, 50]
+    assert (result["status"], result["step"], result["processes"]) == ("finished", 100, 41)
+    assert result["metrics"] == {"psnr": None, "ssim": 1.0}
+    assert "failure" not in result
 
 
 def test_no_record_and_a_damaged_one(tmp_path):

@@ -1,4 +1,4 @@
-"""What decides a run: settings, data and weights, and nothing else."""
+"""The identity of a run: settings, data and weights, and nothing else."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "excluded": {},
         "overlaps": {},
     }
-    found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
-    write_json(path, {**manifest, **found})
+    result = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
+    write_json(path, {**manifest, **result})
     return path
 
 
@@ -165,14 +165,14 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
     every = every.model_copy(update={"MODEL": started})
 
     def named(section: BaseModel, prefix: str) -> set[str]:
-        found = set()
+        result = set()
         for name, schema in type(section).model_fields.items():
             value = getattr(section, name)
             if schema.json_schema_extra == {"weights": True}:
-                found.add(prefix + name)
+                result.add(prefix + name)
             elif isinstance(value, BaseModel):
-                found |= named(value, f"{prefix}{name}.")
-        return found
+                result |= named(value, f"{prefix}{name}.")
+        return result
 
     files = training_weights(every)
     assert named(every, "") == set(files)
@@ -361,7 +361,7 @@ def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, rea
 
 
 def finish(folder):
-    """What else a finished run holds."""
+    """Further files of a finished run."""
     write_statistics(folder)
     write_json(folder / "run.json", {"status": "finished"})
     for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):

@@ -13,7 +13,7 @@ from vrtspike.runs.named_models import find_trained, missing_start_advice, shipp
 from vrtspike.system.errors import RunError
 
 
-def test_the_demo_takes_the_weights_of_the_package_as_they_come(repository):
+def test_the_demo_uses_the_weights_of_the_package(repository):
     presets = video_presets(repository)
     shown, trained = presets["general_demo"], presets["light_demo"]
     assert shown.kept_start == "general"
@@ -35,7 +35,7 @@ def shipped(tmp_path, monkeypatch) -> Path:
     return tmp_path / "package"
 
 
-def test_weights_of_the_package_are_found_by_name_wherever_one_works(shipped):
+def test_weights_of_the_package_are_found_by_name_from_any_folder(shipped):
     with pytest.raises(RunError, match="'general' are not in this installation; name a result"):
         find_trained("general")
     assert start_file("general") == shipped / "general/weights.safetensors"
@@ -46,12 +46,12 @@ def test_weights_of_the_package_are_found_by_name_wherever_one_works(shipped):
     assert find_trained("./general") == Path("general")
 
 
-def test_a_start_is_a_folder_or_the_file_in_it(shipped):
+def test_a_start_is_a_folder_or_its_file(shipped):
     for given in ("results/train/p", "results/train/p/weights.safetensors"):
         assert start_file(given) == Path("results/train/p/weights.safetensors")
 
 
-def test_a_start_of_the_hub_is_the_one_in_its_cache_and_nothing_is_fetched(shipped, monkeypatch):
+def test_a_start_of_the_hub_comes_from_its_cache_without_download(shipped, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 
     def cached(name: str, local_files_only: bool) -> str:
@@ -77,6 +77,6 @@ def test_a_start_of_the_hub_is_the_one_in_its_cache_and_nothing_is_fetched(shipp
         ("results/train/p", "name a result folder"),
     ],
 )
-def test_a_missing_start_says_how_others_are_named(shipped, given, told):
+def test_the_message_on_a_missing_start_lists_valid_forms(shipped, given, told):
     Path("vrt.pth").touch()
     assert told in missing_start_advice(given)

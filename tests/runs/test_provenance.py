@@ -69,11 +69,11 @@ def edit(folder: Path, name: str, old: str, new: str) -> None:
 
 
 def test_names_the_program_first_and_then_what_it_imports(folder):
-    found = digests(folder)
-    assert list(found) == ["scripts/program.py", "scripts/helper.py"]
-    assert {len(digest) for digest in found.values()} == {12}
+    result = digests(folder)
+    assert list(result) == ["scripts/program.py", "scripts/helper.py"]
+    assert {len(digest) for digest in result.values()} == {12}
     # The same in every Python, whose own texts of f-strings and functions differ.
-    assert found["scripts/program.py"] == "19bcdaec4296"
+    assert result["scripts/program.py"] == "19bcdaec4296"
     with pytest.raises(FileNotFoundError, match="absent"):
         code_digests(folder / "scripts/absent.py")
 
@@ -94,8 +94,8 @@ def test_only_what_runs_changes_the_digest_of_its_file(folder, file, old, new, c
     before = digests(folder)
     edit(folder, f"scripts/{file}.py", old, new)
     after = digests(folder)
-    found = {name for name in after if after[name] != before[name]}
-    assert found == ({f"scripts/{file}.py"} if changed else set())
+    result = {name for name in after if after[name] != before[name]}
+    assert result == ({f"scripts/{file}.py"} if changed else set())
 
 
 def test_follows_every_kind_of_import(folder):
@@ -120,7 +120,7 @@ def test_follows_every_kind_of_import(folder):
     }
 
 
-def test_of_a_problem_only_what_its_function_uses_counts(folder):
+def test_only_the_definitions_that_a_function_of_a_problem_uses_count(folder):
     problem = "vrtspike/problem.py"
     before = digests(folder, "vrtspike.problem.evaluate")
     parts = {name for name in before if name.startswith("vrtspike/")}

@@ -24,7 +24,7 @@ def test_a_folder_without_its_files_is_refused(publish, name):
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "statistics.json"])
-def test_what_was_changed_after_it_was_published_is_refused(tmp_path, name):
+def test_files_changed_after_publication_are_refused(tmp_path, name):
     weights = tmp_path / "weights.safetensors"
     for number, path in enumerate((weights, tmp_path / "statistics.json")):
         path.write_bytes(bytes([number]) * 1000)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import xarray
 
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.sst.evaluate import Evaluation, evaluate
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
 from vrtspike.sst.settings import Years
@@ -17,14 +20,17 @@ PACIFIC = Area("Pacific", lon=[120, -80], lat=[-40, 40])
 """Across the date line; the globe's continent and cape lie in it."""
 YEARS = Years(TRAIN=(1980, 1984), VAL=(1985, 1986), TEST=(1987, 1988))
 GLOBE = Globe(years=9, step=8.0, south=-56.0)
+ICY = Area("Pacific", lon=[120, -80], lat=[-40, 64])
+SAMPLES = 19
+"""Samples in two years: three months are read, one is skipped, two are forecast."""
 
 
 def cell_means(field, latitudes, longitudes, grid: Grid, name: str = "a.nc") -> np.ndarray:
     """Means over cells of a field of one or of several months."""
     months = np.reshape(field, (-1, *np.shape(field)[-2:]))
     axes = {"time": range(len(months)), "latitude": latitudes, "longitude": longitudes}
-    found = grid.means(xarray.DataArray(months, axes, [*axes]), name)
-    return found.values.reshape(*np.shape(field)[:-2], *grid.shape)
+    result = grid.means(xarray.DataArray(months, axes, [*axes]), name)
+    return result.values.reshape(*np.shape(field)[:-2], *grid.shape)
 
 
 def changed(path: Path, change) -> Path:
@@ -72,3 +78,29 @@ def download(tmp_path_factory):
 def store(download, tmp_path_factory) -> PreparedStore:
     """The Pacific of it at 8 degrees: 10 rows, 20 columns."""
     return prepare(download, PACIFIC, 8, tmp_path_factory.mktemp("prepared") / "p.json", YEARS)
+
+
+@pytest.fixture(scope="session")
+def icy(tmp_path_factory) -> PreparedStore:
+    """A region whose north freezes in winter, and which holds Niño 3.4."""
+    folder = tmp_path_factory.mktemp("icy")
+    write_example(folder, Globe(years=9, step=8.0, south=-64.0))
+    return prepare(folder, ICY, 8, folder / "out" / "p.json", YEARS)
+
+
+@pytest.fixture(scope="session")
+def data(icy) -> ERA5SSTMonthlyDataset:
+    """The test years of this region."""
+    return ERA5SSTMonthlyDataset(3, offset=1, lead=2, store=icy.path, split="test")
+
+
+def half(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
+    """Half of the last anomaly, a quarter for the second lead; warmer late in the year."""
+    last = past[:, -1:]
+    return torch.cat([last / 2, last / 4], dim=1) + month[:, None, None, None] / 10
+
+
+@pytest.fixture(scope="session")
+def evaluation(data) -> Evaluation:
+    """An evaluation of :func:`half`."""
+    return evaluate(half, data)

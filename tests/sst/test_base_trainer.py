@@ -94,11 +94,11 @@ def test_parameters_arrive_where_they_act_and_are_printed(store, tmp_path, capsy
     # Six batches an epoch, two a step: 120 steps, of which a twentieth warms up.
     expected |= {"TRAIN.SCHED.WARMUP_STEPS": 6, "LOG.VAL_EVERY_STEPS": 3}
     assert made._settings(58) == nested(expected)
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "========== tiny, Pacific =========="
-    assert told[1] == "samples: 58, steps: 120, learning_rate: 0.02"
-    assert {f"{name}: {value}" for name, value in asked.items()} < {*told}
-    assert "warmup_steps: 6 instead of None" in told
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "========== tiny, Pacific =========="
+    assert output[1] == "samples: 58, steps: 120, learning_rate: 0.02"
+    assert {f"{name}: {value}" for name, value in asked.items()} < {*output}
+    assert "warmup_steps: 6 instead of None" in output
 
 
 class Interrupting(ERA5SSTMonthlyDataset):
@@ -152,7 +152,7 @@ def test_another_start_is_another_run(trained, store, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["missing", "text", "weights", "code"])
-def test_what_is_no_saved_model_is_refused(trained, tmp_path, kind):
+def test_a_file_without_a_saved_model_is_refused(trained, tmp_path, kind):
     path = tmp_path / "a.pkl"
     if kind == "text":
         path.write_bytes(b"nothing")
@@ -165,7 +165,7 @@ def test_what_is_no_saved_model_is_refused(trained, tmp_path, kind):
     assert not (tmp_path / "harm").exists()
 
 
-def test_a_start_that_is_no_model_of_this_kind_is_refused(trained, store, tmp_path):
+def test_a_start_of_another_kind_is_refused(trained, store, tmp_path):
     with pytest.raises(RunError, match=r"model.pkl: no such checkpoint"):
         trainer(store, tmp_path, pre_model=True).train()
     smaller = TINY | {"d_model": 8}
@@ -196,7 +196,7 @@ class Own(nn.Module):
         return past[:, -1:] * self.factor
 
 
-def test_a_model_of_ones_own_is_trained(store, tmp_path):
+def test_a_custom_model_is_trained(store, tmp_path):
     own = trainer(
         store,
         tmp_path,
@@ -226,7 +226,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_makes_no_sense_is_refused_before_anything_is_read(store, tmp_path, words):
+def test_invalid_parameters_are_refused_before_anything_is_read(store, tmp_path, words):
     given = REFUSED[words]
     changes = given if {"uid", "model_params"} & set(given) else {"trainer_params": given}
     with pytest.raises(ConfigError) as caught:
@@ -247,7 +247,7 @@ def test_data_and_model_must_agree(store, tmp_path, model, words):
         trainer(store, tmp_path, model_params=TINY | model).train()
 
 
-def test_what_is_not_said_of_the_model_is_taken_from_the_data(store, tmp_path):
+def test_missing_model_parameters_come_from_the_data(store, tmp_path):
     longer = {"seq_len": 2, "lead": 3, "store": store.path}
     short = FAST | {"max_steps": 1}
     assert trainer(store, tmp_path, dataset_params=longer, trainer_params=short).train().lead == 3
@@ -265,7 +265,7 @@ def test_what_is_not_said_of_the_model_is_taken_from_the_data(store, tmp_path):
         ({"cudnn_benchmark": False}, "DETERMINISTIC", True),
     ],
 )
-def test_the_other_documents_names_mean_the_same(given, key, value):
+def test_other_names_of_parameters_are_accepted(given, key, value):
     assert preset_values(given, 1e-3)[key] == value
 
 
@@ -294,12 +294,12 @@ def test_the_examples_run(tmp_path, repository, shared, source):
     # Beside a small download.
     write_example(tmp_path / "data" / "era5", Globe(years=6, step=8.0, south=-56.0))
     environment = {name: v for name, v in os.environ.items() if name != "VRTSPIKE_ERA5"}
-    told = subprocess.check_output(
+    output = subprocess.check_output(
         [sys.executable, "-c", script + judge], cwd=tmp_path, env=environment, text=True
     )
-    assert told.count("========== RATransformer, Global ==========") == 1
-    assert "epoch 1: 0:" in told
-    assert "too few start months to tell from" in told  # in a single year
+    assert output.count("========== RATransformer, Global ==========") == 1
+    assert "epoch 1: 0:" in output
+    assert "too few start months to tell from" in output  # in a single year
     assert "persistence" in (tmp_path / "scores.csv").read_text()
 
 

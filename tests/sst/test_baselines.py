@@ -46,41 +46,41 @@ def errors(
     """Mean squared error of every baseline on a later series."""
     now = later[:-months]
     said = fit_baselines(training, cells, ahead(months))(now, now["time"]).isel(lead=0)
-    found = ((said - later[months:].values) ** 2).mean(("time", "row", "column"))
-    return {name: float(found.sel(system=name)) for name in BASELINES}
+    result = ((said - later[months:].values) ** 2).mean(("time", "row", "column"))
+    return {name: float(result.sel(system=name)) for name in BASELINES}
 
 
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
-    """What damped persistence makes of an anomaly of 1."""
+    """Forecast of damped persistence for an anomaly of 1."""
     one = xarray.ones_like(kelvin[-1])
     said = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
     return said.sel(system="damped")[0].values.ravel()
 
 
 @pytest.mark.parametrize("months", [1, 3])
-def test_of_red_noise_damped_persistence_is_the_best(months):
+def test_damped_persistence_is_the_best_forecast_of_red_noise(months):
     training, later = (series(red_noise(MONTHS, seed=seed)) for seed in (0, 1))
-    found = errors(training, lines(MONTHS), later, months)
+    result = errors(training, lines(MONTHS), later, months)
     left = MEMORY**months
     # What can be known of a later month leaves 1 - r^2, climatology all, persistence 2 (1 - r).
-    assert found["damped"] == pytest.approx(1 - left**2, rel=0.08)
-    assert found["climatology"] == pytest.approx(1, rel=0.12)
-    assert found["persistence"] == pytest.approx(2 * (1 - left), rel=0.08)
+    assert result["damped"] == pytest.approx(1 - left**2, rel=0.08)
+    assert result["climatology"] == pytest.approx(1, rel=0.12)
+    assert result["persistence"] == pytest.approx(2 * (1 - left), rel=0.08)
     # Of three cells the linear inverse model is an autoregression, too.
-    assert found["lim"] == pytest.approx(found["damped"], rel=0.02)
-    assert found["damped"] < 0.999 * min(found["persistence"], found["climatology"])
+    assert result["lim"] == pytest.approx(result["damped"], rel=0.02)
+    assert result["damped"] < 0.999 * min(result["persistence"], result["climatology"])
 
 
-def test_damping_is_the_slope_of_each_cell_and_skips_what_is_not_known():
+def test_damping_is_the_slope_of_each_cell_and_skips_missing_values():
     noise = red_noise(200)
     noise[50:60, 0] = np.nan
-    found = slopes(series(noise), 2)
+    result = slopes(series(noise), 2)
     for cell, pairs in enumerate((198 - 12, 198, 198)):
         before, after = noise[:-2, cell], noise[2:, cell]
         known = np.isfinite(before * after)
         assert known.sum() == pairs
         before, after = before[known], after[known]
-        assert found[cell] == pytest.approx(before @ after / (before @ before))
+        assert result[cell] == pytest.approx(before @ after / (before @ before))
     noise[:, 0] = np.nan
     assert slopes(series(noise), 1)[0] == 0
 
@@ -90,15 +90,15 @@ def test_a_trend_is_extrapolated():
     cells, now = lines(MONTHS, slope=0.2), series(red_noise(MONTHS))
     later = series(red_noise(MONTHS, seed=2), MONTHS + 480)
     training, later = (each + trend_line(cells, each.time) for each in (now, later))
-    found = errors(training, cells, later, 3)
-    assert found["trend"] == pytest.approx(1, rel=0.15)
-    assert found["damped_trend"] == pytest.approx(1 - MEMORY**6, rel=0.1)
-    assert found["lim"] == pytest.approx(found["damped_trend"], rel=0.05)
-    assert found["climatology"] > 100
+    result = errors(training, cells, later, 3)
+    assert result["trend"] == pytest.approx(1, rel=0.15)
+    assert result["damped_trend"] == pytest.approx(1 - MEMORY**6, rel=0.1)
+    assert result["lim"] == pytest.approx(result["damped_trend"], rel=0.05)
+    assert result["climatology"] > 100
     assert trend_line(cells, int(cells.middle[0, 0] + 12.5)).values == pytest.approx(0.2, abs=0.01)
 
 
-def test_what_is_not_known_is_forecast_as_the_climatology_or_its_trend():
+def test_missing_anomalies_are_forecast_as_climatology_or_trend():
     cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
     last = xarray.DataArray([[np.nan], [0.5]], dims=("row", "column"))
     training = now + trend_line(cells, now.time)
@@ -125,11 +125,11 @@ def test_a_linear_inverse_model_finds_an_oscillation_that_cells_cannot_see(chunk
     cells["weight"] = ("row", "column"), np.array([[0.1], [0.2], [0.3], [0.25], [0.15]])
     training = series(kelvin[:2000])
     training = training.chunk(time=500) if chunked else training
-    found = errors(training, cells, series(kelvin[2000:], 2000), months)
+    result = errors(training, cells, series(kelvin[2000:], 2000), months)
     expected = (np.array(values)[2000:-months] * turn**months).view(float).reshape(-1, 2) @ patterns
     best = np.mean((expected - kelvin[2000 + months :]) ** 2)
-    assert found["lim"] == pytest.approx(best, rel=0.03)
-    assert found["lim"] < 0.7 * found["damped"]
+    assert result["lim"] == pytest.approx(best, rel=0.03)
+    assert result["lim"] < 0.7 * result["damped"]
 
 
 def test_a_linear_inverse_model_keeps_the_largest_components():
@@ -146,5 +146,5 @@ def test_a_linear_inverse_model_keeps_the_largest_components():
     expected = (components[-1] @ step @ step) @ vt[:5] / np.sqrt(weights)
     now = series(kelvin)
     weight = lines(1, 30)["weight"].copy(data=weights[:, None])
-    found = linear_inverse(now, weight, ahead(2))(now[-1])
-    np.testing.assert_allclose(found[0, :, 0], expected, rtol=1e-8)
+    result = linear_inverse(now, weight, ahead(2))(now[-1])
+    np.testing.assert_allclose(result[0, :, 0], expected, rtol=1e-8)

@@ -88,12 +88,12 @@ def test_a_month_with_values_on_land_is_named(tmp_path):
     [(OPEN_SEA, lambda field: field + 6.0), (FEW_CELLS, half_warmer)],
     ids=["all of it warmer", "few cells"],
 )
-def test_a_month_that_may_deviate_by_chance_is_taken(tmp_path, area, change):
+def test_a_month_that_deviates_by_chance_is_accepted(tmp_path, area, change):
     with_changes(tmp_path, slice(31, 32), sst=change)
     prepared(tmp_path, area)
 
 
-def test_a_sea_with_a_trend_and_an_oscillation_is_taken(tmp_path, capsys):
+def test_a_sea_with_a_trend_and_an_oscillation_is_accepted(tmp_path, capsys):
     write_example(tmp_path, GLOBE)
     for area in (WORLD, OPEN_SEA):
         prepared(tmp_path, area)
@@ -108,7 +108,7 @@ def test_ice_in_per_cent_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("area", [WORLD, OPEN_SEA])
-def test_ice_that_is_missing_where_there_is_none_is_said_as_such(tmp_path, area):
+def test_missing_concentrations_over_open_sea_are_refused(tmp_path, area):
     with_changes(tmp_path, slice(None), siconc=lambda field: field.where(field > 0))
     words = rf"sst.nc: siconc of 2000-01 in area {area.name} is missing in .* expected 0 where"
     with pytest.raises(DataError, match=words):

@@ -46,7 +46,7 @@ def test_every_month_of_a_sample_lies_in_its_split(store, split, first, years):
         data[len(data)]
 
 
-def test_it_reads_files_as_they_were_downloaded(download, store, tmp_path):
+def test_downloaded_files_are_read_directly(download, store, tmp_path):
     data = ERA5SSTMonthlyDataset(
         seq_len=2,
         offset=0,
@@ -59,7 +59,7 @@ def test_it_reads_files_as_they_were_downloaded(download, store, tmp_path):
     assert data.store.digest == store.digest
 
 
-def test_a_worker_gets_no_data_but_reads_its_own(store):
+def test_a_worker_opens_the_data_itself(store):
     data = ERA5SSTMonthlyDataset(2, store=store.path)
     expected = data[5]["past"]
     sent = pickle.dumps(data)
@@ -124,7 +124,7 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
     if iced:
         given["valid"] = valid
     task = SSTTask(WEIGHTS, DEVIATION, offset)
-    found = task.metrics(said, task.prepare(given, torch.device("cpu")))
+    result = task.metrics(said, task.prepare(given, torch.device("cpu")))
     losses = []
     for sample, month in enumerate((0, 10, 11)):
         kelvin = DEVIATION[(month + offset + np.array([1, 2])) % 12]
@@ -136,8 +136,8 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
         error, product, own, other = (
             (weights * field).sum() for field in ((f - o) ** 2, f * o, f * f, o * o)
         )
-        assert found[sample]["rmse"] == pytest.approx(np.sqrt(error / 2), rel=1e-5)
-        assert found[sample]["acc"] == pytest.approx(product / np.sqrt(own * other), rel=1e-4)
+        assert result[sample]["rmse"] == pytest.approx(np.sqrt(error / 2), rel=1e-5)
+        assert result[sample]["acc"] == pytest.approx(product / np.sqrt(own * other), rel=1e-4)
     assert float(task.losses(said, given, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
     nothing = task.metrics(torch.zeros_like(said), given)
     assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]

@@ -70,9 +70,9 @@ def test_the_oscillation_turns_and_decays():
         np.polyfit(np.arange(len(series)), series, 1), np.arange(len(series))
     )
     for lag in (int(PERIOD / 2), int(PERIOD)):
-        found = np.corrcoef(series[:-lag], series[lag:])[0, 1]
+        result = np.corrcoef(series[:-lag], series[lag:])[0, 1]
         expected = np.exp(-lag / DECAY) * np.cos(2 * np.pi * lag / PERIOD)
-        assert found == pytest.approx(expected, abs=0.15)
+        assert result == pytest.approx(expected, abs=0.15)
 
 
 def test_without_anomalies_only_weather_is_left():

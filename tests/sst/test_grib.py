@@ -122,7 +122,7 @@ def test_a_message_of_an_unknown_parameter_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("month", "date"), [(0, "20000001"), (13, "20001301")])
-def test_a_message_of_no_month_is_refused(tmp_path, month, date):
+def test_a_message_without_a_date_is_refused(tmp_path, month, date):
     undated = bytearray(message(1))
     assert undated[MONTH_BYTE] == 2
     undated[MONTH_BYTE] = month
@@ -156,7 +156,7 @@ def test_several_fields_in_a_message_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["sst", "siconc"])
 @pytest.mark.parametrize("stream", ["oper", "mnth", "enda"])
-def test_what_is_no_monthly_mean_is_refused(tmp_path, name, stream):
+def test_other_steps_than_monthly_means_are_refused(tmp_path, name, stream):
     """One hour of each month, too, or the means of one hour of each day."""
     contents = [message(0), message(0, "siconc", 0.5), message(1, name, 0.5, stream=stream)]
     words = rf"stands {name} of 2000-02 of stream {stream} .*expected the mean of a whole month"
@@ -207,7 +207,7 @@ def test_a_gaussian_grid_is_read(tmp_path):
     assert np.ptp(np.diff(latitudes)) > 1e-4  # not in equal steps
 
 
-def test_a_wrong_description_of_the_grid_is_told(tmp_path):
+def test_a_wrong_description_of_the_grid_is_reported(tmp_path):
     words = "sst of 2000-01 has a wrong description of its grid .*grib_set"
     refused(tmp_path, message(0, jScansPositively=1), words)
     handle = eccodes.codes_new_from_message(message(0))
@@ -221,7 +221,7 @@ def test_a_month_on_another_grid_is_named(tmp_path):
     refused(tmp_path, message(0) + other, words)
 
 
-def test_a_file_that_changes_after_it_was_opened_is_told(tmp_path):
+def test_a_file_that_changes_after_opening_is_reported(tmp_path):
     (tmp_path / "sst.grib").write_bytes(b"".join(message(n) for n in range(3)))
     months = read_months(tmp_path)
     (tmp_path / "sst.grib").write_bytes(message(0) + message(1)[:500])
@@ -234,7 +234,7 @@ def test_without_its_library_the_message_says_what_to_install(tmp_path, monkeypa
     refused(tmp_path, b"GRIB", "without the package eccodes .*pip install eccodes")
 
 
-def test_only_the_months_that_are_asked_for_are_decoded(tmp_path, monkeypatch):
+def test_only_requested_months_are_decoded(tmp_path, monkeypatch):
     (tmp_path / "sst.grib").write_bytes(b"".join(message(n) for n in range(36)))
     decoded = []
     get_values = eccodes.codes_get_values

@@ -22,30 +22,30 @@ def test_a_cell_is_the_mean_over_its_own_area():
     lat, lon = np.array([48.5, 47.5, 46.5, 45.5]), np.array([10.5, 11.5, 12.5, 13.5])
     grid = Grid(Area("A", lon=[10, 14], lat=[45, 49]), 2)
     field = np.arange(16.0).reshape(4, 4) ** 2
-    found = cell_means(field, lat, lon, grid)
+    result = cell_means(field, lat, lon, grid)
     edges = np.sin(np.deg2rad([49, 48, 47, 46, 45]))
     rows = edges[:-1] - edges[1:]
     for i in range(2):
         for j in range(2):
             weights = np.outer(rows[2 * i : 2 * i + 2], [1, 1])
             part = field[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
-            assert found[i, j] == pytest.approx((weights * part).sum() / weights.sum(), rel=1e-12)
+            assert result[i, j] == pytest.approx((weights * part).sum() / weights.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [1.0, 2.0])
 @pytest.mark.parametrize("resolution", [2.0, 5.0, 6.0])
-def test_the_mean_over_the_globe_stays(step, resolution):
+def test_the_global_mean_is_conserved(step, resolution):
     lat, lon = era5_axes(step)
     field = np.random.default_rng(1).normal(size=(len(lat), len(lon)))
     grid = Grid(GLOBE, resolution)
-    found = cell_means(field, lat, lon, grid)
+    result = cell_means(field, lat, lon, grid)
     # The cells at the poles are caps of half a step.
     edges = np.clip(np.append(lat + step / 2, -90), -90, 90)
     weights = -np.diff(np.sin(np.deg2rad(edges)))[:, None] * np.ones(len(lon))
-    assert (found * grid.shares(GLOBE)).sum() == pytest.approx(np.average(field, weights=weights))
+    assert (result * grid.shares(GLOBE)).sum() == pytest.approx(np.average(field, weights=weights))
 
 
-def test_all_ways_of_writing_axes_give_the_same():
+def test_the_order_and_range_of_axes_do_not_matter():
     lat, lon = era5_axes(2.0)
     field = np.random.default_rng(2).normal(size=(len(lat), len(lon)))
     grid = Grid(Area("Pacific", lon=[150, -90], lat=[-30, 30]), 4)
@@ -70,9 +70,9 @@ def test_a_region_is_found_on_either_side_of_the_seam(edges):
     for columns in (lon, (lon + 180) % 360 - 180):
         axis = np.sort(columns)
         field = np.tile(np.cos(np.deg2rad(axis)) + 2 * np.sin(np.deg2rad(axis)), (2, 1))
-        found = cell_means(field, lat, axis, grid)
+        result = cell_means(field, lat, axis, grid)
         angle = np.deg2rad(grid.longitudes)
-        assert found[0] == pytest.approx(np.cos(angle) + 2 * np.sin(angle))
+        assert result[0] == pytest.approx(np.cos(angle) + 2 * np.sin(angle))
 
 
 def test_land_is_left_out_and_half_a_cell_of_sea_is_enough():
@@ -80,10 +80,10 @@ def test_land_is_left_out_and_half_a_cell_of_sea_is_enough():
     grid = Grid(Area("A", lon=[0, 6], lat=[-1, 1]), 2)
     land = np.nan
     field = np.array([[7.0, land, 5.0, land, land, land], [land, 9.0, land, land, land, land]])
-    found = cell_means(field, lat, lon, grid)[0]
+    result = cell_means(field, lat, lon, grid)[0]
     # Two of four parts, one of four, none.
-    assert found[0] == pytest.approx(8.0)
-    assert np.isnan(found[1:]).all()
+    assert result[0] == pytest.approx(8.0)
+    assert np.isnan(result[1:]).all()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_axes_that_cannot_be_used_are_named(lat, lon, words):
         ([0, 10], [0, 91]),
     ],
 )
-def test_edges_that_enclose_nothing_are_refused(lon, lat):
+def test_edges_without_an_area_are_refused(lon, lat):
     with pytest.raises(ValueError, match=r"area Spot: found lon .*, expected two longitudes"):
         Area("Spot", lon=lon, lat=lat)
 

@@ -1,4 +1,4 @@
-"""What there is to learn is learned, and what there is not is not."""
+"""Training reaches the best possible forecast, and finds nothing in unpredictable data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
     places = iter(range(len(test)))
 
     def forecast(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
-        found = []
+        result = []
         for _ in past:
             now = test.last_months[next(places)]
             for n in ahead:
@@ -62,17 +62,17 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
                 anomaly = (
                     kelvin[n][now - store.first_month] - store.fields["climatology"].values[kind]
                 )
-                found.append(np.nan_to_num(anomaly / store.fields["deviation"].values[kind]))
-        return torch.from_numpy(np.array(found)).unflatten(0, (len(past), test.lead))
+                result.append(np.nan_to_num(anomaly / store.fields["deviation"].values[kind]))
+        return torch.from_numpy(np.array(result)).unflatten(0, (len(past), test.lead))
 
     return forecast
 
 
 @pytest.mark.endurance
 @pytest.mark.slow
-def test_the_demos_network_comes_close_to_what_can_be_known(tmp_path):
-    found, best = trained(tmp_path, Globe(), 24, rate=0.003)
-    error, known = found.table["rmse_k"], best.table["rmse_k"].sel(system=MODEL)
+def test_the_demos_network_comes_close_to_the_best_possible_forecast(tmp_path):
+    result, best = trained(tmp_path, Globe(), 24, rate=0.003)
+    error, known = result.table["rmse_k"], best.table["rmse_k"].sel(system=MODEL)
     assert (error.sel(system=MODEL) < 1.13 * known).all()
     assert (error.sel(system=MODEL) < 0.97 * error.sel(system="persistence")).all()
     assert (error.sel(system=MODEL) < 0.7 * error.sel(system="climatology")).all()
@@ -86,9 +86,9 @@ def test_the_demos_network_comes_close_to_what_can_be_known(tmp_path):
 @pytest.mark.endurance
 @pytest.mark.slow
 def test_without_anomalies_nothing_beats_climatology(tmp_path):
-    found, _ = trained(tmp_path, Globe(anomalies=False), 8, patch=3)
-    error = found.table["rmse_k"]
+    result, _ = trained(tmp_path, Globe(anomalies=False), 8, patch=3)
+    error = result.table["rmse_k"]
     # That the mean is the better guess than the last month is learned; more is not there.
     assert (error.sel(system=MODEL) < 0.8 * error.sel(system="persistence")).all()
     assert (error.sel(system=MODEL) > 0.99 * error.sel(system="climatology")).all()
-    assert not found.verdicts["verdict"].str.startswith("better").any()
+    assert not result.verdicts["verdict"].str.startswith("better").any()

@@ -144,7 +144,7 @@ def test_half_precision_is_close():
     assert (half != exact).any()
 
 
-def test_weights_know_no_region():
+def test_weights_do_not_depend_on_the_region():
     one, other = trained(), small()
     one.on_grid(coast(), LATITUDES, LONGITUDES)
     other.on_grid(coast(), LATITUDES, LONGITUDES)
@@ -153,7 +153,7 @@ def test_weights_know_no_region():
     assert not {"sea", "tokens", "places"} & set(one.state_dict())
 
 
-def test_numbers_that_make_no_sense_are_refused():
+def test_invalid_sizes_are_refused():
     with pytest.raises(ValueError, match="recursion_depth\n  Input should be a valid integer"):
         small(recursion_depth=1.5)
 
@@ -163,7 +163,7 @@ def test_another_grid_than_the_models_is_refused():
         small().on_grid(np.ones((ROWS, 9)), LATITUDES, LONGITUDES)
 
 
-def test_two_processes_learn_what_one_learns_from_their_batches(tmp_path: Path):
+def test_two_processes_learn_the_same_as_one(tmp_path: Path):
     cases: dict[str, Case] = {"forecast": (partial(trained, lead=2), (past(), MONTH))}
     train_by_two(cases, tmp_path)
     assert_equal_to_one_process("forecast", cases["forecast"], tmp_path)

@@ -55,5 +55,5 @@ def test_fields_that_are_no_monthly_means_are_refused(first, attributes, words):
         ("1979-01-16", {"cell_methods": "time: mean within days time: mean over days"}),
     ],
 )
-def test_monthly_means_of_many_products_are_taken(first, attributes):
+def test_monthly_means_of_many_products_are_accepted(first, attributes):
     require_monthly_means(field(first, **attributes), "time", Path("a.nc"))

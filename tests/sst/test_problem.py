@@ -1,4 +1,4 @@
-"""What the problem brings: presets, data that are generated or refused, networks by name."""
+"""The problem of temperatures: presets, prepared or refused data, networks by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings(**data) -> SSTSettings:
     return SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | data})
 
 
-def test_data_are_shared_by_presets_that_ask_for_the_same():
+def test_presets_with_equal_data_share_a_folder():
     folder = problem.data_folder(settings())
     assert folder.startswith("sst_Pacific_8_")
     assert problem.data_folder(settings(SEQ_LEN=6, LEAD=1, OFFSET=2)) == folder
@@ -54,14 +54,14 @@ def test_data_are_shared_by_presets_that_ask_for_the_same():
 
 
 def test_a_preset_prepares_its_region(download, tmp_path):
-    told: list[str] = []
+    output: list[str] = []
     manifest = tmp_path / "dataset.json"
-    problem.prepare(settings(ROOT=str(download)), manifest, told.append)
-    assert "108 months of" in told[-1]
-    assert "10 x 20" in told[-1]
+    problem.prepare(settings(ROOT=str(download)), manifest, output.append)
+    assert "108 months of" in output[-1]
+    assert "10 x 20" in output[-1]
     assert problem.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
-    found = open_split(settings(), manifest, "val")
-    assert (len(found), found[0]["past"].shape) == (24 - 4, (3, 10, 20))
+    result = open_split(settings(), manifest, "val")
+    assert (len(result), result[0]["past"].shape) == (24 - 4, (3, 10, 20))
     problem.check_data(manifest, settings())
     with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
         problem.check_data(manifest, settings(SEQ_LEN=24))
@@ -80,7 +80,7 @@ def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_the_network_is_found_by_name_and_knows_its_cells(store):
+def test_the_network_is_built_by_name_for_the_cells_of_a_store(store):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}
     asked = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
     network = build_model(asked, store)
@@ -130,14 +130,14 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
     columns = ["frame", "sequence", "rmse_baseline", "rmse", "acc_baseline", "acc"]
     rows = [("a", "1", 0.5, 0.25, np.nan, 0.5), ("b", "1", np.nan, 0.75, np.nan, 0.25)]
     table = pd.DataFrame(rows, columns=columns)
-    found = write_evaluation(job, "test", table, table)["metrics"]
-    assert found["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
+    result = write_evaluation(job, "test", table, table)["metrics"]
+    assert result["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
     # Where none has both, each stands for itself.
-    assert found["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}
+    assert result["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}
 
 
 @pytest.mark.slow
-def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
+def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     values = {
         "TASK": "sst",
@@ -154,7 +154,7 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
-    told = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
+    output = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     summary = read_json(tmp_path / "out/summary.json")
@@ -165,5 +165,5 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
         assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05
     # Of 11 start months.
-    assert "too few start months to tell from " in told[1]
+    assert "too few start months to tell from " in output[1]
     assert summary["leads"][0]["p"] is summary["leads"][0]["low_k"] is None

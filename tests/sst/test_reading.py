@@ -30,17 +30,17 @@ def split(path: Path, parts: Callable[[xarray.Dataset], Iterable[xarray.Dataset]
 
 def older(dataset: xarray.Dataset) -> xarray.Dataset:
     """As the download service wrote until 2024: ``time``, 32-bit axes, no ``expver``."""
-    found = dataset.drop_vars("expver").rename(valid_time="time")
-    axes = {name: found[name].astype(np.float32) for name in ("latitude", "longitude")}
-    found = found.assign_coords(axes)
-    found["time"].encoding = {"units": "hours since 1900-01-01", "dtype": "int32"}
-    return found
+    result = dataset.drop_vars("expver").rename(valid_time="time")
+    axes = {name: result[name].astype(np.float32) for name in ("latitude", "longitude")}
+    result = result.assign_coords(axes)
+    result["time"].encoding = {"units": "hours since 1900-01-01", "dtype": "int32"}
+    return result
 
 
 def expver_dimension(dataset: xarray.Dataset) -> xarray.Dataset:
-    found, late = older(dataset), np.arange(24) >= 24 - LATE
+    result, late = older(dataset), np.arange(24) >= 24 - LATE
     mask = xarray.DataArray(late, dims="time")
-    parts = [found.where(~mask), found.where(mask)]
+    parts = [result.where(~mask), result.where(mask)]
     return xarray.concat(parts, "expver").assign_coords(expver=[1, 5]).transpose("time", ...)
 
 
@@ -85,17 +85,17 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_download_holds_the_same_months(tmp_path, kind):
     KINDS[kind](write_example(tmp_path, SMALL))
-    found = read_months(tmp_path)
-    assert found.time.values.tolist() == SMALL.months.tolist()
-    assert found["sst"].chunks is not None
+    result = read_months(tmp_path)
+    assert result.time.values.tolist() == SMALL.months.tolist()
+    assert result["sst"].chunks is not None
     expected, ice = SMALL.kelvin(), SMALL.ice()
     if kind == "from -180":
-        assert found.longitude.values.tolist() == np.arange(-180, 180, 30).tolist()
+        assert result.longitude.values.tolist() == np.arange(-180, 180, 30).tolist()
         expected, ice = (np.roll(field, 6, axis=2) for field in (expected, ice))
     tolerance = 6e-4 if kind in ("packed", "netcdf3") else 0
-    np.testing.assert_allclose(found["sst"].values, expected, rtol=0, atol=tolerance)
-    np.testing.assert_array_equal(found["siconc"].values, ice)
-    late = found.time.values[found.version.values != 1].tolist()
+    np.testing.assert_allclose(result["sst"].values, expected, rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(result["siconc"].values, ice)
+    late = result.time.values[result.version.values != 1].tolist()
     wanted = ["2001-11", "2001-12"] if kind in ("preliminary", "expver dimension") else []
     assert list(map(month_name, late)) == wanted
 
@@ -113,9 +113,9 @@ def test_final_values_come_before_preliminary_ones(tmp_path):
     path = write_example(tmp_path, SMALL)
     with xarray.open_dataset(path, engine="h5netcdf") as opened:
         wrong(opened.load()).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    found = read_months(tmp_path)
-    np.testing.assert_array_equal(found["sst"].values, SMALL.kelvin())
-    assert set(found.version.values) == {1}
+    result = read_months(tmp_path)
+    np.testing.assert_array_equal(result["sst"].values, SMALL.kelvin())
+    assert set(result.version.values) == {1}
     changed(path, lambda d: xarray.concat([d, wrong(d)], "valid_time"))
     (tmp_path / "a.nc").unlink()
     np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin())
@@ -173,7 +173,7 @@ def test_files_that_do_not_fit_together_are_named(tmp_path):
         read_months(tmp_path)
 
 
-def test_what_is_no_file_of_data_is_told(tmp_path):
+def test_a_folder_without_data_files_is_refused(tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(DataError, match=r"no file or folder with \*.nc, .*Sea surface temp"):
             read_months(folder)

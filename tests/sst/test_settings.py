@@ -28,7 +28,7 @@ def test_a_split_is_its_whole_years():
         ({"TRAIN": [1981, 1980]}, r"TRAIN=\(1981, 1980\).*, expected the first year first"),
     ],
 )
-def test_years_that_make_no_sense_are_refused(changes, words):
+def test_invalid_years_are_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         Years(**YEARS.model_dump() | changes)
 
@@ -45,13 +45,13 @@ def test_years_that_make_no_sense_are_refused(changes, words):
 )
 def test_without_a_choice_the_last_years_are_held_out(first, last, expected):
     try:
-        found = str(years_within(None, *ends(first, last), "a"))
+        result = str(years_within(None, *ends(first, last), "a"))
     except DataError as error:
-        found = str(error)
-    assert expected in found
+        result = str(error)
+    assert expected in result
 
 
-def test_years_that_are_not_there_are_refused():
+def test_missing_years_are_refused():
     assert years_within(YEARS, *ends((1980, 1), (1991, 12)), "a") == YEARS
     for first, last in (((1980, 2), (1991, 12)), ((1980, 1), (1991, 11))):
         with pytest.raises(DataError, match=r"a has 11 whole years .* TEST=\(1990, 1991\)"):

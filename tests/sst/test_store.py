@@ -93,7 +93,7 @@ def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
     assert store.fields["climatology"].values[6, 0, 1] == pytest.approx(july, rel=1e-6)
 
 
-def test_missing_months_are_kept_as_such(tmp_path):
+def test_missing_months_stay_missing(tmp_path):
     clean = series_store(_noise(), tmp_path, SERIES_YEARS)
     empty = xarray.DataArray(np.arange(144) == 5, dims="valid_time")
     changed(tmp_path / "sst.nc", lambda d: d.where(~empty).drop_isel(valid_time=[3, 130]))
@@ -121,7 +121,7 @@ def _noise() -> np.ndarray:
     return 290 + np.random.default_rng(1).normal(size=(144, 3))
 
 
-def test_years_that_are_held_out_change_nothing_of_what_is_fitted(tmp_path):
+def test_held_out_years_do_not_change_the_fit(tmp_path):
     kelvin = _noise()
     (tmp_path / "b").mkdir()
     one = series_store(kelvin, tmp_path, SERIES_YEARS)
@@ -155,13 +155,13 @@ def test_a_few_cells_without_a_value_in_some_month_are_no_sea(tmp_path, capsys):
     )
 
 
-def test_a_sea_that_hardly_moves_is_not_blown_up(tmp_path):
+def test_a_small_deviation_is_raised_to_the_floor(tmp_path):
     store = series_store(np.full((144, 2), 285.0), tmp_path, SERIES_YEARS)
     assert store.fields["deviation"].values == pytest.approx(DEVIATION_FLOOR_K)
     assert np.abs(store.standardised).max() < 1e-3
 
 
-def test_the_manifest_says_what_was_prepared(store, download):
+def test_the_manifest_describes_the_data(store, download):
     manifest = store.manifest
     assert manifest["years"] == YEARS.model_dump(mode="json")
     assert manifest["months"] == 108
@@ -186,7 +186,7 @@ def test_equal_contents_have_equal_digests(download, tmp_path, store):
         *("sst", "siconc", "climatology", "deviation", "trend", "middle", "sea"),
     ],
 )
-def test_the_digest_sees_every_array_and_where_and_when_the_cells_are(store, change):
+def test_the_digest_depends_on_every_array_and_on_place_and_time(store, change):
     fields = store.fields.load().copy(deep=True)
     if isinstance(change, str):
         last = fields[change].values[-1:]
@@ -206,7 +206,7 @@ def test_damage_is_an_error(store, tmp_path):
             PreparedStore(tmp_path / "p.json")
 
 
-def test_a_manifest_that_is_none_is_refused(store, tmp_path):
+def test_an_invalid_manifest_is_refused(store, tmp_path):
     path = tmp_path / "p.json"
     with pytest.raises(DataError, match="manifest of prepared temperatures; run prepare again"):
         PreparedStore(path)
@@ -224,7 +224,7 @@ def test_a_manifest_that_is_none_is_refused(store, tmp_path):
         (np.where(np.arange(144)[:, None] % 2 == [0, 1], 290.0, np.nan), "in every month"),
     ],
 )
-def test_fields_that_are_no_sea_are_refused(tmp_path, kelvin, words):
+def test_fields_without_sea_are_refused(tmp_path, kelvin, words):
     with pytest.raises(DataError, match=words):
         series_store(kelvin, tmp_path, SERIES_YEARS)
     assert list((tmp_path / "out").iterdir()) == []

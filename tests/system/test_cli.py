@@ -1,4 +1,4 @@
-"""How programs end."""
+"""Endings of programs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ TOO_LITTLE = "error: memory is limited to 4096 MB (ulimit -v); raise it"
         (r"print('\u573a\udce9', file=sys.stderr); return 3", "", 3, r"\u573a\udce9"),
     ],
 )
-def test_a_program_ends_with_a_status_and_what_is_wrong(body, word, status, errors):
+def test_a_program_ends_with_a_status_and_a_message(body, word, status, errors):
     environment = {"HOME": "/home/ada", "PYTHONIOENCODING": "ascii"}
     ended = program(body, word, stdout=subprocess.DEVNULL, env=environment)
     assert ended.communicate()[1].startswith(errors)

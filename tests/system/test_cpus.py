@@ -60,7 +60,7 @@ def test_batch_system_limits(tmp_path, environment, limit):
     assert available_cpus(environment, tmp_path) == limit
 
 
-def test_the_least_of_all_limits_counts(tmp_path, monkeypatch):
+def test_the_smallest_limit_counts(tmp_path, monkeypatch):
     (tmp_path / "cpu.max").write_text("800000 100000\n")
     assert available_cpus({"NSLOTS": "20"}, tmp_path) == 8
     assert available_cpus({"NSLOTS": "5"}, tmp_path) == 5

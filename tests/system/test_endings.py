@@ -40,7 +40,7 @@ IN_A_SHELL = [sys.executable, "-c", STARTS]
     ],
 )
 def test_a_job_ends_with_its_snakemake_or_a_shell_in_between(command):
-    """When the process that was started is killed."""
+    """Kill the process that was started, and see its job end."""
     environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
     # The end of the program closes the pipe: that of the last process which holds it.
     started = subprocess.Popen(
@@ -89,7 +89,7 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
     assert done.returncode == status
 
 
-def test_a_program_that_shall_end_with_a_dead_process_ends_at_once():
+def test_a_program_bound_to_a_dead_process_ends_at_once():
     with subprocess.Popen(["true"]) as gone:
         pass
     program = (

@@ -1,4 +1,4 @@
-"""What is told of a package that cannot be imported."""
+"""Messages on packages that cannot be imported."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def failed(statement: str) -> ImportError:
         ("another_package_needs_it", "workflow"),
     ],
 )
-def test_the_smallest_extra_that_brings_a_module(installed, tmp_path, module, extra):
+def test_the_smallest_extra_that_contains_a_module(installed, tmp_path, module, extra):
     (tmp_path / "vrtspike").mkdir()
     installed("vrtspike", "", PROJECT)
     assert extra_with(module) == extra
@@ -74,7 +74,7 @@ def test_a_project_that_is_not_installed_names_the_extra_of_the_workflow(monkeyp
     assert extra_with("zarr") == "workflow"
 
 
-def test_every_import_of_a_package_is_told_by_its_extra(repository):
+def test_every_import_of_a_package_has_an_extra(repository):
     """A name that differs from its module's, and is not listed, would end in another extra."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
@@ -105,7 +105,7 @@ def test_every_import_of_a_package_is_told_by_its_extra(repository):
         assert distributions & {canonicalize_name(Requirement(line).name) for line in lines}, module
 
 
-def test_a_missing_package_is_told_with_the_extra_that_brings_it(installed, tmp_path):
+def test_a_missing_package_is_reported_with_its_extra(installed, tmp_path):
     installed("vrtspike", "", PROJECT)
     assert import_fault(failed("import absent_three.inner")) == (
         "the package absent_three is missing; in the project's folder: pip install -e '.[other]'"
@@ -121,22 +121,22 @@ def test_a_missing_package_is_told_with_the_extra_that_brings_it(installed, tmp_
         ("broken_c", "", "from broken_c import renamed"),
     ],
 )
-def test_a_package_that_is_there_but_cannot_be_loaded_is_to_be_installed_again(
-    installed, name, text, statement
-):
+def test_a_broken_package_is_to_be_installed_again(installed, name, text, statement):
     installed(name, text)
     error = failed(statement)
-    told = import_fault(error)
-    assert told.startswith(f"the package {name} 1.5 is installed, but cannot be imported ({error})")
-    assert told.endswith(f"pip install --force-reinstall --no-deps {name}==1.5")
+    output = import_fault(error)
+    assert output.startswith(
+        f"the package {name} 1.5 is installed, but cannot be imported ({error})"
+    )
+    assert output.endswith(f"pip install --force-reinstall --no-deps {name}==1.5")
 
 
-def test_a_python_without_a_part_of_its_library_is_not_mended_by_a_package():
-    told = import_fault(ModuleNotFoundError("No module named '_lzma'", name="_lzma"))
-    assert re.match(r"this Python \(.*\) was built without the module _lzma ", told)
-    assert "pip" not in told
+def test_a_missing_standard_module_needs_another_python():
+    output = import_fault(ModuleNotFoundError("No module named '_lzma'", name="_lzma"))
+    assert re.match(r"this Python \(.*\) was built without the module _lzma ", output)
+    assert "pip" not in output
 
 
-def test_what_cannot_be_assigned_to_a_package_is_told_as_it_is():
-    told = import_fault(ImportError("x.so: cannot be read"))
-    assert told.startswith("a package cannot be imported (x.so: cannot be read); ")
+def test_an_import_error_without_a_package_is_reported_unchanged():
+    output = import_fault(ImportError("x.so: cannot be read"))
+    assert output.startswith("a package cannot be imported (x.so: cannot be read); ")

@@ -24,7 +24,7 @@ def work(thing: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 20])
-def test_each_thing_is_worked_on_once_and_errors_are_given_back(processes):
+def test_each_item_is_processed_once_and_errors_are_returned(processes):
     outcomes = dict(for_each(work, THINGS, processes))
     assert sorted(outcomes) == THINGS
     error = outcomes.pop("thing 3")
@@ -39,7 +39,7 @@ def test_each_thing_is_worked_on_once_and_errors_are_given_back(processes):
     assert not [child for child in psutil.Process().children() if child.pid in pids]
 
 
-def test_nothing_to_do_needs_no_process():
+def test_no_items_need_no_process():
     assert list(for_each(work, [], 8)) == []
 
 
@@ -54,12 +54,12 @@ def fail(thing: str) -> None:
     raise OddError(thing, thing) if thing == "odd" else KeyError(thing)
 
 
-def test_a_defect_keeps_the_place_where_it_happened():
-    found = dict(for_each(fail, ["plain", "odd"], 2))
-    assert isinstance(found["plain"], KeyError)
-    assert "in fail" in str(found["plain"].__cause__)
-    assert "OddError: odd" in str(found["odd"])
-    assert "in fail" in str(found["odd"])
+def test_a_defect_keeps_its_traceback():
+    result = dict(for_each(fail, ["plain", "odd"], 2))
+    assert isinstance(result["plain"], KeyError)
+    assert "in fail" in str(result["plain"].__cause__)
+    assert "OddError: odd" in str(result["odd"])
+    assert "in fail" in str(result["odd"])
 
 
 def die(thing: str) -> str:
@@ -102,7 +102,7 @@ run(main)
     ("number", "processes"),
     [(signal.SIGTERM, 2), (signal.SIGINT, 2), (signal.SIGKILL, 2), (signal.SIGTERM, 1)],
 )
-def test_no_process_and_nothing_half_written_is_left(tmp_path, number, processes):
+def test_no_process_or_partial_file_is_left(tmp_path, number, processes):
     """SIGINT comes to the parent alone here; on a terminal to all at once."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), str(processes)], stderr=subprocess.DEVNULL

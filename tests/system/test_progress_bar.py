@@ -45,7 +45,7 @@ def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
+def test_progress_goes_to_the_screen_and_messages_to_the_log(tmp_path):
     log = tmp_path / "a.log"
     command = f'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&2 > {log} 2>&1'
     assert shell(command, stderr=subprocess.PIPE).stderr == (LINES)

@@ -27,7 +27,7 @@ def ask(folder, before=(), **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_can_be_written_is_no_fault(tmp_path):
+def test_writable_folders_are_no_fault(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.yaml").touch()
     assert ask(tmp_path, USER="ada", HOME=str(tmp_path)) == ["ada", str(tmp_path)]

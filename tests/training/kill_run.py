@@ -108,26 +108,26 @@ def _be(rank: int, folder: Path, train: dict[str, Any], task: Disturbed) -> None
 
 def last_step(folder: Path) -> int:
     path = folder / "metrics.jsonl"
-    found = read_records(path) if path.exists() else []
-    return found[-1]["step"] if found else 0
+    result = read_records(path) if path.exists() else []
+    return result[-1]["step"] if result else 0
 
 
 def end(pids: list[int]) -> list[int]:
     """Wait for the end of all processes, for those that survive another not long."""
-    left, deadline, found = list(pids), math.inf, []
+    left, deadline, result = list(pids), math.inf, []
     while left:
         for pid in list(left):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 left.remove(pid)
-                found.append(os.waitstatus_to_exitcode(status))
-                if found[-1] == -signal.SIGKILL:
+                result.append(os.waitstatus_to_exitcode(status))
+                if result[-1] == -signal.SIGKILL:
                     deadline = min(deadline, time.monotonic() + PATIENCE_S)
         if time.monotonic() > deadline:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-    return found
+    return result
 
 
 def interrupted(

@@ -45,7 +45,7 @@ def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5])
-def test_processes_share_what_one_would_read_alone(ranks):
+def test_processes_share_the_batches_of_one(ranks):
     batches = batches_of(Recorder(10), 3)
     alone = keys(batches, 4, 1, 34)
     shared = [keys(batches, 4 + rank, ranks, 34) for rank in range(ranks)]
@@ -55,10 +55,10 @@ def test_processes_share_what_one_would_read_alone(ranks):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
     batches = batches_of(Recorder(5), 2, workers=workers)
-    found = [
+    result = [
         list(zip(*(t.tolist() for t in batch), strict=True)) for batch in batches.stream(1, 1, 6)
     ]
-    assert found == keys(batches, 1, 1, 6)
+    assert result == keys(batches, 1, 1, 6)
 
 
 class Collating(Recorder):
@@ -69,7 +69,7 @@ class Collating(Recorder):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_data_set_may_make_its_batches_itself(workers):
+def test_a_data_set_may_collate_its_batches(workers):
     batches = batches_of(Collating(4), 2, workers=workers)
     first = [sorted(batch) for batch in batches.stream(0, 1, 4)]
     assert sorted(chain(*first[:2])) == [0, 1, 2, 3]
@@ -139,10 +139,10 @@ def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(sa
         )
         for rank in range(world)
     ]
-    found = [[batch[1].tolist() for batch in part] for part in parts]
-    assert sorted(chain(*chain(*found))) == list(range(samples))
-    assert all(len(batch) <= size for batch in chain(*found))
-    assert [part.rounds for part in parts] == [max(map(len, found))] * world
+    result = [[batch[1].tolist() for batch in part] for part in parts]
+    assert sorted(chain(*chain(*result))) == list(range(samples))
+    assert all(len(batch) <= size for batch in chain(*result))
+    assert [part.rounds for part in parts] == [max(map(len, result))] * world
     # In validation, augmentation and crops are those of one epoch.
     assert {epoch for part in parts for batch in part for epoch in batch[0].tolist()} == {0}
     with pytest.raises(RunError, match="the validation split has no samples"):

@@ -14,7 +14,7 @@ class PartlyCompiled(Forecaster):
         self.outlet.compile(backend="aot_eager")
 
 
-def test_a_run_compiles_what_its_model_says(tmp_path):
+def test_a_run_calls_the_compile_method_of_its_model(tmp_path):
     models = []
     for compiled in (False, True):
         torch.manual_seed(7)
@@ -24,5 +24,5 @@ def test_a_run_compiles_what_its_model_says(tmp_path):
         train(tmp_path / str(compiled), settings, model=lambda model=model: model)
         models.append(model)
     assert [vars(model).get("mode") for model in models] == [None, "max-autotune"]
-    for expected, found in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    for expected, result in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-4)

@@ -115,7 +115,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(runs):
 
 
 @pytest.mark.slow
-def test_ten_kills_leave_the_result_as_it_is(runs):
+def test_ten_kills_do_not_change_the_result(runs):
     *kills, last = runs.history["killed"]
     assert len(kills) == KILLS
     assert all(-signal.SIGKILL in kill["statuses"] for kill in kills)

@@ -115,7 +115,7 @@ def test_every_epoch_has_its_time_and_samples(finished):
         assert record["samples_per_second"] == pytest.approx(pace, rel=0.1)
 
 
-def test_the_summary_tells_the_arithmetic(finished):
+def test_the_summary_contains_the_arithmetic(finished):
     (path,) = (finished[0] / "logs").glob("timing_*.jsonl")
     summary = read_records(path)[-1]
     (work,) = [r for r in read_records(path) if r["kind"] == "work"]
@@ -151,12 +151,12 @@ def test_the_run_describes_itself(finished):
 def test_the_seed_decides_the_first_weights(tmp_path):
     # So small a rate leaves the weights where they began.
     train = {"MAX_STEPS": 1, "OPTIM": {"LR": 1e-12}, "SCHED": {"MIN_LR": 0}}
-    found = []
+    result = []
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         outcome = run(tmp_path / name, seed=seed, **train)
-        found.append(outcome.model.inlet.weight.detach().clone())
-    assert torch.equal(found[0], found[1])
-    assert not torch.allclose(found[0], found[2], atol=1e-3)
+        result.append(outcome.model.inlet.weight.detach().clone())
+    assert torch.equal(result[0], result[1])
+    assert not torch.allclose(result[0], result[2], atol=1e-3)
 
 
 def test_a_folder_belongs_to_one_problem(finished):
@@ -182,7 +182,7 @@ def test_a_folder_belongs_to_one_problem(finished):
         ({"settings": {"TRAIN": {"MAX_STEPS": 0}}}, r"MAX_STEPS is 0, .* MODEL\.PRETRAINED"),
     ],
 )
-def test_what_is_unknown_or_has_no_effect_is_refused(tmp_path, options, message):
+def test_unknown_settings_and_settings_without_effect_are_refused(tmp_path, options, message):
     with pytest.raises(UserError, match=message):
         fit(tmp_path, ForecastTask(), **CLASSES | options)
 
@@ -200,7 +200,7 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     assert not torch.autograd._profiler_enabled()
 
 
-def test_a_model_that_does_not_compile_is_told_with_the_key(tmp_path):
+def test_a_model_that_does_not_compile_is_reported_with_the_key(tmp_path):
     error = InductorError(AssertionError("sizes"), None)
     with pytest.raises(RunError, match=r"AssertionError: sizes\); set TRAIN\.COMPILE_MODEL: false"):
         run(tmp_path, Disturbed(1, error), identity={})

@@ -64,7 +64,7 @@ def test_unscaled_gradients_have_their_true_size():
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("asked", [True, False])
-def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind, asked):
+def test_determinism_is_an_error_on_a_cpu_and_a_warning_on_a_gpu(monkeypatch, kind, asked):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     try:

@@ -1,4 +1,4 @@
-"""What validations come to over a run."""
+"""Counters, best metrics and speed of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vrtspike.training.progress import Progress, Speed
 
 def test_the_best_weights_and_patience_follow_the_watched_metric():
     progress = Progress()
-    found = []
+    result = []
     errors, skills = [3.0, 2.0, 2.5, float("nan"), 2.0, 1.0], [5.0, 6.0, 4.0, 6.5, 6.0, 6.5]
     for error, skill in zip(errors, skills, strict=True):
         progress.step += 10
         figures = {"error": error, "skill": skill}
-        found.append(progress.note_validation(figures, "error", lower=["error"]))
+        result.append(progress.note_validation(figures, "error", lower=["error"]))
     # As good as the best is not better, and what is no number is never the best.
-    assert found == [True, True, False, False, False, True]
+    assert result == [True, True, False, False, False, True]
     assert progress.best == {"error": 1.0, "skill": 6.5}
     assert progress.metrics == {"error": 1.0, "skill": 6.5}
     assert (progress.best_step, progress.validated_step) == (60, 60)

@@ -1,4 +1,4 @@
-"""What stands in the records of a run, beside what was handed to them."""
+"""The records of a run against the values passed to them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def log(tmp_path, tracked) -> RunLog:
     return log
 
 
-def test_figures_stand_in_the_records_on_the_board_and_in_trackers(log, tmp_path, tracked):
+def test_figures_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
     for step in (1, 2, 3):
         log.write("train", step, 7, figures(step))
     log.write("validation", 3, 7, {"psnr": 31.5})
@@ -116,13 +116,13 @@ def test_other_processes_write_nothing(tmp_path):
 
 
 def test_environment_is_json_and_names_versions():
-    found = describe_environment(CPU)
-    assert json.loads(json.dumps(found)) == found
-    assert found["packages"]["torch"] == torch.__version__.split("+")[0]
-    assert found["device"]["type"] == "cpu"
+    result = describe_environment(CPU)
+    assert json.loads(json.dumps(result)) == result
+    assert result["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert result["device"]["type"] == "cpu"
 
 
-def test_git_state_tells_changed_checkouts_from_clean_ones(tmp_path):
+def test_git_state_distinguishes_changed_and_clean_checkouts(tmp_path):
     assert git_state(tmp_path) is None
 
     def git(*arguments):
@@ -143,7 +143,7 @@ def test_git_state_tells_changed_checkouts_from_clean_ones(tmp_path):
     assert git_state(tmp_path) == {**clean, "changed": True}
 
 
-def test_weights_can_be_read_by_those_who_can_read_the_other_files_of_a_run(log, tmp_path):
+def test_weights_have_the_permissions_of_the_other_files_of_a_run(log, tmp_path):
     log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
     (tmp_path / "other").touch()
     assert (tmp_path / "weights.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -80,7 +80,7 @@ def settings_of(train: dict[str, Any] | None = None, **log: Any) -> RunSettings:
 
 
 class ByHand:
-    """What a run must come to, from its batches and first weights alone."""
+    """Expected result of a run, from its batches and first weights alone."""
 
     def __init__(
         self, first: dict[str, torch.Tensor], batches: list[dict], limit: float = 1.0
@@ -130,15 +130,15 @@ class ByHand:
 
     def skill(self, step: int) -> float:
         """1 - error / variance of the average after so many steps, over five samples."""
-        model, waves, found = Plain(), Waves(5), []
+        model, waves, result = Plain(), Waves(5), []
         model.load_state_dict(self.averages[step - 1])
         for index in range(5):
             sample = waves[index]
             with torch.no_grad():
                 output = model(sample["past"][None])[0]
             error = (output - sample["future"]).square().mean()
-            found.append(1 - float(error / sample["future"].var()))
-        return float(np.mean(found))
+            result.append(1 - float(error / sample["future"].var()))
+        return float(np.mean(result))
 
 
 @pytest.fixture(scope="module")
@@ -157,16 +157,16 @@ def expected(trained) -> ByHand:
     return ByHand(first, task.batches)
 
 
-def test_every_step_is_that_of_adamw_on_clipped_mean_gradients(trained, expected):
+def test_every_step_is_adamw_on_clipped_mean_gradients(trained, expected):
     folder, trainer, first, task = trained
-    found = [r for r in records(folder) if r["kind"] == "train"]
+    result = [r for r in records(folder) if r["kind"] == "train"]
     finite = [step for step in range(STEPS) if step != SPOILED]
     norms = [expected.norms[step] for step in finite]
     # Some steps are clipped and some are not, which decides where it ends.
     assert min(norms) < 0.9 < 1.1 < max(norms)
     other = ByHand(first, task.batches, limit=math.inf)
     assert not torch.allclose(other.model.inlet.weight, expected.model.inlet.weight, rtol=1e-2)
-    for step, record in enumerate(found):
+    for step, record in enumerate(result):
         assert record["lr"] == pytest.approx(expected.rates[step])
         assert record["skipped"] == (step == SPOILED)
         if step != SPOILED:
@@ -281,7 +281,7 @@ class StopInValidation(ForecastTask):
         return super().metrics(output, batch)
 
 
-def test_a_validation_is_cut_short_and_made_up_for(tmp_path):
+def test_an_interrupted_validation_is_repeated(tmp_path):
     run(forecast_trainer(tmp_path / "whole", settings_of()))
     task = StopInValidation()
     run(forecast_trainer(tmp_path / "cut", settings_of(), task=task))

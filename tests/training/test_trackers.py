@@ -24,7 +24,7 @@ def fail(text: str) -> None:
     raise AssertionError(text)
 
 
-def test_none_is_asked_for_by_default(tmp_path):
+def test_no_tracker_by_default(tmp_path):
     assert open_trackers(run(), tmp_path, fail) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -38,7 +38,7 @@ def store(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.slow
-def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
+def test_mlflow_continues_its_run(tmp_path, store):
     from mlflow import MlflowClient
 
     for steps, finished in (((1, 2), False), ((3,), True)):
@@ -48,12 +48,12 @@ def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
         tracker.close(finished)
     client = MlflowClient()
     (experiment,) = [e for e in client.search_experiments() if e.name == "deblurring"]
-    (found,) = client.search_runs([experiment.experiment_id])
-    assert found.info.run_id == read_json(tmp_path / RUN_IDS)["mlflow"]
-    assert (found.info.status, found.info.run_name) == ("FINISHED", "small abc123")
-    assert found.data.params["TRAIN.BATCH_SIZE"] == "3"
-    assert found.data.params["LOG.ON_END"] == "(not shown)"
-    history = client.get_metric_history(found.info.run_id, "validation/psnr")
+    (result,) = client.search_runs([experiment.experiment_id])
+    assert result.info.run_id == read_json(tmp_path / RUN_IDS)["mlflow"]
+    assert (result.info.status, result.info.run_name) == ("FINISHED", "small abc123")
+    assert result.data.params["TRAIN.BATCH_SIZE"] == "3"
+    assert result.data.params["LOG.ON_END"] == "(not shown)"
+    history = client.get_metric_history(result.info.run_id, "validation/psnr")
     # MLflow sorts by milliseconds: what comes within one has no order.
     assert sorted((figure.step, figure.value) for figure in history) == [(1, 31), (2, 32), (3, 33)]
 
@@ -75,7 +75,7 @@ def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, sto
 
 
 @pytest.mark.slow
-def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypatch):
+def test_weights_and_biases_continues_its_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     for step in (1, 2):

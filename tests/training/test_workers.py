@@ -90,7 +90,7 @@ def test_a_failure_is_reported_and_no_worker_is_waited_for(tmp_path, end, messag
     assert message in done.stderr
 
 
-def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_path):
+def test_workers_of_a_killed_training_end_with_waiting_batches(tmp_path):
     done = run(tmp_path, DIE)
     assert done.returncode == -signal.SIGKILL
     workers = [int(number) for number in done.stdout.splitlines()[1].split()]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.flatten import flat_settings

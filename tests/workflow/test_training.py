@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.run_schema import split_seed
-from vrtspike.config.workflow import Workflow, WorkflowSettings, load_workflow
+from vrtspike.config.seeds import split_seed
+from vrtspike.config.workflow import Workflow, load_workflow
+from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs import named_models

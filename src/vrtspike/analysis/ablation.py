@@ -21,8 +21,9 @@ from vrtspike.analysis.evaluations import (
     require_equal,
     require_seeds,
 )
+from vrtspike.config.ablations import Ablation
 from vrtspike.config.loading import derive, require_ablation
-from vrtspike.config.run_schema import Ablation, seed_names, split_seed
+from vrtspike.config.seeds import seed_names, split_seed
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun

@@ -13,7 +13,8 @@ from vrtspike.analysis.findings import Finding, find, findings_table, preset_tex
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import kept_note, split_seed
+from vrtspike.config.run_schema import kept_note
+from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import drawn_figure, show_text

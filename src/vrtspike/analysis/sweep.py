@@ -13,7 +13,7 @@ from vrtspike.analysis.evaluation_files import chosen_on
 from vrtspike.analysis.evaluations import require_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import split_seed
+from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun, read_published

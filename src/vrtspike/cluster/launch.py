@@ -52,7 +52,7 @@ def gpus_option(text: str) -> int | Literal["auto"]:
     Traceback (most recent call last):
     argparse.ArgumentTypeError: found -1, expected 0 or more
     """
-    return "auto" if text == "auto" else positive_int(text, least=0)
+    return "auto" if text == "auto" else positive_int(text, minimum=0)
 
 
 def launch(

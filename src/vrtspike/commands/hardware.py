@@ -11,7 +11,7 @@ from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
-from vrtspike.training.progress import measure_peak
+from vrtspike.training.arithmetic import measure_peak
 
 GPU_FLOP_PER_BYTE = 4.2
 """FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most

@@ -21,7 +21,7 @@ _EXPECTED = {
     "list_type": _LIST,
     "model_type": "expected a section with keys; give some, or remove the line",
 }
-"""Words in the place of pydantic's, which are Python's names of types."""
+"""Texts in place of pydantic's, which name Python's types."""
 
 
 def validate(model: type[Model], document: Document, advice: str) -> Model:
@@ -44,18 +44,19 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
 
 
 def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) -> str:
-    kind, location = detail["type"], detail["loc"]
-    # Locations of pydantic also contain members of unions, which no document has.
-    written = (location[:end] for end in range(len(location), 0, -1))
-    path = next((each for each in written if each in document.places), ())
-    place, name = document.places.get(path, "settings"), dotted(path) or "the configuration"
+    """A line on a fault: place, key, what was found and what is allowed."""
+    kind = detail["type"]
+    location = detail["loc"]
+    path = _written_path(document, location)
+    place = document.places.get(path, "settings")
+    name = dotted(path) or "the configuration"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
         return f"{place}: unknown key {dotted(location)}{_suggestion(model, location)}"
     if kind == "missing":
         return f"{place}: {dotted((*path, location[-1]))} is missing"
     if kind == "value_error":
-        # What concerns several keys begins with the name of one.
+        # A message on several keys begins with the name of one.
         named: KeyPath = tuple(message.split()[0].rstrip(":").split("."))
         if named in document.places:
             return f"{document.places[named]}: {message}"
@@ -64,12 +65,23 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     return f"{place}: {name}: found {detail['input']!r}; {message}"
 
 
+def _written_path(document: Document, location: KeyPath) -> KeyPath:
+    """The longest beginning of a location that the document contains.
+
+    Locations of pydantic also have members of unions, which no document contains.
+    """
+    for end in range(len(location), 0, -1):
+        if location[:end] in document.places:
+            return location[:end]
+    return ()
+
+
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
-    """The nearest name in the same section, else in any."""
-    every = [path_of_key for path_of_key, _ in fields_of(model)]
-    in_section = [each for each in every if each[:-1] == path[:-1]]
-    for keys in (in_section, every):
-        by_name = {str(each[-1]): dotted(each) for each in keys}
+    """A hint at the nearest name in the same section, else in any."""
+    all_keys = [key for key, _ in fields_of(model)]
+    in_section = [key for key in all_keys if key[:-1] == path[:-1]]
+    for keys in (in_section, all_keys):
+        by_name = {str(key[-1]): dotted(key) for key in keys}
         near = nearest(str(path[-1]), by_name)
         if near is not None:
             return f"; did you mean {by_name[near]}?"

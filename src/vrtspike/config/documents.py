@@ -24,7 +24,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """Values by key, of which a later one replaces an earlier one that excludes it.
+    """Values by key; a later value replaces an earlier one that it contradicts.
 
     Attributes:
         values: of keys; sections stand here only if they are empty.
@@ -70,8 +70,11 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def document_of(tree: Mapping[str, Any], place: str) -> Document:
     """A tree that is no file, such as a command line's values; all keys have one place."""
     values = dict(leaves(tree))
-    ends = ((path, end) for path in values for end in range(1, len(path) + 1))
-    return Document(values, {path[:end]: place for path, end in ends})
+    places = {}
+    for path in values:
+        for end in range(1, len(path) + 1):
+            places[path[:end]] = place
+    return Document(values, places)
 
 
 def read_yaml(path: str | Path) -> Document:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Variant
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.system.errors import ConfigError
 
-BASE, TASK = ("BASE",), ("TASK",)
-"""The keys of a preset's parent and of its problem."""
+BASE = ("BASE",)
+"""Key of a preset's parent."""
+TASK = ("TASK",)
+"""Key of a preset's problem."""
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
 """By key of LOG: the imported module and its package."""
@@ -34,7 +37,7 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
 
 
 def merged(layers: Sequence[Document]) -> Document:
-    """Layers of settings as one document, later ones above.
+    """Merge layers of settings into one document; later layers override earlier ones.
 
     A layer that names a data root describes that root. If a later layer names another one, the
     description (:attr:`RunSettings.root_keys`) does not apply any more and is dropped.
@@ -71,14 +74,14 @@ def override_settings(settings: RunSettings, above: Document, place: str) -> Run
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    own = document_of(settings.model_dump(mode="json"), place)
-    return build_settings(overlay(own, present_names(above)))
+    beneath = document_of(settings.model_dump(mode="json"), place)
+    return build_settings(overlay(beneath, present_names(above)))
 
 
 def present_names(document: Document) -> Document:
-    """The keys of a file or of one source of overrides by their present names.
+    """Rename old keys of a file or of one source of overrides to their present names.
 
-    Older names of all problems are known, because TASK may stand in another layer.
+    Old names of all problems are replaced, because TASK may be set in another layer.
     """
     return canonical(document, all_old_keys())
 
@@ -96,12 +99,12 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
 
     Args:
         path: of the preset.
-        children: the presets whose parent it is, the youngest first.
+        children: the presets that inherit from it, the youngest first.
     """
     path = Path(path)
     chain = [*children, path]
     if path in children:
-        names = " -> ".join(each.name for each in chain)
+        names = " -> ".join(preset.name for preset in chain)
         raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
     document = present_names(read_yaml(path))
     base = document.values.pop(BASE, None)
@@ -141,27 +144,46 @@ def check_training(
     Args:
         settings: of the preset.
         preset: its name, for the message.
-        weights: files of weights that must be there, too, by key.
+        weights: files of weights that must exist, too, by key.
 
     Raises:
         ConfigError: naming each key, and its file or package.
     """
     place = f"preset {preset}: " if preset else ""
-    advice = settings.weight_advice
     faults = [
-        f"{place}{key}: no such file: {path}" + (f"; {advice[key]}" if key in advice else "")
-        for key, path in {**settings.named_files, **(weights or {})}.items()
-        if path and not Path(path).is_file()
-    ]
-    faults += [f"{place}{fault}" for fault in settings.training_faults()]
-    faults += [
-        f"{place}LOG.{key} needs the package {package}, which is not installed: pip install "
-        f"{package}"
-        for key, (module, package) in _PACKAGES.items()
-        if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None
+        *_missing_files({**settings.named_files, **(weights or {})}, settings.weight_advice),
+        *settings.training_faults(),
+        *_missing_packages(settings),
     ]
     if faults:
-        raise ConfigError("\n".join([*faults, "Give what is missing, or change the key."]))
+        lines = [f"{place}{fault}" for fault in faults]
+        raise ConfigError("\n".join([*lines, "Give what is missing, or change the key."]))
+
+
+def _missing_files(
+    files: Mapping[str, str | Path | None], advice: Mapping[str, str]
+) -> Iterator[str]:
+    """Faults of keys that name missing files.
+
+    Args:
+        files: by key; empty for none.
+        advice: remedies by key.
+    """
+    for key, path in files.items():
+        if path and not Path(path).is_file():
+            remedy = f"; {advice[key]}" if key in advice else ""
+            yield f"{key}: no such file: {path}{remedy}"
+
+
+def _missing_packages(settings: RunSettings) -> Iterator[str]:
+    """Faults of keys of LOG whose packages are not installed."""
+    for key, (module, package) in _PACKAGES.items():
+        is_set = getattr(settings.LOG, key) is not None
+        if is_set and importlib.util.find_spec(module) is None:
+            yield (
+                f"LOG.{key} needs the package {package}, which is not installed: pip install "
+                f"{package}"
+            )
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
@@ -184,7 +206,7 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
     Args:
         preset: name of the preset, for messages.
         settings: of the preset.
-        variant: which one.
+        variant: of its ablation.
 
     Raises:
         ConfigError: if the preset trains nothing or lacks what the ablation removes, or the changed

@@ -28,7 +28,8 @@ class OldKey:
 
 OldKeys = Mapping[KeyPath, OldKey]
 
-_AMP_ENABLED, _AMP_LEVEL = ("TRAIN", "AMP_ENABLED"), ("TRAIN", "AMP_OPT_LEVEL")
+_AMP_ENABLED = ("TRAIN", "AMP_ENABLED")
+_AMP_LEVEL = ("TRAIN", "AMP_OPT_LEVEL")
 _PRECISION = ("TRAIN", "PRECISION")
 _PRECISIONS = {True: "mixed", "on": "mixed", False: "32", "off": "32"}
 
@@ -72,20 +73,24 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
         ConfigError: if a key is given under two names with different values, or an old key has a
             value that is no longer possible.
     """
-    values, places = dict(document.values), dict(document.places)
+    values = dict(document.values)
+    places = dict(document.places)
     enabled = values.get(_AMP_ENABLED)
     if _AMP_LEVEL in values and enabled in list(_PRECISIONS):
-        # No level counts where mixed precision is off; else the level alone counts.
-        del values[_AMP_LEVEL if _PRECISIONS[enabled] == "32" else _AMP_ENABLED]
+        # The level counts alone, but not if mixed precision is off.
+        if _PRECISIONS[enabled] == "32":
+            del values[_AMP_LEVEL]
+        else:
+            del values[_AMP_ENABLED]
     for path, old in old_keys.items():
         if path not in values:
             continue
         value = values.pop(path)
         name = f"{places.get(path, 'settings')}: {dotted(path)}"
         if old.values is not None and value not in list(old.values):
-            known = ", ".join(map(str, old.values))
+            allowed = ", ".join(map(str, old.values))
             reason = f": {old.reason}; remove the key" if old.reason else ""
-            raise ConfigError(f"{name} is {value!r}, expected one of {known}{reason}")
+            raise ConfigError(f"{name} is {value!r}, expected one of {allowed}{reason}")
         if old.key is None:
             message = f"{name} has no effect: {old.reason}; remove the key"
             warnings.warn(message, DeprecationWarning, stacklevel=2)

@@ -45,7 +45,9 @@ class Metric:
     @property
     def explanation(self) -> str:
         """The definition, and "lower is better" where it is."""
-        return self.definition if self.larger_is_better else f"{self.definition}; lower is better"
+        if self.larger_is_better:
+            return self.definition
+        return f"{self.definition}; lower is better"
 
     @property
     def label(self) -> str:
@@ -80,8 +82,10 @@ class Metric:
         return f"{value:{self.format}} {self.unit}".strip()
 
     def gain(self, value: float, reference: float) -> float:
-        """By how much ``value`` is better than ``reference``; negative where it is worse."""
-        return value - reference if self.larger_is_better else reference - value
+        """Improvement of ``value`` over ``reference``; negative where it is worse."""
+        if self.larger_is_better:
+            return value - reference
+        return reference - value
 
     def best(self, values: Iterable[float]) -> float:
         """The best of some values.
@@ -89,7 +93,9 @@ class Metric:
         Raises:
             ValueError: if there are none.
         """
-        return max(values) if self.larger_is_better else min(values)
+        if self.larger_is_better:
+            return max(values)
+        return min(values)
 
 
 _ROOT = Path(__file__).parents[1]
@@ -113,8 +119,8 @@ class Problem(Protocol):
     Attributes:
         SETTINGS: the schema of a preset: a subclass of ``RunSettings``.
         METRICS: the metrics of validation and evaluation, by name, the main one first.
-        OWN_STAGES: whether the problem has rules that prepare its data; otherwise :meth:`prepare`
-            is called.
+        OWN_STAGES: true if rules of the problem prepare its data; otherwise :meth:`prepare` is
+            called.
     """
 
     SETTINGS: type[RunSettings]
@@ -190,14 +196,14 @@ def find_problem(name: str, place: str = "settings") -> Problem:
 
     Args:
         name: value of TASK.
-        place: where it stands, for the message.
+        place: its file and line, for the message.
 
     Raises:
         ConfigError: if there is none.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
-        known = ", ".join(PROBLEMS)
+        names = ", ".join(PROBLEMS)
         raise ConfigError(
-            f"{place}: TASK is {name!r}, and there is no such problem; there are: {known}"
+            f"{place}: TASK is {name!r}, and there is no such problem; there are: {names}"
         )
     return cast("Problem", import_module(PROBLEMS[name]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
+from vrtspike.config.ablations import Ablation
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
     FractionBelowOne,
@@ -23,6 +23,7 @@ from vrtspike.config.fields import (
     private,
 )
 from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
+from vrtspike.config.seeds import MAX_SEEDS
 
 Precision = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
@@ -179,32 +180,6 @@ UNLIMITED = 1_000_000
 """Epochs or steps of a training that is stopped from outside."""
 
 
-_OTHER_SEED = re.compile(r"(.+)-seed-([1-9]\d*)")
-
-
-def seed_names(preset: str, seeds: int) -> list[str]:
-    """Names of the trainings of a preset with several seeds, that of the first seed first.
-
-    >>> seed_names("demo", 3)
-    ['demo', 'demo-seed-2', 'demo-seed-3']
-    """
-    return [preset, *(f"{preset}-seed-{number}" for number in range(2, seeds + 1))]
-
-
-def split_seed(name: str) -> tuple[str, int]:
-    """The preset of a training, and the number of its seed, from 1.
-
-    >>> split_seed("demo"), split_seed("demo-seed-3")
-    (('demo', 1), ('demo', 3))
-    """
-    found = _OTHER_SEED.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, 1)
-
-
-MAX_SEEDS = 1000
-"""A plan has several jobs for each seed of a preset."""
-
-
 class RunSettings(Section):
     """The settings of a training, for any problem.
 
@@ -212,8 +187,8 @@ class RunSettings(Section):
         old_keys: other names of keys; a problem's own include these.
         ablation: the problem's ablation, if it has one.
         workflow: the problem's sections of ``config/config.yaml``.
-        neutral_modules: modules of the problem's package that change no weights
-            (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
+            such as ``vrtspike.data.manifests``.
         root_keys: by the key of a data root, the keys that describe the data there. They do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -278,8 +253,10 @@ class RunSettings(Section):
 
     @property
     def kept_start(self) -> str | None:
-        """The trained model whose weights stay as they come (no steps); None of a training."""
-        return self.value("MODEL.PRETRAINED") if self.TRAIN.MAX_STEPS == 0 else None
+        """The trained model whose weights are kept without a step; None of a training."""
+        if self.TRAIN.MAX_STEPS != 0:
+            return None
+        return self.value("MODEL.PRETRAINED")
 
     @property
     def seeds(self) -> int:
@@ -292,18 +269,21 @@ class RunSettings(Section):
         >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE")
         (40, None)
         """
-        found: Any = self
+        value: Any = self
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return found
+            value = getattr(value, part, None)
+        return value
 
     @model_validator(mode="after")
     def _check_early_stopping_metric(self) -> Self:
-        stopping, known = self.TRAIN.EARLY_STOPPING, (MAIN_METRIC, *(self.watched or ()))
-        if stopping is not None and self.watched and stopping.METRIC not in known:
+        stopping = self.TRAIN.EARLY_STOPPING
+        if stopping is None or not self.watched:
+            return self
+        allowed = (MAIN_METRIC, *self.watched)
+        if stopping.METRIC not in allowed:
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
-                f"{', '.join(known)}"
+                f"{', '.join(allowed)}"
             )
         return self
 
@@ -318,14 +298,15 @@ class RunSettings(Section):
         return self
 
     def training_faults(self) -> list[str]:
-        """Why no training can begin with these settings; results of such a one can be read."""
+        """Reasons not to begin a training; results of earlier ones with them can still be read."""
         faults = []
         if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
             faults.append(
                 "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
                 "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
             )
-        rate, last = self.TRAIN.OPTIM.LR, self.TRAIN.SCHED.MIN_LR
+        rate = self.TRAIN.OPTIM.LR
+        last = self.TRAIN.SCHED.MIN_LR
         if last > rate:
             faults.append(
                 f"TRAIN.SCHED.MIN_LR is {last}, above TRAIN.OPTIM.LR ({rate}), so that the rate "
@@ -366,57 +347,3 @@ def kept_note(start: str) -> str:
     place = Path(start.removesuffix("/weights.safetensors"))
     name = place.name if place.is_absolute() else place
     return f"nothing was trained, the weights are those of {name} as they come"
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One of the models of an ablation.
-
-    Attributes:
-        label: its name in tables.
-        suffix: of its preset's name.
-        override: the key that differs, with its value.
-        phrase: beginning of the sentence on its metric.
-        no_worse: sentence if it is no worse than the preset; may be empty.
-    """
-
-    label: str
-    suffix: str
-    override: str
-    phrase: str
-    no_worse: str = ""
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """A preset and its variants.
-
-    Attributes:
-        title: of the page.
-        label: name of the preset's own model in tables.
-        phrase: end of sentences that compare with it.
-        note: explanation of the models.
-        needs: keys and values that the preset must have.
-        variants: the models that it is compared with.
-    """
-
-    title: str
-    label: str
-    phrase: str
-    note: str
-    needs: Mapping[str, object]
-    variants: tuple[Variant, ...]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels of all models, the preset's own first."""
-        return (self.label, *(variant.label for variant in self.variants))
-
-    def origin(self, name: str) -> str | None:
-        """The preset of a variant's name; None for other names."""
-        suffixes = (variant.suffix for variant in self.variants)
-        return next((name.removesuffix(end) for end in suffixes if name.endswith(end)), None)
-
-    def names(self, preset: str) -> list[str]:
-        """The names of a preset's variants, in the order of :attr:`variants`."""
-        return [preset + variant.suffix for variant in self.variants]

@@ -51,7 +51,7 @@ class Sweep:
     Attributes:
         place: the file.
         members: settings by name.
-        error: why the sweep cannot be used; empty if it can.
+        error: message if the sweep cannot be used; empty if it can.
     """
 
     place: str
@@ -95,7 +95,7 @@ def _member(
     Args:
         base: settings of the preset.
         tree: the same as nested mappings.
-        values: by key.
+        values: other values by key.
         path: the sweep's file, for messages.
         place: the preset, for messages.
 
@@ -142,12 +142,15 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
     Raises:
         ConfigError: if it is not a sweep, is empty, or has the same values twice.
     """
-    given = validate(_SweepFile, read_yaml(path), _ADVICE)
-    grid = itertools.product(*given.GRID.values()) if given.GRID else ()
-    combinations = [dict(zip(given.GRID, values, strict=True)) for values in grid]
+    sweep = validate(_SweepFile, read_yaml(path), _ADVICE)
+    combinations: list[Values] = []
+    if sweep.GRID:
+        for combination in itertools.product(*sweep.GRID.values()):
+            combinations.append(dict(zip(sweep.GRID, combination, strict=True)))
+    combinations += sweep.LIST
     members: dict[str, Values] = {}
     digests: set[str] = set()
-    for values in [*combinations, *given.LIST]:
+    for values in combinations:
         digest = json_digest(values)
         if digest in digests:
             raise ConfigError(f"{path}: found {values} twice; remove one")
@@ -158,4 +161,4 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
         members[name] = values
     if not members:
         raise ConfigError(f"{path}: found no values. {_ADVICE}")
-    return given.BASE, members
+    return sweep.BASE, members

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import create_model, field_validator
-
+from vrtspike.config.ablations import Variant
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, document_of, parse_overrides, read_yaml
-from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
+from vrtspike.config.documents import Document, KeyPath, document_of, parse_overrides, read_yaml
 from vrtspike.config.loading import (
     build_settings,
     derive,
@@ -26,66 +23,18 @@ from vrtspike.config.loading import (
 )
 from vrtspike.config.old_keys import OldKey, OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings, Variant, seed_names
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
+from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.system.errors import ConfigError, UserError
+
+T = TypeVar("T")
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
 _OLD_KEYS: OldKeys = {("SHARES", name): OldKey(("SHARDS", name)) for name in ("SEQUENCES", "GB")}
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
-
-
-class WorkflowSettings(Section):
-    """``config/config.yaml``."""
-
-    PRESETS: tuple[str, ...] = operational(
-        "Presets that all, compare, report and ablation cover", ("baseline",)
-    )
-    PRESET_DIR: Place = operational("Folder of the presets", "config/presets")
-    SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
-    RESULTS: OutputPlace = operational("Where results are written", "results")
-    RUNS: OutputPlace = operational("Where training runs keep their state", "runs")
-    GPUS: NonNegative | Literal["auto"] = operational(
-        "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
-        "auto",
-    )
-    NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
-    DATA: dict[str, Any] = operational(
-        "DATA keys of every deblurring preset that does not set them itself", {}
-    )
-    SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
-    SET: str | tuple[str, ...] = operational(
-        "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
-    )
-    RETRAIN: tuple[str, ...] = operational(
-        "Presets and sweeps to train again if their code has changed", ()
-    )
-    WEIGHTS_URL: str | None = operational(
-        "URL (https, file:///...) from which published weights are fetched; null: the publisher's",
-        None,
-    )
-
-    @field_validator("PRESETS", "RETRAIN", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
-        """Accept a text with names between spaces or commas (``--config PRESETS=demo``)."""
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
-@cache
-def workflow_schema() -> type[WorkflowSettings]:
-    """The schema of ``config/config.yaml`` with the sections of all problems.
-
-    Raises:
-        ConfigError: if a key is defined twice.
-    """
-    parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
-    bases: Any = tuple(part for part in parts if part is not Section)
-    names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise ConfigError(f"config/config.yaml: two problems define the keys {', '.join(twice)}")
-    return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))
 
 
 class Training(NamedTuple):
@@ -124,13 +73,17 @@ class Workflow:
     @property
     def notices(self) -> list[str]:
         """Messages on invalid presets and sweeps, one for each error."""
-        names: dict[str, list[str]] = {}
+        presets: dict[str, list[str]] = {}
         for name, error in self.broken.items():
-            names.setdefault(error, []).append(name)
-        return [
-            f"preset {', '.join(alike)} cannot be used, others can:\n{error}"
-            for error, alike in names.items()
-        ] + [f"a sweep cannot be used:\n{s.error}" for s in self.sweeps.values() if s.error]
+            presets.setdefault(error, []).append(name)
+        notices = [
+            f"preset {', '.join(names)} cannot be used, others can:\n{error}"
+            for error, names in presets.items()
+        ]
+        for sweep in self.sweeps.values():
+            if sweep.error:
+                notices.append(f"a sweep cannot be used:\n{sweep.error}")
+        return notices
 
     @property
     def folder_names(self) -> list[str]:
@@ -146,24 +99,37 @@ class Workflow:
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
-        found: dict[str, Training] = {}
-        known = {**dict.fromkeys(self.broken), **self.every_preset}
-        for origin, settings in known.items():
-            ablation = settings.ablation if settings and origin in self.presets else None
-            for variant in (None, *(ablation.variants if ablation else ())):
-                first = origin + (variant.suffix if variant else "")
-                for number, name in enumerate(seed_names(first, settings.seeds if settings else 1)):
-                    if name in found:
-                        raise ConfigError(
-                            f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name "
-                            "of a preset derived from another one; rename the file"
-                        )
-                    found[name] = Training(origin, first, variant, number)
-        return found
+        trainings: dict[str, Training] = {}
+        for name, training in self._named_trainings():
+            if name in trainings:
+                raise ConfigError(
+                    f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name of a "
+                    "preset derived from another one; rename the file"
+                )
+            trainings[name] = training
+        return trainings
+
+    def _named_trainings(self) -> Iterator[tuple[str, Training]]:
+        """Names and sources of all trainings; of invalid presets only the preset itself."""
+        for origin in self.broken:
+            if origin not in self.every_preset:
+                yield origin, Training(origin, origin, None, 0)
+        for origin, settings in self.every_preset.items():
+            variants: list[Variant | None] = [None]
+            if origin in self.presets and settings.ablation is not None:
+                variants += settings.ablation.variants
+            for variant in variants:
+                first = origin if variant is None else origin + variant.suffix
+                for number, name in enumerate(seed_names(first, settings.seeds)):
+                    yield name, Training(origin, first, variant, number)
 
     def seeds(self, preset: str) -> list[str]:
         """The trainings of a preset with all its seeds; only itself for a training of one seed."""
-        return [name for name, each in self.trainings.items() if preset in (name, each.first_seed)]
+        return [
+            name
+            for name, training in self.trainings.items()
+            if preset in (name, training.first_seed)
+        ]
 
     @property
     def seeded(self) -> list[str]:
@@ -184,13 +150,17 @@ class Workflow:
     @cached_property
     def every_preset(self) -> dict[str, RunSettings]:
         """The presets of files and of sweeps, each of which may have other data."""
-        swept = (sweep.members.items() for sweep in self.sweeps.values())
-        return {**self.presets, **dict(chain.from_iterable(swept))}
+        presets = dict(self.presets)
+        for sweep in self.sweeps.values():
+            presets |= sweep.members
+        return presets
 
     @property
     def ablated(self) -> list[str]:
         """Presets with an ablation, and invalid ones."""
-        return [n for n in self.folder_names if n in self.broken or self.presets[n].ablation]
+        return [
+            name for name in self.folder_names if name in self.broken or self.presets[name].ablation
+        ]
 
     def derived(self, preset: str) -> list[str]:
         """The names of a preset's variants.
@@ -209,23 +179,22 @@ class Workflow:
         training = self.trainings.get(name)
         if training is None:
             raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
-        origin, variant = training.origin, training.variant
-        if origin in self.broken:
-            raise ConfigError(self.broken[origin])
-        settings = self.every_preset[origin]
-        if variant is not None:
-            settings = derive(origin, settings, variant)
+        if training.origin in self.broken:
+            raise ConfigError(self.broken[training.origin])
+        settings = self.every_preset[training.origin]
+        if training.variant is not None:
+            settings = derive(training.origin, settings, training.variant)
         return settings.model_copy(update={"SEED": settings.SEED + training.seed})
 
     @cached_property
     def prepared(self) -> dict[str, str]:
         """One preset for each data folder that the rule ``prepare`` makes."""
-        found: dict[str, str] = {}
+        presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
             problem = find_problem(settings.TASK)
             if not problem.OWN_STAGES:
-                found.setdefault(problem.data_folder(settings), name)
-        return found
+                presets.setdefault(problem.data_folder(settings), name)
+        return presets
 
     def manifest(self, preset: str) -> Path:
         """Path of the manifest of a preset's prepared data.
@@ -245,7 +214,7 @@ def load_workflow(
 
     Args:
         configfiles: ``config/config.yaml`` and the overlays named by ``--configfile``.
-        overrides: what ``--config`` gave, as a mapping of top-level keys.
+        overrides: values of ``--config``, as a mapping of top-level keys.
 
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
@@ -349,14 +318,21 @@ def _check_names(
             )
 
 
-def _misnamed(folder: Path, known: Collection[str]) -> dict[str, str]:
-    """Error messages on files ``*.yml`` by the names that they would have as presets."""
-    paths = (path for path in sorted(folder.glob("*.yml")) if path.stem not in known)
-    return {
-        path.stem: f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
-        f"{path.with_suffix('.yaml')}"
-        for path in paths
-    }
+def _misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
+    """Error messages on files ``*.yml``, by the names that they would have as presets.
+
+    Args:
+        folder: of the files.
+        names: of existing presets or sweeps; files of these names are ignored.
+    """
+    faults = {}
+    for path in sorted(folder.glob("*.yml")):
+        if path.stem not in names:
+            faults[path.stem] = (
+                f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
+                f"{path.with_suffix('.yaml')}"
+            )
+    return faults
 
 
 def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
@@ -371,11 +347,15 @@ def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
 
 def _below(document: Document, section: str) -> Document:
     """The keys of a section as a document, named without the section."""
-    values, places = (
-        {path[1:]: each for path, each in entries.items() if path[0] == section and len(path) > 1}
-        for entries in (document.values, document.places)
+    return Document(
+        _entries_below(document.values, section), _entries_below(document.places, section)
     )
-    return Document(values, places)
+
+
+def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, T]:
+    return {
+        path[1:]: entry for path, entry in entries.items() if path[0] == section and len(path) > 1
+    }
 
 
 def keys_of_task(document: Document, task: str) -> Document:

@@ -15,8 +15,8 @@ from typing import Any
 
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.settings import Settings
+from vrtspike.training.arithmetic import TRAINING_FACTOR
 from vrtspike.training.optimizers import total_steps
-from vrtspike.training.progress import TRAINING_FACTOR
 
 FILE = Path(__file__).with_name("preset_costs.json")
 

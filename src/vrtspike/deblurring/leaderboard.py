@@ -23,7 +23,7 @@ from vrtspike.analysis.evaluations import (
     quality_table,
     require_seeds,
 )
-from vrtspike.config.run_schema import split_seed
+from vrtspike.config.seeds import split_seed
 from vrtspike.deblurring.costs import forward_gflop
 from vrtspike.evaluation.published import OTHER, read_published_figures
 from vrtspike.io.files import atomic_write_text

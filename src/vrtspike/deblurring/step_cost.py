@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
-from vrtspike.monitoring.memory import StepCost, count_step
+from vrtspike.monitoring.step_cost import StepCost, count_step
 from vrtspike.training.precision import Precision
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ _PROBE = 1 << 16
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{16}\.(?:tmp(?:\.[^.]+)?|old)")
 """Names of :func:`atomic_path` for unfinished and replaced files."""
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
-"""In messages of libraries written in Rust, such as safetensors."""
+"""Part of the messages of libraries written in Rust, such as safetensors."""
 _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which a temporary file counts as abandoned by a killed process."""
 
@@ -44,8 +44,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; on success it is synced and renamed over ``path``.
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
-    file is removed and ``path`` is unchanged. What a directory replaces is renamed first and
-    removed at the end; between two renames there is nothing at ``path``. Temporary files of killed
+    file is removed and ``path`` is unchanged. A replaced directory is renamed first and removed at
+    the end; between two renames there is nothing at ``path``. Temporary files of killed
     processes in the same folder are removed after a day (:func:`remove_leftovers`), once in each
     process.
 
@@ -96,8 +96,10 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 def _space_error(error: Exception, path: Path) -> OSError | None:
     """The full disk or limit that made a library fail to write a file; None without either."""
-    if words := _SYSTEM_ERROR.search(str(error)):
-        cause = OSError(int(words[1]), os.strerror(int(words[1])))
+    match = _SYSTEM_ERROR.search(str(error))
+    if match is not None:
+        number = int(match[1])
+        cause = OSError(number, os.strerror(number))
         if is_disk_full(cause):
             return cause
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -123,8 +125,8 @@ def _grant_usual_mode(temporary: Path) -> None:
     """Give a file that only its owner can read the mode of new files of its folder.
 
     Some libraries, such as safetensors, create their files for the owner alone, whatever the umask.
-    The umask of a process cannot be read without changing it, and a default ACL of the folder takes
-    its place; so the mode is that of a file that is created here.
+    The umask of a process cannot be read without changing it, and a default ACL of the folder
+    overrides it; so the mode is copied from a file that is created here.
     """
     if stat.S_IMODE(temporary.stat().st_mode) & 0o077:
         return
@@ -151,16 +153,16 @@ def _replace_directory(temporary: Path, target: Path) -> None:
 def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Inode, size and time of a file, which change with every write; None without a file."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - of many files
+        status = os.stat(path)  # noqa: PTH116 - of many files
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _temporary_name(target: Path, ending: str) -> Path:
     """A random name beside a file.
 
-    It is short, because a file system may take no more than the file's own name.
+    It is short, because file systems limit names, and the file's own name may be at the limit.
     """
     return target.with_name(f".{secrets.token_hex(8)}.{ending}")
 
@@ -170,19 +172,20 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
 
     Args:
         folder: of the files; it may be missing.
-        older_than_s: age in seconds from which they are removed; 0 only if certainly no other
-            process writes there now.
+        older_than_s: age in seconds from which they are removed; 0 only if no other process can be
+            writing there.
     """
     latest = time.time() - older_than_s
-    found = [path for path in Path(folder).glob(".*") if _TEMPORARY_NAME.fullmatch(path.name)]
-    for path in found:
+    for path in list(Path(folder).glob(".*")):
+        if not _TEMPORARY_NAME.fullmatch(path.name):
+            continue
         with contextlib.suppress(FileNotFoundError):  # its process has just ended
             if path.stat().st_mtime <= latest:
                 _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a directory, if it is there."""
+    """Remove a file or a directory, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -257,23 +260,24 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
 
     Args:
         path: of the file.
-        advice: what to do if it is damaged, such as ``evaluate again``.
+        advice: the remedy if it is damaged, such as ``evaluate again``.
 
     Raises:
         RunError: if the file is damaged or contains something else.
     """
     try:
-        found = read_json(path)
+        contents = read_json(path)
     except ValueError as error:
         raise RunError(f"{path}: damaged, no JSON ({error}); {advice}") from error
-    if not isinstance(found, dict):
+    if not isinstance(contents, dict):
         raise RunError(f"{path}: expected a mapping; {advice}")
-    return found
+    return contents
 
 
 def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
     """Number and bytes of all files below a folder; (0, 0) for a missing folder."""
-    count = total = 0
+    count = 0
+    total = 0
     for path, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):  # it may have been removed

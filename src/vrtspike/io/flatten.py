@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of a tree by dotted keys, in their order; empty mappings have none.
+    """The leaves of a tree by dotted keys, in their order; empty mappings are left out.
 
     >>> flatten({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'TRAIN.OPTIM.LR': 0.1, 'TRAIN.EMA': None, 'SEED': 1}
@@ -35,13 +36,16 @@ def unequal(
     {'A.B': ('1', '1.5'), 'D': ('–', 'null')}
     """
     flat = [{key: text(value) for key, value in flatten(tree).items()} for tree in trees]
-    keys = dict.fromkeys(key for values in flat for key in values)
-    found = {key: tuple(values.get(key, absent) for values in flat) for key in keys}
-    return {key: values for key, values in found.items() if len(set(values)) > 1}
+    differences = {}
+    for key in dict.fromkeys(chain.from_iterable(flat)):
+        texts = tuple(values.get(key, absent) for values in flat)
+        if len(set(texts)) > 1:
+            differences[key] = texts
+    return differences
 
 
 def leaves(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """The leaves of a tree by their paths; an empty mapping is one.
+    """The leaves of a tree by their paths; an empty mapping is a leaf.
 
     >>> list(leaves({"TRAIN": {"OPTIM": {"LR": 0.1}}, "LOG": {}}))
     [(('TRAIN', 'OPTIM', 'LR'), 0.1), (('LOG',), {})]

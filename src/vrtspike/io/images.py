@@ -20,12 +20,16 @@ _JPEG = b"\xff\xd8\xff"
 _JPEG_END = b"\xff\xd9"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ORIENTATION_TAG = 0x0112
+_MIRRORED = (2, 4, 5, 7)
+"""EXIF orientations of mirrored pictures."""
+_QUARTERS = {3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
+"""Counter-clockwise quarter turns that undo an EXIF orientation, after mirroring."""
 HDR_TRANSFERS = frozenset({16, 18})
 """Transfer characteristics PQ and HLG (Rec. ITU-T H.273), also in FFmpeg."""
 WIDE_PRIMARIES = frozenset({9, 11, 12})
 """Colour primaries BT.2020, DCI-P3 and Display P3 (Rec. ITU-T H.273), also in FFmpeg."""
 _NEEDED_BYTES = 32
-"""Bytes at the end of JPEG data without which the picture is another one."""
+"""Bytes at the end of JPEG data that change the picture if they are missing."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def _decode(path: Path) -> NDArray[Any]:
 
     Raises:
         DataError: if the file cannot be read, is cut or a damaged PNG, is too large for OpenCV, or
-            is a PNG of high dynamic range or wide gamut. Of damaged JPEG files most are found; TIFF
+            is a PNG of high dynamic range or wide gamut. Most damaged JPEG files are detected; TIFF
             and WebP have no checksums.
     """
     try:
@@ -63,7 +67,8 @@ def _decode(path: Path) -> NDArray[Any]:
     if data.startswith(_JPEG):
         _require_whole_jpeg(path, data)
     _require_standard_colours(path, data)
-    image, exif = None, b""
+    image: NDArray[Any] | None = None
+    exif = b""
     if data:
         try:
             image, exif = _decoded(contents)
@@ -87,7 +92,9 @@ def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
     image, kinds, data = cv2.imdecodeWithMetadata(contents, flags=cv2.IMREAD_UNCHANGED)
     blocks = dict(zip(kinds, data, strict=True))
     exif = blocks.get(cv2.IMAGE_METADATA_EXIF)
-    return image, b"" if exif is None else np.asarray(exif).tobytes()
+    if exif is None:
+        return image, b""
+    return image, np.asarray(exif).tobytes()
 
 
 def _orientation(exif: bytes) -> int:
@@ -108,12 +115,10 @@ def _orientation(exif: bytes) -> int:
 
 
 def _oriented(image: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Turn and mirror a picture (H, W, ...) as an EXIF orientation says."""
-    quarters = {3: 2, 4: 2, 5: 3, 6: 3, 7: 1, 8: 1}.get(orientation, 0)
-    if orientation in (2, 4, 5, 7):
+    """Mirror and rotate a picture (H, W, ...) by its EXIF orientation."""
+    if orientation in _MIRRORED:
         image = image[:, ::-1]
-        quarters = {2: 0, 4: 2, 5: 1, 7: 3}[orientation]
-    return np.ascontiguousarray(np.rot90(image, quarters))
+    return np.ascontiguousarray(np.rot90(image, _QUARTERS.get(orientation, 0)))
 
 
 def _require_standard_colours(path: Path, contents: bytes) -> None:

@@ -26,8 +26,8 @@ def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = 
     Args:
         descriptor: of the file; the lock ends when its last copy is closed.
         path: of the file, for the message.
-        wait: whether to wait for a process that holds the lock.
-        advice: what to do if the file system cannot be mounted with locks.
+        wait: true to wait for a process that holds the lock.
+        advice: the remedy if the file system cannot be mounted with locks.
 
     Returns:
         False if another process holds the lock.
@@ -35,8 +35,9 @@ def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = 
     Raises:
         RunError: if the file system has no locks.
     """
+    operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, operation)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -52,7 +53,7 @@ def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock for the duration of the body; waits for other processes first.
+    """Wait for other processes, then hold a lock for the duration of the body.
 
     Args:
         path: of the lock file, which is created with its folder and kept.

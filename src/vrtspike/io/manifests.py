@@ -60,10 +60,10 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
         raise DataError(f"{path}: {reason}; expected a {kind.name}; {again}") from error
     except ValueError as error:
         raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {again}") from error
-    found = contents.get("schema") if isinstance(contents, dict) else None
-    if found != kind.schema:
+    schema = contents.get("schema") if isinstance(contents, dict) else None
+    if schema != kind.schema:
         raise DataError(
-            f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
+            f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
             f"{kind.schema}; {again}"
         )
     if _is_changed(contents):
@@ -78,7 +78,9 @@ def size_and_date(root: Path, path: str) -> tuple[int, int]:
     """Size and modification time of a file; -1 for a missing one, which its job reports."""
     # A string, because creating Paths of all raw files would slow down planning.
     mark = file_mark(f"{root}/{path}")
-    return (-1, -1) if mark is None else mark[1:]
+    if mark is None:
+        return (-1, -1)
+    return mark[1:]
 
 
 def file_entry(root: Path, path: str) -> dict[str, Any]:
@@ -126,6 +128,7 @@ def is_unchanged(root: Path, files: dict[str, dict[str, Any]], path: str) -> boo
     entry = files.get(path)
     if entry is None or entry["size"] != size_and_date(root, path)[0]:
         return False
-    # Permissions change without the date.
-    found = contents_digest(root, files, path) if entry["digest"] else _digest(root / path)
-    return bool(found == entry["digest"])
+    if entry["digest"]:
+        return contents_digest(root, files, path) == entry["digest"]
+    # Read again: permissions may have changed, which leaves the modification time unchanged.
+    return _digest(root / path) == entry["digest"]

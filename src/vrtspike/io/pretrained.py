@@ -76,10 +76,16 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
 
 
 def _compare(path: Path, source: str) -> None:
-    """Refuse a file that is not the published one of the name with which ``source`` ends."""
-    found, expected = file_digest(path), PUBLISHED[Path(source).name]
-    if found != expected:
+    """Refuse a file that is not the published one.
+
+    Args:
+        path: the file.
+        source: its path or URL, which ends with its published name.
+    """
+    digest = file_digest(path)
+    expected = PUBLISHED[Path(source).name]
+    if digest != expected:
         raise DataError(
-            f"{source}: found SHA-256 {found}, expected {expected}; this is not the published "
+            f"{source}: found SHA-256 {digest}, expected {expected}; this is not the published "
             "file: remove it and fetch it again"
         )

@@ -21,8 +21,16 @@ _SHOWN = 200
 _MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
 """PyTorch's messages on files with Python objects, or with a TorchScript program."""
 UNREADABLE = (
-    *(UnpicklingError, struct.error, EOFError, OSError),
-    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
+    UnpicklingError,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
 )
 """Errors of PyTorch for damaged files and files of another kind; older files are pickles, whose
 reader may raise any of them."""
@@ -44,11 +52,13 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """
     file = Path(path)
     if not file.is_file():
-        found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
-        raise RunError(f"{file}: {found}; give the path of a file that exists")
-    if found := placeholder_fault(file):
-        raise RunError(f"{file}: {found}")
-    state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
+        reason = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
+        raise RunError(f"{file}: {reason}; give the path of a file that exists")
+    fault = placeholder_fault(file)
+    if fault:
+        raise RunError(f"{file}: {fault}")
+    read = _read_safetensors if file.suffix == ".safetensors" else _read_pytorch
+    state = read(file)
     _require_finite(file, state)
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
@@ -83,7 +93,8 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        if more := _MORE.search(str(error)):
+        more = _MORE.search(str(error))
+        if more is not None:
             kind = more[1] or "a TorchScript program"
             raise RunError(
                 f"{file}: found more than tensors ({kind}), which could run code when it is read; "
@@ -94,10 +105,7 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
             f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
             f"or of another kind. {_AGAIN}"
         ) from error
-    for name in _WRAPPERS:
-        if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
-            state = state[name]
-            break
+    state = _unwrapped(state)
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         names = ", ".join(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise RunError(
@@ -107,8 +115,17 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     return state
 
 
+def _unwrapped(contents: object) -> object:
+    """The mapping under the first of :data:`_WRAPPERS`, or the contents themselves."""
+    if isinstance(contents, Mapping):
+        for name in _WRAPPERS:
+            if isinstance(contents.get(name), Mapping):
+                return contents[name]
+    return contents
+
+
 def floating_type(path: str | Path) -> str:
-    """The type of the floating-point numbers in a file, such as ``float32``; all where it is mixed.
+    """The types of the floating-point numbers in a file, such as ``float32``.
 
     Raises:
         RunError: as :func:`read_weights`.
@@ -178,22 +195,23 @@ def load_strictly(
         state: names and tensors.
         title: of the message.
         advice: its last line.
-        more: further faults, by which the weights do not belong to the model.
+        more: further faults of the weights for this model.
 
     Raises:
         RunError: a tensor is missing, unknown or has another shape, or there are more faults.
     """
-    if faults := [*_mismatches(state, model.state_dict()), *more]:
+    faults = [*_mismatches(state, model.state_dict()), *more]
+    if faults:
         raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     model.load_state_dict(state, strict=True)
 
 
-def _mismatches(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+def _mismatches(state: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> list[str]:
     """Differences between the tensors of a file and those of a model."""
-    faults = [f"{name}: missing" for name in own if name not in found]
-    faults += [f"{name}: not in this model" for name in found if name not in own]
-    for name, tensor in found.items():
-        expected = own.get(name, tensor)
+    faults = [f"{name}: missing" for name in model if name not in state]
+    faults += [f"{name}: not in this model" for name in state if name not in model]
+    for name, tensor in state.items():
+        expected = model.get(name, tensor)
         if tensor.shape != expected.shape:
             faults.append(f"{name}: shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}")
         elif tensor.is_floating_point() != expected.is_floating_point():

@@ -20,7 +20,7 @@ class Gpu:
         name: of the model.
         total: bytes of memory.
         free: bytes of free memory.
-        is_part: whether it is a MIG instance.
+        is_part: true for a MIG instance.
     """
 
     uuid: str
@@ -47,7 +47,7 @@ def _driver() -> Iterator[range]:
 
 def installed_gpus() -> list[Gpu]:
     """The machine's GPUs, or their MIG instances; empty without a driver."""
-    found = []
+    gpus = []
     with _driver() as indices:
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -56,8 +56,8 @@ def installed_gpus() -> list[Gpu]:
                 uuid = str(pynvml.nvmlDeviceGetUUID(device))
                 name = str(pynvml.nvmlDeviceGetName(device))
                 memory = pynvml.nvmlDeviceGetMemoryInfo(device)
-                found.append(Gpu(uuid, index, name, memory.total, memory.free, bool(parts)))
-    return found
+                gpus.append(Gpu(uuid, index, name, memory.total, memory.free, bool(parts)))
+    return gpus
 
 
 def driver_version() -> str:
@@ -71,15 +71,15 @@ def gpu_memory() -> dict[int, float]:
 
     Empty without a driver; in a container, processes outside of it may be missing.
     """
-    found: dict[int, float] = {}
+    megabytes: dict[int, float] = {}
     with _driver() as indices, contextlib.suppress(pynvml.NVMLError):
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             for device in _parts(handle) or [handle]:
                 for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device):
                     used = (process.usedGpuMemory or 0) / 2**20
-                    found[process.pid] = found.get(process.pid, 0.0) + used
-    return found
+                    megabytes[process.pid] = megabytes.get(process.pid, 0.0) + used
+    return megabytes
 
 
 def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
@@ -90,9 +90,9 @@ def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
         return []
     if current != pynvml.NVML_DEVICE_MIG_ENABLE:
         return []
-    found = []
+    instances = []
     for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         # Some indices may be unused.
         with contextlib.suppress(pynvml.NVMLError):
-            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
-    return found
+            instances.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
+    return instances

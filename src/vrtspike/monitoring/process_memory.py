@@ -72,7 +72,7 @@ class SystemMemory:
         page_cache: cached contents of files.
         shared_total: size of ``/dev/shm``; None if there is none.
         shared_used: used part of it.
-        has_limit: whether ``total`` is the container's limit.
+        has_limit: true if ``total`` is the container's limit.
     """
 
     total: float
@@ -97,34 +97,47 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
     Returns:
         parents before their children; empty where no process trains there.
     """
-    wanted, on_gpus = folder.resolve(), gpu_memory()
-    found: dict[tuple[int, ...], ProcessMemory] = {}
+    run_folder = folder.resolve()
+    on_gpus = gpu_memory()
+    memory: dict[tuple[int, ...], ProcessMemory] = {}
     lineages: dict[int, tuple[int, ...]] = {}
-    # Parents are older than their children.
-    for process in sorted(
-        psutil.process_iter(["create_time"]), key=lambda p: p.info["create_time"]
-    ):
+    for process in _by_age():
         with contextlib.suppress(psutil.Error):  # it has just ended
             ancestors = lineages.get(process.ppid(), ())
-            if _run_folder(process) == wanted:
+            if _run_folder(process) == run_folder:
                 role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
             elif ancestors:
-                role = "worker" if found[ancestors].role == "helper" else "helper"
+                role = "worker" if memory[ancestors].role == "helper" else "helper"
             else:
                 continue
-            lineage = lineages[process.pid] = (*ancestors, process.pid)
-            # None of another user's process.
-            pages = process.as_dict(["memory_full_info"])["memory_full_info"]
-            found[lineage] = ProcessMemory(
-                process.pid,
-                role,
-                len(ancestors),
-                process.memory_info().rss / MEGABYTE,
-                None if pages is None else pages.pss / MEGABYTE,
-                None if pages is None else pages.uss / MEGABYTE,
-                on_gpus.get(process.pid),
+            lineage = (*ancestors, process.pid)
+            lineages[process.pid] = lineage
+            memory[lineage] = _process_memory(
+                process, role, len(ancestors), on_gpus.get(process.pid)
             )
-    return [found[lineage] for lineage in sorted(found)]
+    return [memory[lineage] for lineage in sorted(memory)]
+
+
+def _by_age() -> list[psutil.Process]:
+    """All processes, the oldest first: parents are older than their children."""
+    processes = psutil.process_iter(["create_time"])
+    return sorted(processes, key=lambda process: process.info["create_time"])
+
+
+def _process_memory(
+    process: psutil.Process, role: str, depth: int, gpu: float | None
+) -> ProcessMemory:
+    # None for another user's process.
+    pages = process.as_dict(["memory_full_info"])["memory_full_info"]
+    return ProcessMemory(
+        process.pid,
+        role,
+        depth,
+        process.memory_info().rss / MEGABYTE,
+        None if pages is None else pages.pss / MEGABYTE,
+        None if pages is None else pages.uss / MEGABYTE,
+        gpu,
+    )
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
@@ -152,7 +165,8 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
     used = total - memory.available
     limit, left = _limit(cgroup_folders("memory", cgroups))
     if limit < total:
-        total, used = limit, limit - left
+        total = limit
+        used = limit - left
     return SystemMemory(
         total / MEGABYTE,
         used / MEGABYTE,
@@ -165,18 +179,21 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
 
 
 def _limit(groups: Iterable[Path]) -> tuple[float, float]:
-    """The smallest limit of nested groups in bytes, and what is left of it; infinite for none.
+    """Smallest limit and smallest free memory of nested groups in bytes; infinite for none.
 
-    An outer group, which others use, may have less free memory than the one with the least limit.
+    An outer group, which others use, may have less free memory than the one with the lowest limit.
     """
-    limits, left = [math.inf], [math.inf]
-    for group, names in itertools.product(groups, _FILES):
+    limits = [math.inf]
+    left = [math.inf]
+    for group, (limit_file, usage_file) in itertools.product(groups, _FILES):
         try:
-            limit, used = (int((group / name).read_text()) for name in names)
+            limit = int((group / limit_file).read_text())
+            used = int((group / usage_file).read_text())
             rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         except (OSError, ValueError):
             continue  # no such group, or one without a limit
         stat = {row[0]: int(row[1]) for row in rows}
+        cached = stat.get("total_inactive_file", stat.get("inactive_file", 0))
         limits.append(limit)
-        left.append(limit - used + stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+        left.append(limit - used + cached)
     return min(limits), min(left)

@@ -53,7 +53,9 @@ def section(name: str) -> AbstractContextManager[Switch | None]:
     if torch.compiler.is_compiling():
         return _NOTHING
     logger = _ACTIVE.get()
-    return _NOTHING if logger is None else logger.section(name)
+    if logger is None:
+        return _NOTHING
+    return logger.section(name)
 
 
 Event: TypeAlias = Any
@@ -94,10 +96,11 @@ class TimingLogger:
         """True if anything is measured."""
         self._folder = folder
         self._on_gpu = torch.device(device).type == "cuda"
-        self._console, self._console_interval = console, console_interval
+        self._console = console
+        self._console_interval = console_interval
         self._file_interval = file_interval
         self._stack: list[str] = []
-        self._events: list[Event] = []  # to be used again
+        self._events: list[Event] = []  # for reuse
         self._spans: list[Span] = []
         self._logged: dict[str, float] = {}
         self._waiting: deque[tuple[dict[str, Any], list[Span]]] = deque()
@@ -177,7 +180,8 @@ class TimingLogger:
             "ms": self._logged,
         }
         self._waiting.append((record, self._spans))
-        self._spans, self._logged = [], {}
+        self._spans = []
+        self._logged = {}
         self._finish_steps(wait=False)
 
     def summary(self) -> dict[str, Any]:
@@ -207,7 +211,8 @@ class TimingLogger:
         for stream in self._files:
             stream.close()
         self._files = ()
-        self._folder, self.enabled = None, False
+        self._folder = None
+        self.enabled = False
 
     def _event(self) -> Event:
         """An event after the work launched so far, without synchronisation."""
@@ -239,6 +244,7 @@ class TimingLogger:
             self._finish(record, with_parents(measured))
 
     def _finish(self, record: dict[str, Any], times: dict[str, float]) -> None:
+        """Write the record of a step, and show its times now and then."""
         self._totals.update(steps=1, samples=record["samples"], frames=record["frames"])
         steps = self._totals["steps"]
         for path, ms in times.items():

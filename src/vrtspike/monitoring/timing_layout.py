@@ -37,13 +37,12 @@ def tree_order(paths: Iterable[str]) -> list[str]:
     >>> tree_order(["step/b/first", "step/a", "step/b/last", "step"])
     ['step', 'step/b/first', 'step/b/last', 'step/a']
     """
-    known = list(paths)
-    lineages = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in known}
+    lineages = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in paths}
     first: dict[str, int] = {}
-    for path in known:
-        for ancestor in lineages[path]:
+    for lineage in lineages.values():
+        for ancestor in lineage:
             first.setdefault(ancestor, len(first))
-    return sorted(known, key=lambda path: [first[ancestor] for ancestor in lineages[path]])
+    return sorted(lineages, key=lambda path: [first[ancestor] for ancestor in lineages[path]])
 
 
 def _total(times: Mapping[str, float]) -> float:
@@ -65,13 +64,15 @@ def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, fl
         times: milliseconds per path, with all parents.
         averages: mean milliseconds per path over the run so far.
     """
-    total, shown = _total(times), dict(times)
-    if parts := [ms for path, ms in times.items() if path.rpartition("/")[0] == ROOT]:
-        shown[f"{ROOT}/other"] = max(0.0, shown.pop(ROOT) - sum(parts))
+    total = _total(times)
+    shown = dict(times)
+    children = [ms for path, ms in times.items() if path.rpartition("/")[0] == ROOT]
+    if children:
+        shown[f"{ROOT}/other"] = max(0.0, shown.pop(ROOT) - sum(children))
     lines = [_RULE, f"Step {number}", _RULE]
     for path in tree_order(shown):
         *parents, name = path.removeprefix(f"{ROOT}/").split("/")
-        label = "  " * len(parents) + "- " * bool(parents) + name
+        label = f"{'  ' * len(parents)}- {name}" if parents else name
         share = "" if parents else f" ({_percent(shown[path], total):5.1f}%)"
         average = f" [avg: {averages[path]:8.2f}ms]" if path in averages else ""
         lines.append(f"{label:<40}: {shown[path]:8.2f}ms{share}{average}")
@@ -104,7 +105,7 @@ class Arithmetic(NamedTuple):
     Attributes:
         flops_per_sample: of one training sample, forward and backward, estimated from the forward
             pass; interpolation is not counted.
-        peak_flops_per_second: what a large matrix product reaches on the devices of the run.
+        peak_flops_per_second: rate of a large matrix product on the devices of the run.
     """
 
     flops_per_sample: float
@@ -135,21 +136,25 @@ def summarize(
         figures = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
         names = ("mean", "min", "max", "p50", "p95")
         sections[path] = {"count": len(ms), **dict(zip(names, figures, strict=True))}
-    seconds, data = (sum(history.get(path, ())) / 1e3 for path in (ROOT, f"{ROOT}/data"))
-    values = (totals["samples"], totals["frames"], data)
-    rates = [value / seconds if seconds else 0.0 for value in values]
-    found = {
+    seconds = sum(history.get(ROOT, ())) / 1e3
+    data_seconds = sum(history.get(f"{ROOT}/data", ())) / 1e3
+
+    def per_second(value: float) -> float:
+        return value / seconds if seconds else 0.0
+
+    samples_per_second = per_second(totals["samples"])
+    summary: dict[str, Any] = {
         "steps": totals["steps"],
         "sections": sections,
-        "samples_per_second": round(rates[0], 4),
-        "frames_per_second": round(rates[1], 4),
-        "data_share": round(rates[2], 6),
+        "samples_per_second": round(samples_per_second, 4),
+        "frames_per_second": round(per_second(totals["frames"]), 4),
+        "data_share": round(per_second(data_seconds), 6),
     }
     if work is not None and seconds:
-        rate = rates[0] * work.flops_per_sample
-        found["flops_per_second"] = round(rate)
-        found["flop_utilisation"] = round(rate / work.peak_flops_per_second, 6)
-    return found
+        rate = samples_per_second * work.flops_per_sample
+        summary["flops_per_second"] = round(rate)
+        summary["flop_utilisation"] = round(rate / work.peak_flops_per_second, 6)
+    return summary
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
@@ -159,7 +164,9 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
     table = pd.DataFrame.from_dict(summary["sections"], orient="index")
     lines = [
-        *(_RULE, f"Timing summary, {summary['steps']} steps (milliseconds)", _RULE),
+        _RULE,
+        f"Timing summary, {summary['steps']} steps (milliseconds)",
+        _RULE,
         table.astype({"count": int}).to_string(float_format="%.2f"),
         f"{summary['samples_per_second']:.3f} samples/s, {summary['frames_per_second']:.3f} "
         f"frames/s, {100 * summary['data_share']:.2f} % of the step waited for data",

@@ -27,7 +27,7 @@ NEUTRAL_MODULES = (
     "vrtspike.io.manifests",
 )
 """Code that changes no weights: logs, launching, files. Settings are compared by their values. A
-problem's settings name further modules of its package (``neutral_modules``)."""
+problem's settings name further modules (``neutral_modules``)."""
 
 SCHEMA = 3
 
@@ -41,11 +41,11 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
         task: name of the problem.
     """
     module = PROBLEMS[task]
+    settings = find_problem(task).SETTINGS
     # Settings are compared by their values.
-    own = ("settings", *find_problem(task).SETTINGS.neutral_modules)
-    neutral = [*NEUTRAL_MODULES, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
-    found = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
-    return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in found.items()}
+    neutral = [*NEUTRAL_MODULES, settings.__module__, *settings.neutral_modules]
+    digests = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
+    return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
 
 def write_code(folder: Path, files: Mapping[str, str]) -> None:
@@ -83,8 +83,9 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         One line for a ``code.json`` of another version, None if it is missing or damaged.
     """
     try:
-        found = read_json(folder / CODE)
-        schema, then = found["schema"], dict(found["files"])
+        contents = read_json(folder / CODE)
+        schema = contents["schema"]
+        then = dict(contents["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if schema != SCHEMA:

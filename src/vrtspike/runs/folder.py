@@ -28,10 +28,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     advice = "remove it: a run continues from its checkpoints, a published one is published again"
-    found = read_mapping(path, advice)
-    if "status" not in found:
+    record = read_mapping(path, advice)
+    if "status" not in record:
         raise RunError(f"{path}: not the record of a run, status is missing; remove it")
-    return found
+    return record
 
 
 class RunRecord:
@@ -39,14 +39,14 @@ class RunRecord:
 
     Args:
         folder: the run's folder.
-        enabled: whether this process writes.
+        enabled: true if this process writes.
     """
 
     def __init__(self, folder: Path, enabled: bool) -> None:
         self._path = folder / RECORD
         self._enabled = enabled
-        known = read_record(folder) if enabled else None
-        self._contents: dict[str, Any] = {"starts": []} if known is None else known
+        earlier = read_record(folder) if enabled else None
+        self._contents: dict[str, Any] = {"starts": []} if earlier is None else earlier
 
     def start(self, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
@@ -138,8 +138,10 @@ def set_aside(folder: Path) -> Path:
         RunError: if a process trains in it, or a launcher holds it.
     """
     number = 1
-    while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
+    aside = folder.with_name(f"{folder.name}.{number}")
+    while aside.exists():
         number += 1
+        aside = folder.with_name(f"{folder.name}.{number}")
     with lock_run(folder, 0.0, lock=LAUNCHER_LOCK), lock_run(folder, 0.0):
         folder.rename(aside)
     return aside
@@ -149,5 +151,7 @@ def latest_run(folder: Path) -> Path | None:
     """The folder if it is that of a run, else the most recently written run in it, if any."""
     if (folder / RECORD).is_file():
         return folder
-    found = [record.parent for record in folder.glob(f"*/{RECORD}")]
-    return max(found, key=lambda run: (run / RECORD).stat().st_mtime) if found else None
+    records = list(folder.glob(f"*/{RECORD}"))
+    if not records:
+        return None
+    return max(records, key=lambda record: record.stat().st_mtime).parent

@@ -44,7 +44,7 @@ def may_be_on_hub(given: str) -> bool:
 
 
 def downloaded_model(given: str) -> Path | None:
-    """Folder of a hub's model in the hub's cache; None if it is not there."""
+    """Folder of a hub's model in the hub's cache; None if it is missing."""
     if not may_be_on_hub(given):
         return None
     try:

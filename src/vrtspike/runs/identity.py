@@ -56,14 +56,14 @@ class RunIdentity:
 
     def contents(self) -> dict[str, Any]:
         """The contents of ``settings.json``."""
-        known = {each.name: getattr(self, each.name) for each in fields(RunIdentity)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(RunIdentity)}
         settings = self.settings.model_dump(mode="json")
-        return {"schema": SCHEMA, **known, "weights": dict(self.weights), "settings": settings}
+        return {"schema": SCHEMA, **values, "weights": dict(self.weights), "settings": settings}
 
     def public_contents(self) -> dict[str, Any]:
-        """The same for other people, without what is private or of this machine.
+        """The contents for publication, without private values and paths of this machine.
 
-        Private keys have their defaults; of paths outside the project the last part stays.
+        Private keys have their defaults; of paths outside the project the last part is kept.
         """
         contents = {**self.contents(), "settings": public_tree(self.settings)}
         return cast("dict[str, Any]", without_folders(contents))
@@ -84,24 +84,25 @@ class RunIdentity:
         return cls.parse(read_mapping(path, "remove the folder to train the preset again"), path)
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any], path: Path) -> RunIdentity:
+    def parse(cls, contents: Mapping[str, Any], path: Path) -> RunIdentity:
         """The inverse of :meth:`contents`.
 
         Args:
-            found: the contents.
+            contents: of the file.
             path: of the file, for messages.
 
         Raises:
             RunError: if the contents are invalid, or of another version of this project.
         """
         try:
-            if found.get("schema") != SCHEMA:
-                raise ValueError(f"found schema {found.get('schema')}, expected {SCHEMA}")
-            kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
+            if contents.get("schema") != SCHEMA:
+                raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
+            kind = find_problem(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
+            # Without warnings of old keys, which nobody can change in a finished run.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-                settings = kind.model_validate(found["settings"])  # nobody can change these keys
-            known = {each.name: found[each.name] for each in fields(RunIdentity)}
-            return cls(**{**known, "settings": settings})
+                settings = kind.model_validate(contents["settings"])
+            values = {entry.name: contents[entry.name] for entry in fields(RunIdentity)}
+            return cls(**{**values, "settings": settings})
         except (ConfigError, KeyError, ValueError) as error:
             raise RunError(
                 f"{path}: invalid settings of a run, or those of another version of this project "
@@ -134,9 +135,9 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
         dataset: the dataset manifest.
 
     Raises:
-        DataError: if there is no such dataset manifest, or not one of this version.
+        DataError: if the dataset manifest is missing or of another version.
         ConfigError: if the data set does not suit the settings.
-        RunError: if a file of weights is not there.
+        RunError: if a file of weights is missing.
     """
     problem = find_problem(settings.TASK)
     digest = problem.dataset_digest(dataset)
@@ -172,7 +173,7 @@ def _result_keys(section: BaseModel) -> dict[str, Any]:
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
         if not decides_results(schema):
-            dumped.pop(name, None)  # BASE is never there
+            dumped.pop(name, None)  # BASE is excluded from dumps
         elif isinstance(value, BaseModel):
             dumped[name] = _result_keys(value)
     return dumped
@@ -182,21 +183,21 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
     """SHA-256 of each file, by key; of a published file the expected one, which loading verifies.
 
     Raises:
-        RunError: naming the key, if a file is not there.
-        DataError: if a published one is not there.
+        RunError: naming the key, if a file is missing.
+        DataError: if a published one is missing.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for key, path in files.items():
         if path.name in PUBLISHED:
             require_weights(path)
         try:
-            found[key] = PUBLISHED.get(path.name) or file_digest(path)
+            digests[key] = PUBLISHED.get(path.name) or file_digest(path)
         except OSError as error:
             raise RunError(
                 f"{key}: {path}: {error.strerror or error}; give existing weights (of a preset: "
                 "train it first), or remove the key"
             ) from error
-    return found
+    return digests
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
@@ -215,35 +216,43 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
     if (preset is None) != (dataset is None):
         raise RunError("--preset and --dataset belong together: give both, or neither to continue")
     if preset is None or dataset is None:
-        known = RunIdentity.read(folder)
-        run = identify(known.name, known.settings, Path(known.dataset))
+        earlier = RunIdentity.read(folder)
+        run = identify(earlier.name, earlier.settings, Path(earlier.dataset))
     else:
         settings = load_preset(preset)
         check_training(settings)
         run = identify(preset.stem, settings, dataset)
-        known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
-    if known.fingerprint != run.fingerprint:
-        names = sorted(known.weights.keys() | run.weights.keys())
-        changed = [key for key in names if known.weights.get(key) != run.weights.get(key)]
-        if known.dataset_digest != run.dataset_digest:
-            changed.append(run.dataset)
+        earlier = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
+    if earlier.fingerprint != run.fingerprint:
+        changes = ", ".join(_changes(earlier, run)) or "settings"
         raise RunError(
-            f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint}, with "
-            f"other {', '.join(changed) or 'settings'}. Name another folder for a new run, or "
-            "undo the change to continue"
+            f"{folder}: holds run {earlier.fingerprint}; this would be run {run.fingerprint}, with "
+            f"other {changes}. Name another folder for a new run, or undo the change to continue"
         )
     run.write(folder)
     write_statistics(folder)
 
 
+def _changes(earlier: RunIdentity, run: RunIdentity) -> list[str]:
+    """Keys of changed weights, and the data set if its contents have changed."""
+    changes = [
+        key
+        for key in sorted(earlier.weights.keys() | run.weights.keys())
+        if earlier.weights.get(key) != run.weights.get(key)
+    ]
+    if earlier.dataset_digest != run.dataset_digest:
+        changes.append(run.dataset)
+    return changes
+
+
 def write_statistics(folder: Path) -> None:
-    """Write ``statistics.json``: the statistics of the data set that the model's inputs need.
+    """Write ``statistics.json``: statistics of the data set that standardise the model's inputs.
 
     Args:
         folder: with the ``settings.json`` of the run.
 
     Raises:
-        DataError: if the data set is not there.
+        DataError: if the data set is missing.
     """
     run = RunIdentity.read(folder)
     contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))

@@ -44,13 +44,15 @@ def find_trained(given: str | Path) -> Path:
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
-    return shipped_model(str(given)) if given in SHIPPED_NAMES else find_model(given)
+    if given in SHIPPED_NAMES:
+        return shipped_model(str(given))
+    return find_model(given)
 
 
 def start_file(given: str) -> Path:
     """The file of weights that MODEL.PRETRAINED names; it may be missing.
 
-    Nothing is downloaded, because it is asked for in every plan.
+    Nothing is downloaded, because every plan calls this.
 
     Args:
         given: a name of the package's own weights, a result folder, a packed run, the file
@@ -65,7 +67,7 @@ def start_file(given: str) -> Path:
 
 
 def missing_start_advice(given: str) -> str:
-    """Advice where :func:`start_file` is missing."""
+    """Advice if :func:`start_file` is missing."""
     if given in SHIPPED_NAMES:
         return f"the weights {given!r} are not in this installation; name {_OTHERS}"
     if Path(given).is_file():

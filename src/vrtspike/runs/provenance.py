@@ -22,7 +22,7 @@ from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
 NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
-"""Modules that only report to the user; a package stands for all its modules."""
+"""Modules that only report to the user; a package includes all its modules."""
 
 _SOURCES = Path(__file__).parents[2]
 _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
@@ -31,7 +31,7 @@ _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
 def code_digests(
     script: Path, *, uses: Collection[str] = (), neutral: Collection[str] = ()
 ) -> dict[str, str]:
-    """The source files of a program, each with its digest, the program's own first.
+    """Digest the source files of a program, its own file first.
 
     Files are named ``scripts/<name>`` or ``vrtspike/<path>``, wherever the package is installed; a
     digest has twelve hexadecimal digits.
@@ -48,30 +48,34 @@ def code_digests(
         SyntaxError: if a source file is not valid Python.
     """
     script = script.resolve()
+    folder = script.parent
     ignored = tuple(f"{name}." for name in (*NEUTRAL, *neutral))
-    digests: dict[str, set[str]] = defaultdict(set)
-    queue: list[tuple[Path | None, str]] = [(script, "")]
+    # Source files, each with the name of the definition that is used; empty for all of the file.
+    queue = [(script, "")]
     for name in uses:
         module, _, definition = name.rpartition(".")
-        queue.append((_find(module, script.parent), definition))
-    seen: set[tuple[Path | None, str]] = {(None, "")}
+        queue += [(path, definition) for path in _sources(module, folder)]
+    digests: dict[str, set[str]] = defaultdict(set)
+    finished: set[tuple[Path, str]] = set()
     while queue:
-        path, definition = source = queue.pop()
-        if path is None or source in seen:
+        source = queue.pop()
+        if source in finished:
             continue
-        seen.add(source)
+        finished.add(source)
+        path, definition = source
         digest, imports = _summary(path, path.read_bytes(), definition)
         digests[_label(path)].add(digest)
-        names = (name for name in imports if not f"{name}.".startswith(ignored))
-        queue += [(_find(name, script.parent), "") for name in names]
-    own = _label(script)
-    files = [own, *sorted(digests.keys() - {own})]
+        for name in imports:
+            if not f"{name}.".startswith(ignored):
+                queue += [(imported, "") for imported in _sources(name, folder)]
+    program = _label(script)
+    files = [program, *sorted(digests.keys() - {program})]
     return {file: json_digest(sorted(digests[file]))[:12] for file in files}
 
 
 @cache
-def _find(name: str, folder: Path) -> Path | None:
-    """The source file of a module, or of a definition in a module; None outside this project.
+def _sources(name: str, folder: Path) -> tuple[Path, ...]:
+    """The source file of a module, or of a definition in a module; none outside this project.
 
     Args:
         name: dotted.
@@ -83,11 +87,12 @@ def _find(name: str, folder: Path) -> Path | None:
         base = root.joinpath(*parts[:end])
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if path.is_file():
-                return path.resolve()
-    return None
+                return (path.resolve(),)
+    return ()
 
 
 def _label(path: Path) -> str:
+    """Name of a source file in the result."""
     if path.is_relative_to(_SOURCES / PACKAGE):
         return path.relative_to(_SOURCES).as_posix()
     return f"{path.parent.name}/{path.name}"
@@ -100,22 +105,37 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
     Args:
         path: of the file.
         contents: of the file.
-        definition: a name; only the statements count that define it and those that they use. All
-            count if it is empty.
+        definition: a name; only its statements count, and those that they use. All statements count
+            if it is empty.
     """
     tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
-    rest = tree.body
-    used = [] if definition else rest
+    statements = _used_statements(tree.body, definition) if definition else tree.body
+    digest = hashlib.sha256(_text(statements).encode()).hexdigest()
+    return digest, sorted(_imports(statements, path))
+
+
+def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
+    """The statements that define a name, those that they use, and those that define nothing.
+
+    Statements that define nothing run in any case.
+    """
+    used: list[ast.stmt] = []
+    rest = list(statements)
     names = {definition}
-    # Statements that define nothing run in any case.
-    while definition and (
-        found := [each for each in rest if not (own := _defined_names(each)) or own & names]
-    ):
-        used += found
-        rest = [each for each in rest if each not in found]
-        nodes = (node for each in found for node in ast.walk(each))
-        names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    return hashlib.sha256(_text(used).encode()).hexdigest(), sorted(_imports(used, path))
+    while True:
+        needed = [statement for statement in rest if _is_needed(statement, names)]
+        if not needed:
+            return used
+        used += needed
+        rest = [statement for statement in rest if statement not in needed]
+        for statement in needed:
+            names |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+
+
+def _is_needed(statement: ast.stmt, names: set[str]) -> bool:
+    """Return whether a statement defines nothing, or one of some names."""
+    defined = _defined_names(statement)
+    return not defined or bool(defined & names)
 
 
 def _text(node: object) -> str:
@@ -123,17 +143,26 @@ def _text(node: object) -> str:
     if isinstance(node, list):
         return f"[{', '.join(map(_text, node))}]"
     if isinstance(node, ast.JoinedStr):
-        # Each Python cuts the text between the values in its own places.
-        parts = (v.value if isinstance(v, ast.Constant) else f"\0{_text(v)}\0" for v in node.values)
-        return ascii("".join(map(str, parts)))
+        # Versions of Python split the text between the values differently.
+        return ascii("".join(map(_part_of_f_string, node.values)))
     if not isinstance(node, ast.AST):
         return ascii(node)
-    # New fields are empty in old code.
-    fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
-    return f"{type(node).__name__}({', '.join(f'{name}={_text(value)}' for name, value in fields)})"
+    fields = [
+        f"{name}={_text(value)}"
+        for name, value in ast.iter_fields(node)
+        if value not in (None, [])  # as are the fields that newer versions of Python have added
+    ]
+    return f"{type(node).__name__}({', '.join(fields)})"
+
+
+def _part_of_f_string(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return f"\0{_text(node)}\0"
 
 
 def _defined_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module defines."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -154,14 +183,28 @@ class _Stripped(ast.NodeTransformer):
 
 
 def _imports(statements: Sequence[ast.stmt], path: Path) -> set[str]:
+    """The dotted names that statements import, and those of classes in texts."""
     names: set[str] = set()
-    for node in (node for statement in statements for node in ast.walk(statement)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            parents = path.relative_to(_SOURCES).parts[: -node.level] if node.level else ()
-            module = [*parents, *([node.module] if node.module else [])]
-            names |= {".".join([*module, alias.name]) for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names |= {node.value} if _CLASS_NAME.fullmatch(node.value) else set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            names |= _imported_names(node, path)
     return names
+
+
+def _imported_names(node: ast.AST, path: Path) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        module: list[str] = []
+        if node.level:
+            module += path.relative_to(_SOURCES).parts[: -node.level]
+        if node.module:
+            module.append(node.module)
+        return {".".join([*module, alias.name]) for alias in node.names}
+    if isinstance(node, ast.Constant) and _is_class_name(node.value):
+        return {str(node.value)}
+    return set()
+
+
+def _is_class_name(value: object) -> bool:
+    return isinstance(value, str) and _CLASS_NAME.fullmatch(value) is not None

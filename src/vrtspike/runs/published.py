@@ -70,10 +70,10 @@ def read_published(folder: str | Path) -> PublishedRun:
 
 
 def read_finished(folder: Path) -> PublishedRun:
-    """:func:`read_published` of a folder that holds the weights, too.
+    """Read a result folder as :func:`read_published`, and require its weights.
 
     Raises:
-        RunError: as there, or if the weights are missing.
+        RunError: as :func:`read_published`, or if the weights are missing.
     """
     published = read_published(folder)
     if not (folder / names.WEIGHTS).is_file():
@@ -96,10 +96,10 @@ def require_published(weights: str | Path) -> None:
         return
     for name, kept in record.get("digests", {}).items():
         path = folder / name
-        found = file_digest(path) if path.is_file() else "no such file"
-        if found != kept:
+        digest = file_digest(path) if path.is_file() else "no such file"
+        if digest != kept:
             raise RunError(
-                f"{path}: was changed after it was published: found {found}, expected the SHA-256 "
+                f"{path}: was changed after it was published: found {digest}, expected the SHA-256 "
                 f"{kept}. Copy the whole folder again from its origin, or remove it and train again"
             )
 
@@ -134,11 +134,17 @@ def publish(folder: Path, output: Path) -> None:
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
-        with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:
-            for path in sorted(logs.glob(names.TIMING_OF_STARTS)):
-                steps = (line for line in iter_records(path) if line["kind"] == "step")
-                stream.writelines(json.dumps(line) + "\n" for line in steps)
+        _join_timings(logs, temporary / names.TIMING)
         records = read_records(folder / names.METRICS)
-        # A run that trained nothing has no record; readers of tables want a header.
+        # A run that trained nothing has no record; readers of tables need a header.
         table = pd.json_normalize(records) if records else pd.DataFrame(columns=_RECORDED)
         table.to_csv(temporary / names.METRICS_TABLE, index=False)
+
+
+def _join_timings(logs: Path, target: Path) -> None:
+    """Write the timings of the steps of all starts into one file."""
+    with target.open("w", encoding="utf-8") as stream:
+        for path in sorted(logs.glob(names.TIMING_OF_STARTS)):
+            for record in iter_records(path):
+                if record["kind"] == "step":
+                    stream.write(json.dumps(record) + "\n")

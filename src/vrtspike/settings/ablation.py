@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vrtspike.config.run_schema import Ablation, Variant
+from vrtspike.config.ablations import Ablation, Variant
 
 ABLATION = Ablation(
     title="What the spikes are worth",

@@ -14,11 +14,12 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from vrtspike.config.ablations import Ablation
 from vrtspike.config.documents import Document
 from vrtspike.config.fields import Place, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
-from vrtspike.config.run_schema import UNLIMITED, Ablation, RunSettings
+from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.runs.named_models import missing_start_advice
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
@@ -48,7 +49,11 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # The contents of raw files are part of the data set's digest.
-    neutral_modules: ClassVar[tuple[str, ...]] = ("data.manifests", "data.raw")
+    neutral_modules: ClassVar[tuple[str, ...]] = (
+        "vrtspike.settings",
+        "vrtspike.data.manifests",
+        "vrtspike.data.raw",
+    )
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 

@@ -26,12 +26,13 @@ from vrtspike.sst.dataset import SSTTask
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
+from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.suggestions import nearest
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
-"""A folder for saved models, for ``save_path``; nothing falls back on it."""
+"""A folder for saved models, for use in ``save_path``; never a default."""
 PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "epochs": ("TRAIN.EPOCHS", 100),
     "max_steps": ("TRAIN.MAX_STEPS", None),
@@ -52,7 +53,7 @@ PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "persistent_workers": ("DATALOADER.PERSISTENT_WORKERS", True),
     "prefetch_factor": ("DATALOADER.TRAIN_PREFETCH_FACTOR", 2),
 }
-"""The key of a preset that each of them is, and its default."""
+"""Parameters of the trainer: the key of a preset, and the default."""
 OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
     "ims_per_gpu": ("batch_size", {}),
     "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
@@ -62,12 +63,12 @@ OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
 }
 """Other names of a parameter, and the meaning of their values."""
 CLIPPING = "gradient_clip_algorithm"
-"""Taken with the only value there is, ``norm``."""
+"""A parameter with one allowed value, ``norm``."""
 
-_CHOSEN = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
-"""Keys of which None is no value: the first is chosen by the steps, the second is off."""
+_OPTIONAL = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
+"""Keys left out if None: the first is chosen by the number of steps, the second is off."""
 _LEARNING_RATE = 1e-3
-_MOST_WARMUP = 100
+_MAX_WARMUP = 100
 
 
 def read_model(
@@ -77,17 +78,18 @@ def read_model(
 
     Args:
         path: the file; no code in it is run.
-        model_class: the class that it was made of.
+        model_class: its class.
 
     Returns:
-        The model; and what is known of it: title, region, parameters, steps.
+        The model; and its facts: title, region, parameters, steps.
 
     Raises:
-        RunError: if the file is missing, damaged or something else, or of another class.
+        RunError: if the file is missing, damaged, no saved model or of another class.
     """
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
-        facts, _ = contents.pop("facts"), contents.pop("weights")
+        facts = contents.pop("facts")
+        del contents["weights"]
         model = model_class(**facts["model_params"])
         place_on_grid(model, **{name: values.numpy() for name, values in contents.items()})
     except UNREADABLE as error:
@@ -103,16 +105,16 @@ def read_model(
 class BaseTrainer:
     """Trains a model on the temperatures of a region, and saves it.
 
-    :func:`vrtspike.training.fit.fit` does the work: a run that was stopped goes on where it stopped
-    if the same call, with the same ``uid``, is made again.
+    It trains by :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
+    a run that was stopped.
 
     Attributes:
-        title: for people.
+        title: heading of the printed lines.
         area: the region.
-        uid: names the run; another one is another run.
+        uid: name of the run; another name starts another run.
         model_class: made with ``model_params``; called with the anomalies of the months read,
-            (B, seq_len, H, W), and the month of the year of the last, (B,). If it has a method
-            ``on_grid(sea, latitudes, longitudes)``, that tells it where its cells lie.
+            (B, seq_len, H, W), and the month of the year of the last, (B,). Its method
+            ``on_grid(sea, latitudes, longitudes)``, if there is one, is called with the grid.
         dataset_class: made with ``dataset_params``, ``area`` and ``split``; has the attributes
             ``store``, ``offset``, ``seq_len`` and ``lead`` of
             :class:`~vrtspike.sst.dataset.ERA5SSTMonthlyDataset`.
@@ -141,15 +143,14 @@ class BaseTrainer:
 
     def __post_init__(self) -> None:
         """Check the parameters of the trainer."""
-        path, uid = Path(self.save_path), str(self.uid)
+        path = Path(self.save_path)
+        uid = str(self.uid)
         if uid in ("", "..") or Path(uid).name != uid:
             raise ConfigError(f"uid: found {uid!r}, expected a word that can name a folder")
         self.folder = path.with_name(f"{path.stem}_runs") / uid
-        # Paths become text: all of it is kept with the model, and names the run.
-        self.dataset_params, self.trainer_params, self.model_params = (
-            json.loads(json.dumps(given or {}, default=os.fspath))
-            for given in (self.dataset_params, self.trainer_params, self.model_params)
-        )
+        self.dataset_params = _json_values(self.dataset_params)
+        self.trainer_params = _json_values(self.trainer_params)
+        self.model_params = _json_values(self.model_params)
         self.learning_rate = self.model_params.get("learning_rate", _LEARNING_RATE)
         self.settings = preset_values(self.trainer_params, self.learning_rate)
 
@@ -158,21 +159,14 @@ class BaseTrainer:
 
         Raises:
             UserError: if data, settings or ``pre_model`` cannot be used.
-            SystemExit: with the status of a stopped program, when someone asked to stop; what was
-                reached is kept.
+            SystemExit: with the status of a stopped program, when the run was asked to stop; its
+                checkpoint is kept.
         """
-        area, save_path = asdict(self.area), Path(self.save_path)
-        dataset = self.dataset_class(**self.dataset_params, area=area, split="train")
-        given, store = {**self.dataset_params, "area": area}, dataset.store
-        taken = inspect.signature(self.model_class).parameters
-        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*taken}}
-        parameters = {**held, **self.model_params}
-        if parameters | held != parameters:
-            raise ConfigError(f"model_params: found {parameters}, expected {held} as in the data")
-        if "learning_rate" not in taken:
-            parameters.pop("learning_rate", None)
-        first_weights = save_path if self.pre_model is True else self.pre_model
-        identity = {"data": store.digest}
+        data = {**self.dataset_params, "area": asdict(self.area)}
+        dataset = self.dataset_class(**data, split="train")
+        store = dataset.store
+        parameters = self._model_parameters(dataset)
+        first_weights = self.save_path if self.pre_model is True else self.pre_model
 
         @wraps(self.model_class)
         def build(**parameters: Any) -> nn.Module:  # noqa: ANN401
@@ -182,8 +176,9 @@ class BaseTrainer:
                 load_trained(model, first_weights)
             return model
 
-        # Made once before anything starts, so that what does not fit is told at once.
+        # Built once in advance: errors of parameters or weights come before the run is created.
         build(**parameters)
+        identity = {"data": store.digest}
         if first_weights:
             identity["pre_model"] = file_digest(first_weights)
         outcome = fit(
@@ -192,51 +187,93 @@ class BaseTrainer:
             model_class=build,
             model_parameters=parameters,
             dataset_class=self.dataset_class,
-            dataset_parameters={**given, "split": "train"},
-            validation_parameters={**given, "split": "val"},
+            dataset_parameters={**data, "split": "train"},
+            validation_parameters={**data, "split": "val"},
             identity=identity,
             settings=self._settings(len(dataset)),
         )
         if outcome.status == "interrupted":
             _show(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
             raise SystemExit(EXIT_INTERRUPTED)
-        model, best = outcome.model, self.folder / BEST_WEIGHTS
+        model = outcome.model
+        best = self.folder / BEST_WEIGHTS
         if best.is_file():
             load_trained(model, best)
-        facts = {"title": self.title, "uid": str(self.uid), "area": area, "steps": outcome.step}
-        facts |= {"model_params": parameters, "dataset_params": self.dataset_params}
-        grid = {name: torch.as_tensor(values) for name, values in store.placement.items()}
-        contents = {"facts": facts, "weights": model.state_dict(), **grid}
         if process_number() == 0:
-            with atomic_path(save_path) as temporary:
-                torch.save(contents, temporary)
-        _show(f"{self.title}: finished after {outcome.step} steps; model: {save_path}")
+            self._save(model, store, parameters, outcome.step)
+        _show(f"{self.title}: finished after {outcome.step} steps; model: {Path(self.save_path)}")
         return model.eval()
 
+    def _model_parameters(self, dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - any data set
+        """Parameters of the model; ``seq_len`` and ``lead`` are those of the data.
+
+        Raises:
+            ConfigError: if ``model_params`` contradicts the data.
+        """
+        accepted = inspect.signature(self.model_class).parameters
+        of_data = {name: getattr(dataset, name) for name in ("seq_len", "lead") if name in accepted}
+        parameters = of_data | dict(self.model_params)
+        if any(parameters[name] != value for name, value in of_data.items()):
+            raise ConfigError(
+                f"model_params: found {parameters}, expected {of_data} as in the data"
+            )
+        if "learning_rate" not in accepted:
+            parameters.pop("learning_rate", None)
+        return parameters
+
+    def _save(
+        self, model: nn.Module, store: PreparedStore, parameters: dict[str, Any], steps: int
+    ) -> None:
+        """Write the file that :func:`read_model` reads."""
+        facts = {
+            "title": self.title,
+            "uid": str(self.uid),
+            "area": asdict(self.area),
+            "steps": steps,
+            "model_params": parameters,
+            "dataset_params": self.dataset_params,
+        }
+        grid = {name: torch.as_tensor(values) for name, values in store.placement.items()}
+        contents = {"facts": facts, "weights": model.state_dict(), **grid}
+        with atomic_path(Path(self.save_path)) as temporary:
+            torch.save(contents, temporary)
+
     def _settings(self, samples: int) -> dict[str, Any]:
-        """Sections of a preset for :func:`fit`; what was chosen is printed."""
-        asked, size = self.settings, self.settings["TRAIN.BATCH_SIZE"]
-        batches, processes = math.ceil(samples / size), int(os.environ.get("WORLD_SIZE", "1"))
-        per_step = asked["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
-        steps = max(1, asked["TRAIN.EPOCHS"] * batches // per_step)
-        steps = min(steps, asked["TRAIN.MAX_STEPS"] or steps)
-        chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MOST_WARMUP, steps // 20)} | asked
-        if asked["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
+        """Sections of a preset for :func:`fit`; every value is printed.
+
+        Args:
+            samples: size of the training split.
+        """
+        size = self.settings["TRAIN.BATCH_SIZE"]
+        batches = math.ceil(samples / size)
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        per_step = self.settings["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
+        steps = max(1, self.settings["TRAIN.EPOCHS"] * batches // per_step)
+        max_steps = self.settings["TRAIN.MAX_STEPS"]
+        if max_steps:
+            steps = min(steps, max_steps)
+        chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MAX_WARMUP, steps // 20)} | self.settings
+        if chosen["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
             chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly
         _show(f"========== {self.title}, {self.area.name} ==========")
         _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():
-            value, before = chosen.get(key), asked.get(key)
-            _show(f"{name}: {value}" + f" instead of {before}" * (value != before))
-        every = {"TRAIN.VAL_BATCH_SIZE": size, "LOG.VAL_EVERY_STEPS": max(1, batches // per_step)}
-        return nested(chosen | every)
+            value = chosen.get(key)
+            given = self.settings.get(key)
+            if value == given:
+                _show(f"{name}: {value}")
+            else:
+                _show(f"{name}: {value} instead of {given}")
+        chosen["TRAIN.VAL_BATCH_SIZE"] = size
+        chosen["LOG.VAL_EVERY_STEPS"] = max(1, batches // per_step)
+        return nested(chosen)
 
 
 def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
-    """Values by the keys of a preset; other names of some parameters are understood.
+    """Values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
 
     Raises:
-        ConfigError: a name is unknown (the nearest known one is told), a value is none of those
+        ConfigError: a name is unknown (the message suggests the nearest one), a value is not
             allowed, or two names of one parameter disagree.
 
     >>> preset_values({"ims_per_gpu": 8, "use_fp16": False}, 1e-3)["TRAIN.PRECISION"]
@@ -247,25 +284,52 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
     places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
     if given.get(CLIPPING, "norm") != "norm":
         raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
-    for name in (name for name in given if name != CLIPPING):
+    for name, given_value in given.items():
+        if name == CLIPPING:
+            continue
         place = f"trainer_params: {name}"
-        own, meanings = OTHER_NAMES.get(name, (name, {}))
-        if own not in PARAMETERS:
-            near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
-            raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
-        key = PARAMETERS[own][0]
-        path: KeyPath = tuple(key.split("."))
-        # Not looked up: a value that is refused below, such as a list, may have no hash.
-        value = next((new for old, new in meanings.items() if old == given[name]), given[name])
+        parameter, value = _parameter(name, given_value, place)
+        key = PARAMETERS[parameter][0]
+        path = _path(key)
         if path in places and values[key] != value:
             raise ConfigError(
-                f"{place} says {own} {value!r}, another name {values[key]!r}; give one of them"
+                f"{place} says {parameter} {value!r}, another name {values[key]!r}; give one of "
+                "them"
             )
-        values[key], places[path] = value, place
-    values = {key: v for key, v in values.items() if v is not None or key not in _CHOSEN}
-    document = Document({tuple(key.split(".")): value for key, value in values.items()}, places)
+        values[key] = value
+        places[path] = place
+    for key in _OPTIONAL:
+        if values[key] is None:
+            del values[key]
+    document = Document({_path(key): value for key, value in values.items()}, places)
     validate(RunSettings, document, "docs/sst.md explains them.")
     return values
+
+
+def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
+    """The parameter that a name stands for, and its value there.
+
+    Raises:
+        ConfigError: if there is no such parameter.
+    """
+    parameter, meanings = OTHER_NAMES.get(name, (name, {}))
+    if parameter not in PARAMETERS:
+        near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
+        raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
+    # Compared, not looked up: a wrong value, such as a list, may have no hash.
+    for old, new in meanings.items():
+        if old == value:
+            return parameter, new
+    return parameter, value
+
+
+def _path(key: str) -> KeyPath:
+    return tuple(key.split("."))
+
+
+def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Parameters as JSON values, paths as text: they are saved and identify the run."""
+    return json.loads(json.dumps(values or {}, default=os.fspath))
 
 
 def _show(line: str) -> None:

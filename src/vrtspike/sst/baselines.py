@@ -30,11 +30,12 @@ BASELINES = {
     "damped_trend": "damped persistence about the trend",
     "lim": "linear inverse model",
 }
-"""Names of columns, and those that people read."""
+"""Names of columns, and labels."""
 COMPONENTS = 20
-"""Most principal components of the linear inverse model; of fewer months a twentieth of them."""
-_NOTHING = 1e-12
-"""Share of the largest variance below which a component is none."""
+"""Largest number of principal components of the linear inverse model; a twentieth of the months
+where that is fewer."""
+_MIN_VARIANCE = 1e-12
+"""Share of the largest variance; a component with less is left out."""
 
 
 def fit_baselines(
@@ -43,8 +44,8 @@ def fit_baselines(
     """Fit all baselines.
 
     Args:
-        training: (time, row, column) kelvin of the consecutive months that all are fitted to, by
-            their numbers; NaN where they are not known. Chunks are read one after the other.
+        training: (time, row, column) anomalies in kelvin of the consecutive months of the fit, by
+            their numbers; NaN where there is no value. Chunks are read one after the other.
         cells: by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year) and
             ``middle`` (number of the month at which the line of the trend is 0).
         leads: (lead,) the months ahead that are forecast, by themselves.
@@ -52,34 +53,39 @@ def fit_baselines(
     Returns:
         a function of the anomalies of the last month, (..., row, column), and its number, that
         forecasts (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES. Where
-        an anomaly is NaN, the climatology, or its trend, is the best guess.
+        an anomaly is NaN, 0 takes its place: the climatology, or its trend.
     """
     about_trend = training - trend_line(cells, training["time"])
-    damping, damping_beyond = (
-        xarray.concat([lagged_regression(each, n) for n in leads.values], leads)
-        for each in (training, about_trend)
-    )
+    damping = _damping(training, leads)
+    damping_about_trend = _damping(about_trend, leads)
     inverse = linear_inverse(about_trend, cells["weight"], leads)
 
     def forecast(last: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
-        known = last.fillna(0)
-        beyond = (last - trend_line(cells, now)).fillna(0)
-        later = trend_line(cells, now + leads)
-        said = {
-            "persistence": known,
-            "damped": damping * known,
-            "climatology": 0 * known,
-            "trend": later,
-            "damped_trend": later + damping_beyond * beyond,
-            "lim": later + inverse(beyond),
+        anomaly = last.fillna(0)
+        anomaly_about_trend = (last - trend_line(cells, now)).fillna(0)
+        trend = trend_line(cells, now + leads)
+        forecasts = {
+            "persistence": anomaly,
+            "damped": damping * anomaly,
+            "climatology": 0 * anomaly,
+            "trend": trend,
+            "damped_trend": trend + damping_about_trend * anomaly_about_trend,
+            "lim": trend + inverse(anomaly_about_trend),
         }
-        return xarray.Dataset(said).to_dataarray("system").transpose("system", "lead", ..., *CELLS)
+        systems = xarray.Dataset(forecasts).to_dataarray("system")
+        return systems.transpose("system", "lead", ..., *CELLS)
 
     return forecast
 
 
+def _damping(anomalies: xarray.DataArray, leads: xarray.DataArray) -> xarray.DataArray:
+    """(lead, row, column) regression of anomalies on those ``lead`` months before."""
+    slopes = [lagged_regression(anomalies, months) for months in leads.values]
+    return xarray.concat(slopes, leads)
+
+
 def trend_line(cells: xarray.Dataset, month: xarray.DataArray | int) -> xarray.DataArray:
-    """Kelvin that the trend adds to the climatology in a month (of its number), by cell."""
+    """Kelvin that the trend adds to the climatology, by cell; ``month`` is a month's number."""
     return (month - cells["middle"]) / MONTHS * cells["trend"]
 
 
@@ -98,10 +104,10 @@ def lagged_regression(anomalies: xarray.DataArray, months: int) -> xarray.DataAr
 def linear_inverse(
     training: xarray.DataArray, weights: xarray.DataArray, leads: xarray.DataArray
 ) -> Callable[[xarray.DataArray], xarray.DataArray]:
-    """Fit principal components, of which each month's follow from those before by one matrix.
+    """Fit principal components, and the matrix that leads from one month's to the next.
 
     Args:
-        training: (time, row, column) of consecutive months; what is not known counts as 0.
+        training: (time, row, column) anomalies of consecutive months; NaN counts as 0.
         weights: (row, column) shares of the area.
         leads: (lead,) the months ahead, by themselves.
 
@@ -112,15 +118,17 @@ def linear_inverse(
     scale = weights**0.5
     scaled = (training.fillna(0) * scale).transpose("time", *CELLS).data
     scaled = scaled.reshape(len(scaled), -1)
-    # The decomposition of months by months needs no second copy of months by cells.
+    # The decomposition of (months, months) needs no second copy of (months, cells).
     squares, vectors = np.linalg.eigh(np.asarray(scaled @ scaled.T))
-    rank = int((squares > _NOTHING * squares[-1]).sum())
+    rank = int((squares > _MIN_VARIANCE * squares[-1]).sum())
     count = max(1, min(COMPONENTS, len(squares) // 20, rank))
-    vectors, lengths = vectors[:, -count:], np.sqrt(np.maximum(squares[-count:], _NOTHING))
-    found = np.asarray((vectors / lengths).T @ scaled).reshape(count, *weights.shape)
-    patterns = xarray.DataArray(found, dims=("component", *CELLS))
-    components, known = vectors * lengths, training.notnull().any(CELLS).values
-    pairs = known[:-1] & known[1:]
+    vectors = vectors[:, -count:]
+    lengths = np.sqrt(np.maximum(squares[-count:], _MIN_VARIANCE))
+    fields = np.asarray((vectors / lengths).T @ scaled).reshape(count, *weights.shape)
+    patterns = xarray.DataArray(fields, dims=("component", *CELLS))
+    components = vectors * lengths
+    has_values = training.notnull().any(CELLS).values
+    pairs = has_values[:-1] & has_values[1:]
     step = np.linalg.lstsq(components[:-1][pairs], components[1:][pairs])[0]
     powers = np.stack([np.linalg.matrix_power(step, n) for n in leads.values])
     steps = xarray.DataArray(powers, leads.coords, ("lead", "component", "later"))

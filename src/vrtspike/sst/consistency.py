@@ -1,4 +1,4 @@
-"""Checks of the months of a region: temperatures, ice, and a sea that stays where it is."""
+"""Checks of the months of a region: plausible temperatures and ice, and the same sea."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ MAX_CHANGED_SEA = 0.01
 MAX_UNKNOWN_ICE = 0.1
 """Largest share of the sea's cells without a concentration; coasts of two variables may differ."""
 MAX_PATTERN_K = 2.0
+"""Largest deviation of half of the cells of a month in kelvin, if the other limit is lower."""
 MAX_PATTERN_FACTOR = 5.0
-"""Largest deviation of half of the cells of a month, in kelvin and by that of the median month."""
+"""Largest deviation of half of the cells of a month by that of the median month."""
 MIN_PATTERN_CELLS = 30
-"""Cells of sea from which deviations are judged; of fewer, half can change by chance."""
+"""Smallest number of sea cells for this check; half of fewer cells can deviate by chance."""
 _ADVICE = (
     "A part is missing, or rows or columns are flipped or turned: download the month again, or "
     "take it out"
@@ -39,7 +40,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
         area: the region.
 
     Returns:
-        What is unusual, but can be used.
+        Notes on unusual data that can be used.
 
     Raises:
         DataError: naming file and month, what was found and expected.
@@ -103,7 +104,7 @@ def _require_range(
 
 
 def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
-    """See that the sea has a concentration of ice also where there is none."""
+    """See that all sea has a concentration of ice, also open sea."""
     unknown = summary["unknown_ice"].values
     cells = summary["sea_cells"].values
     delivered = source.notnull().values
@@ -117,7 +118,7 @@ def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title:
 
 
 def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
-    """By how much each month differs from the sea of most months.
+    """Differences of each month from the sea of most months.
 
     Returns:
         ``lost``: cells of sea without a value; ``new``: cells of land with one; ``sea``: cells of
@@ -125,10 +126,10 @@ def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
         other years, a uniform deviation left out.
     """
     sst = stored[SST]
-    known = sst.notnull()
+    has_value = sst.notnull()
     present = summary["sea_cells"] > 0
     sea = 2 * summary["sea_months"] > present.sum()
-    lost = sea & ~known & present
+    lost = sea & ~has_value & present
     if ICE in stored:
         # Some products have no temperature under ice, where it is masked anyway.
         lost = lost & ~(stored[ICE] >= ICE_SHARE)
@@ -136,7 +137,7 @@ def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
     anomaly = anomaly.where(sea)
     changes = {
         "lost": lost.sum(CELLS),
-        "new": (known & ~sea).sum(CELLS),
+        "new": (has_value & ~sea).sum(CELLS),
         "sea": sea.sum(),
         "pattern": abs(anomaly - anomaly.mean(CELLS)).median(CELLS),
     }
@@ -145,7 +146,9 @@ def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
 
 def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
     """See that land and sea of every month are those of most months."""
-    lost, new, cells = (changes[name].values for name in ("lost", "new", "sea"))
+    lost = changes["lost"].values
+    new = changes["new"].values
+    cells = changes["sea"].values
     places = np.flatnonzero(lost + new > MAX_CHANGED_SEA * np.maximum(cells, 1))
     if places.size:
         place = places[0]
@@ -157,7 +160,7 @@ def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: 
 
 
 def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
-    """See that warm and cold parts of every month lie where they lie in other years."""
+    """See that warm and cold parts of every month are those of the same month of other years."""
     kelvin = changes["pattern"].values
     if changes["sea"] < MIN_PATTERN_CELLS or np.isnan(kelvin).all():
         return

@@ -1,4 +1,4 @@
-"""Samples for training: some months of anomalies, those that follow, and the loss of a forecast."""
+"""Samples for training: sequences of monthly anomalies, and the loss of a forecast."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SampleBatch = dict[str, torch.Tensor]
 class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
     """Sequences of monthly anomalies.
 
-    All months of a sample lie in the years of its split, so no split sees what another is for.
+    All months of a sample lie in the years of its split, so that splits share no month.
     Samples with a month that the files lack are left out.
 
     Attributes:
         last_months: the number of the last month that each sample reads.
-        left_out: how many samples are left out.
+        left_out: number of samples that are left out.
 
     Args:
         seq_len: months that are read.
@@ -44,11 +44,11 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         data: the downloaded files, a file or a folder; None: $VRTSPIKE_ERA5, else ``data/era5``.
         years: first and last year of each split; None divides the whole years that there are.
         prepared: folder of prepared stores; None: ``prepared`` beside the files.
-        store: manifest of a prepared store, which is then read whatever ``resolution``, ``area``,
-            ``data``, ``years`` and ``prepared`` say.
+        store: manifest of a prepared store; ``resolution``, ``area``, ``data``, ``years`` and
+            ``prepared`` are then ignored.
 
     Raises:
-        ValueError: by pydantic, naming a parameter that makes no sense.
+        ValueError: by pydantic, naming an invalid parameter.
         DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
             sample.
     """
@@ -68,17 +68,20 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        self.seq_len, self.offset, self.lead, self.split = seq_len, offset, lead, split
+        self.seq_len = seq_len
+        self.offset = offset
+        self.lead = lead
+        self.split = split
         if store is not None:
             self.store = PreparedStore(store)
         elif area is None:
             raise ConfigError("area: found None, expected a region, or the store to read")
         else:
             root = data or os.environ.get("VRTSPIKE_ERA5") or "data/era5"
-            spans = Years(**{name.upper(): span for name, span in years.items()}) if years else None
-            self.store = prepared_store(root, area, resolution, spans, prepared)
-        months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
-        # Months of a sample, from the last one that is read.
+            self.store = prepared_store(root, area, resolution, _spans(years), prepared)
+        months = self.store.years.months(split)
+        missing = set(self.store.manifest["missing"])
+        # Months of a sample, counted from the last one that is read.
         self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
         possible = months[seq_len - 1 : max(0, len(months) - offset - lead)]
         self.last_months = [
@@ -94,7 +97,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             )
 
     def __len__(self) -> int:
-        """Samples of the split: one for each month that one can begin with."""
+        """Number of samples: one for each month at which a sample can begin."""
         return len(self.last_months)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
@@ -103,8 +106,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         Returns:
             ``past`` (seq_len, H, W) and ``future`` (lead, H, W), float32 anomalies in standard
             deviations of their calendar months, 0 on land and ice; ``valid`` (lead, H, W), true
-            where that of ``future`` is open sea; ``month`` from 0 for January, of the last month of
-            ``past``.
+            where ``future`` is open sea; ``month``, the calendar month of the last one of ``past``,
+            0 for January.
         """
         last = self.last_months[index]
         places = last - self.store.first_month + self._steps
@@ -118,8 +121,15 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         }
 
 
+def _spans(years: Mapping[str, Span] | None) -> Years | None:
+    """First and last year of each split; None if no years are given."""
+    if not years:
+        return None
+    return Years(**{name.upper(): span for name, span in years.items()})
+
+
 class SSTTask:
-    """Forecast anomalies; every cell counts by the area of its open sea, land and ice not at all.
+    """Forecast of anomalies, weighted by the area of open sea; land and ice do not count.
 
     The loss is the mean squared error of standardised anomalies. Validation measures kelvin.
 
@@ -138,8 +148,9 @@ class SSTTask:
         self._offset = offset
 
     def prepare(self, batch: Mapping[str, Any], device: torch.device) -> SampleBatch:
-        """Bring the samples to the device, and with them what is the same for all of them."""
-        self._weights, self._deviation = self._weights.to(device), self._deviation.to(device)
+        """Copy a batch to the device, and the weights and deviations with the first one."""
+        self._weights = self._weights.to(device)
+        self._deviation = self._deviation.to(device)
         return {name: values.to(device, non_blocking=True) for name, values in batch.items()}
 
     def forward(self, model: nn.Module, batch: SampleBatch) -> torch.Tensor:
@@ -151,21 +162,25 @@ class SSTTask:
         self, output: torch.Tensor, batch: SampleBatch, step: int
     ) -> dict[str, torch.Tensor]:
         """``mse``: mean over samples and months of the area-weighted squared error."""
-        # Chosen, not multiplied: what is not a number on land would stay so, also in the gradient.
+        # By torch.where, not a product: NaN on land would stay NaN, also in the gradient.
         error = torch.where(self._open_sea(batch) > 0, output - batch["future"], 0)
         return {"mse": self._mean(error.square(), batch).mean()}
 
     def metrics(self, output: torch.Tensor, batch: SampleBatch) -> list[dict[str, float]]:
-        """``rmse`` in kelvin and ``acc``, over all months of each sample together."""
+        """``rmse`` in kelvin and ``acc`` of each sample, over all its months together."""
         ahead = self._offset + torch.arange(1, 1 + output.shape[1], device=output.device)
         deviation = self._deviation[(batch["month"][:, None] + ahead) % MONTHS]
-        future, forecast = batch["future"] * deviation, output * deviation
-        squares = (forecast - future).square(), forecast.square(), future.square()
-        together = self._mean(forecast * future, batch).mean(1)
-        error, own, other = (self._mean(square, batch).mean(1) for square in squares)
-        correlation = together / (own * other).sqrt().clamp_min(torch.finfo(own.dtype).tiny)
-        found = torch.stack([error.sqrt(), correlation], dim=1).tolist()
-        return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in found]
+        future = batch["future"] * deviation
+        forecast = output * deviation
+
+        def mean(field: torch.Tensor) -> torch.Tensor:
+            return self._mean(field, batch).mean(1)
+
+        rmse = mean((forecast - future).square()).sqrt()
+        norm = (mean(forecast.square()) * mean(future.square())).sqrt()
+        correlation = mean(forecast * future) / norm.clamp_min(torch.finfo(norm.dtype).tiny)
+        figures = torch.stack([rmse, correlation], dim=1).tolist()
+        return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in figures]
 
     def size(self, batch: SampleBatch) -> tuple[int, int]:
         """Samples, and months read and forecast."""
@@ -173,7 +188,7 @@ class SSTTask:
         return len(batch["past"]), len(batch["past"]) * months
 
     def pictures(self, output: torch.Tensor, batch: SampleBatch) -> dict[str, NDArray[np.uint8]]:
-        """None: maps are drawn in the evaluation."""
+        """No pictures: maps are drawn in the evaluation."""
         return {}
 
     def _mean(self, field: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
@@ -183,5 +198,5 @@ class SSTTask:
         return (torch.where(weights > 0, field, 0) * weights).sum((-2, -1)) / total
 
     def _open_sea(self, batch: SampleBatch) -> torch.Tensor:
-        """(B, lead, H, W) weights; samples of a data set of one's own may have no ``valid``."""
+        """(B, lead, H, W) weights; without ``valid``, as in a custom data set, all sea is open."""
         return self._weights * batch.get("valid", torch.ones_like(batch["future"]))

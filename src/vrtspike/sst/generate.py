@@ -27,8 +27,10 @@ from scipy.signal import lfilter
 from vrtspike.io.files import atomic_path
 from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
 
-PERIOD, DECAY = 28.0, 30.0
-"""Months of a turn of the oscillation, and after which a third of its amplitude is left."""
+PERIOD = 28.0
+"""Months of a turn of the oscillation."""
+DECAY = 30.0
+"""Months after which 1/e of the oscillation's amplitude is left."""
 _TURN = complex(np.exp(-1 / DECAY + 2j * np.pi / PERIOD))
 """Factor of the oscillation from month to month, before noise is added."""
 EL_NINO_K = 0.9
@@ -54,7 +56,7 @@ class Globe:
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
         seed: of oscillation and weather.
-        anomalies: False leaves out all that can be forecast beyond the seasons.
+        anomalies: false leaves only seasons and unpredictable weather.
         months: (N,) their numbers.
         latitudes: (h,) degrees north, falling, as in ERA5's files.
         longitudes: (w,) degrees east, from 0.
@@ -68,7 +70,7 @@ class Globe:
     anomalies: bool = True
 
     def __post_init__(self) -> None:
-        """Let chance act."""
+        """Draw oscillation and weather."""
         self.months = month_number(self.first_year, 1) + np.arange(MONTHS * self.years)
         self.latitudes = np.arange(-self.south, self.south - self.step / 2, -self.step)
         self.longitudes = np.arange(0, 360, self.step)
@@ -86,31 +88,41 @@ class Globe:
 
     def land(self) -> NDArray[np.bool_]:
         """(h, w) points on land: one round continent, and a cape in the south."""
-        lat, lon = self.latitudes[:, None], self.longitudes
+        lat = self.latitudes[:, None]
+        lon = self.longitudes
         continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
         return np.asarray(continent | ((np.abs(lon - 140) < 12) & (lat < -25)))
 
     def expectation(self, ahead: int = 0) -> _Array:
         """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
 
-        Nothing can be known beyond it from the months up to now; with 0 it is what there is.
+        It is the best forecast from the months up to now; with 0 the temperatures themselves.
         """
-        months, lat = self.months + ahead, np.deg2rad(self.latitudes)[:, None]
+        months = self.months + ahead
+        lat = np.deg2rad(self.latitudes)[:, None]
         season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
         field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
         field = field + self._memory**ahead * self._weather
         if self.anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
             swing = (_TURN**ahead * self._oscillation)[:, None, None]
-            # A core at the equator, and waves far from it.
-            first, second = (
-                np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - centre) / 45) ** 2)
-                + 0.8 * np.sin(2 * lat) * np.cos(2 * np.deg2rad(self.longitudes) + phase)
-                for centre, phase in ((215, 0.0), (160, 1.5))
-            )
+            first = self._pattern(lat, centre=215, phase=0.0)
+            second = self._pattern(lat, centre=160, phase=1.5)
             field += TREND_K * np.cos(lat) * years
             field += EL_NINO_K * (first * swing.real + second * swing.imag)
         return field
+
+    def _pattern(self, lat: _Array, centre: float, phase: float) -> _Array:
+        """(h, w) pattern of the oscillation: a core at the equator, and waves far from it.
+
+        Args:
+            lat: (h, 1) latitudes in radians.
+            centre: longitude of the core in degrees.
+            phase: of the waves.
+        """
+        core = np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - centre) / 45) ** 2)
+        waves = 0.8 * np.sin(2 * lat) * np.cos(2 * np.deg2rad(self.longitudes) + phase)
+        return np.asarray(core + waves)
 
     def kelvin(self) -> NDArray[np.float32]:
         """(N, h, w) sea surface temperatures, NaN on land."""
@@ -133,8 +145,8 @@ def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     """Write a globe as a user would download it: ``sst.nc``, with temperature and sea ice.
 
     Args:
-        folder: for the file; made where it is missing.
-        globe: what is generated; None: 40 years.
+        folder: for the file; created if it is missing.
+        globe: the globe; None: the default one, of 40 years.
 
     Returns:
         The file.
@@ -142,8 +154,10 @@ def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     globe = globe or Globe()
     stamps = (globe.months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
     dims = ("valid_time", "latitude", "longitude")
-    fields = {SST: (dims, globe.kelvin(), {"units": "K"})}
-    fields[ICE] = (dims, globe.ice(), {"units": "(0 - 1)"})
+    fields = {
+        SST: (dims, globe.kelvin(), {"units": "K"}),
+        ICE: (dims, globe.ice(), {"units": "(0 - 1)"}),
+    }
     axes = dict(zip(dims, (stamps, globe.latitudes, globe.longitudes), strict=True))
     versions = {"expver": ("valid_time", ["0001"] * len(stamps))}
     encoding = {"valid_time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}

@@ -1,7 +1,8 @@
-"""Monthly means out of GRIB files, message by message.
+"""Monthly means from GRIB files, message by message.
 
-Every byte of a file has to belong to a whole message, and every message to be a monthly mean of a
-known parameter. Messages of other parameters are left out, as other variables of NetCDF are.
+Every byte of a file must belong to a whole message, every message must have a known parameter, and
+temperatures and ice must be monthly means. Other parameters are ignored, as other variables of
+NetCDF are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_num
 from vrtspike.system.errors import DataError
 
 _LOCK = "eccodes"
-"""eccodes is not built for several threads everywhere."""
+"""Name of the lock around eccodes, which is not thread-safe in every build."""
 _MEAN_STREAMS = ("moda", "edmo")
 """Monthly means of daily means, of the reanalysis and of its ensemble."""
 _MEAN_NAMES = {"avg_sst": SST, "avg_siconc": ICE, "avg_ci": ICE}
@@ -36,20 +37,28 @@ _AGAIN = "download the file again"
 
 @dataclass(frozen=True)
 class _Message:
-    """A field of a month, and where it lies in the file."""
+    """A field of a month, and its place in the file.
+
+    Attributes:
+        name: of the variable.
+        month: its number.
+        version: ``expver``.
+        grid: digest of the description of its grid.
+        offset: first byte in the file.
+        length: in bytes.
+    """
 
     name: str
     month: int
     version: int
     grid: str
-    """Digest of the description of its grid."""
     offset: int
     length: int
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """Axes of a grid, and how its values lie in a message."""
+    """Axes of a grid, and the order of its values in a message."""
 
     latitudes: NDArray[np.float64]
     longitudes: NDArray[np.float64]
@@ -59,11 +68,11 @@ class _Axes:
 def read_grib(path: Path) -> list[xarray.DataArray]:
     """Temperature and ice of a file, each by (time, latitude, longitude), lazy.
 
-    Beside the time stand ``version`` (``expver``) and ``source`` (the file).
+    Coordinates of the time are ``version`` (``expver``) and ``source`` (the file).
 
     Raises:
         DataError: naming file and month, if a message is damaged, cut, unknown or no monthly mean,
-            or if messages have several grids or a wrong one.
+            or if messages have different grids or an unsupported one.
     """
     messages = _scan(path)
     wanted = [message for message in messages if message.name in (SST, ICE)]
@@ -81,8 +90,10 @@ def read_grib(path: Path) -> list[xarray.DataArray]:
                 "same region and grid"
             )
     axes = _axes(path, wanted[0])
-    names = dict.fromkeys(message.name for message in wanted)
-    return [_field(path, axes, [m for m in wanted if m.name == name]) for name in names]
+    by_name: dict[str, list[_Message]] = {}
+    for message in wanted:
+        by_name.setdefault(message.name, []).append(message)
+    return [_field(path, axes, of_name) for of_name in by_name.values()]
 
 
 def _eccodes(path: Path) -> ModuleType:
@@ -218,10 +229,8 @@ def _axes(path: Path, message: _Message) -> _Axes:
                 )
             by_column = bool(eccodes.codes_get(handle, "jPointsAreConsecutive"))
             shape = eccodes.codes_get(handle, "Nj"), eccodes.codes_get(handle, "Ni")
-            points = [
-                _by_row(eccodes.codes_get_array(handle, key), shape, by_column)
-                for key in ("latitudes", "longitudes")
-            ]
+            latitudes = _by_row(eccodes.codes_get_array(handle, "latitudes"), shape, by_column)
+            longitudes = _by_row(eccodes.codes_get_array(handle, "longitudes"), shape, by_column)
         except (eccodes.CodesInternalError, ValueError) as error:
             raise DataError(
                 f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it "
@@ -229,14 +238,14 @@ def _axes(path: Path, message: _Message) -> _Axes:
             ) from error
         finally:
             eccodes.codes_release(handle)
-    latitudes, longitudes = points[0][:, 0], points[1][0]
-    regular = np.allclose(points[0], latitudes[:, None]) and np.allclose(points[1], longitudes)
-    if not regular:
+    rows_are_regular = np.allclose(latitudes, latitudes[:, :1])
+    columns_are_regular = np.allclose(longitudes, longitudes[:1])
+    if not (rows_are_regular and columns_are_regular):
         raise DataError(
             f"{title} has points that are no rows of equal latitude and columns of equal "
             f"longitude; {_AGAIN} on a regular grid"
         )
-    return _Axes(latitudes, longitudes, by_column)
+    return _Axes(latitudes[:, 0], longitudes[0], by_column)
 
 
 def _by_row(

@@ -1,4 +1,4 @@
-"""Regions of the globe, their cells, and means over cells that weigh every part by its area.
+"""Regions of the globe, their cells, and area-weighted means over cells.
 
 A cell lies between two longitudes and two latitudes. Its area is proportional to its width times
 the difference of the sines of its edges, so the mean of a field over a coarser cell is exact: each
@@ -37,14 +37,14 @@ _Array = NDArray[np.float64]
 class Area:
     """A region.
 
-    Where the second longitude is not east of the first, the region crosses the meridian between
-    them: ``lon=[150, -90]`` is the Pacific from 150 E across the date line to 90 W.
+    It extends eastwards from the first longitude to the second: ``lon=[150, -90]`` is the Pacific
+    from 150 E across the date line to 90 W.
 
     Attributes:
-        name: of the region, for titles and names of files.
+        name: for titles and names of files.
         lon: western and eastern edge in degrees east, each within -180 to 360.
         lat: southern and northern edge in degrees north.
-        description: words for people.
+        description: free text.
 
     Raises:
         ValueError: if the edges enclose no region.
@@ -60,9 +60,12 @@ class Area:
 
     def __post_init__(self) -> None:
         """Check the edges and keep them as pairs of floats."""
-        (west, east), (south, north) = (map(float, edges) for edges in (self.lon, self.lat))
-        within = -180 <= min(west, east) < max(west, east) <= 360
-        if not (within and -_TURN < east - west <= _TURN and -90 <= south < north <= 90):
+        west, east = map(float, self.lon)
+        south, north = map(float, self.lat)
+        is_in_range = -180 <= min(west, east) < max(west, east) <= 360
+        has_longitudes = is_in_range and -_TURN < east - west <= _TURN
+        has_latitudes = -90 <= south < north <= 90
+        if not (has_longitudes and has_latitudes):
             raise ValueError(
                 f"area {self.name}: found lon {self.lon!r}, lat {self.lat!r}, expected two "
                 "longitudes from -180 to 360, less than a turn apart, or from west to east a whole "
@@ -104,27 +107,30 @@ class Grid:
     """
 
     def __init__(self, area: Area, resolution: float) -> None:
-        sides = area.height, area.width
-        rows, columns = (round(degrees / resolution) for degrees in sides)
-        if not np.allclose((rows, columns), np.divide(sides, resolution), rtol=0, atol=_WHOLE):
+        rows = round(area.height / resolution)
+        columns = round(area.width / resolution)
+        sizes = (area.height / resolution, area.width / resolution)
+        if not np.allclose((rows, columns), sizes, rtol=0, atol=_WHOLE):
             raise ConfigError(
-                f"area {area.name} is {sides[0]:g} degrees high and {sides[1]:g} wide, which "
+                f"area {area.name} is {area.height:g} degrees high and {area.width:g} wide, which "
                 f"are no whole numbers of cells of {resolution:g}; move an edge (lon, lat) or "
                 "choose another resolution"
             )
-        self.area, self.resolution, self.shape = area, float(resolution), (rows, columns)
+        self.area = area
+        self.resolution = float(resolution)
+        self.shape = (rows, columns)
         self.edges = {
             "latitude": np.linspace(area.lat[1], area.lat[0], rows + 1),
             "longitude": np.linspace(area.lon[0], area.lon[0] + area.width, columns + 1),
         }
-        self.latitudes, self.longitudes = ((e[:-1] + e[1:]) / 2 for e in self.edges.values())
+        self.latitudes = _centres(self.edges["latitude"])
+        self.longitudes = _centres(self.edges["longitude"])
 
     def shares(self, box: Area) -> _Array:
-        """(H, W) which share of a box's area lies in each cell; 1 in all if the grid covers it."""
-        west = box.lon[0]
+        """(H, W) shares of a box's area in each cell; their sum is 1 if the grid covers the box."""
+        meridians = (box.lon[0], box.lon[0] + box.width)
         rows = _overlaps("latitude", self.latitudes, self.resolution, box.lat)
-        edges = west, west + box.width
-        columns = _overlaps("longitude", self.longitudes, self.resolution, edges)
+        columns = _overlaps("longitude", self.longitudes, self.resolution, meridians)
         return np.outer(rows, columns)
 
     def means(self, field: xarray.DataArray, name: str) -> xarray.DataArray:
@@ -144,26 +150,39 @@ class Grid:
         """
         import xarray
 
-        overlaps = {}
-        for axis, edges in self.edges.items():
-            centres = field[axis].values.astype(np.float64)
-            step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
-            overlaps[axis] = _overlaps(axis, centres, step, edges)
-            uneven = np.abs(overlaps[axis].sum(axis=1) - 1).max()
-            if not (0 < step <= self.resolution * (1 + _UNEVEN) and uneven <= _UNEVEN):
-                raise DataError(
-                    f"{name}: the steps of {axis} are {step:g} degrees from {centres.min():g} to "
-                    f"{centres.max():g}, expected steps up to the resolution of "
-                    f"{self.resolution:g} that cover area {self.area.name} once and evenly; "
-                    "download the whole region, or choose another area or resolution"
-                )
-        rows, columns = overlaps["latitude"], overlaps["longitude"].T
-        times = {"time": field["time"].values}
-        shares, sums = (
-            xarray.DataArray(rows @ part.data @ columns, times, ("time", *CELLS))
-            for part in (field.notnull().astype(float), field.fillna(0).astype(float))
-        )
-        return sums / shares.where(shares >= SEA_SHARE - _WHOLE)
+        rows = self._overlaps(field, "latitude", name)
+        columns = self._overlaps(field, "longitude", name).T
+
+        def over_cells(values: xarray.DataArray) -> xarray.DataArray:
+            cells = rows @ values.astype(float).data @ columns
+            return xarray.DataArray(cells, {"time": field["time"].values}, ("time", *CELLS))
+
+        shares = over_cells(field.notnull())
+        return over_cells(field.fillna(0)) / shares.where(shares >= SEA_SHARE - _WHOLE)
+
+    def _overlaps(self, field: xarray.DataArray, axis: str, name: str) -> _Array:
+        """Shares of each row or column of the grid in each one of a field.
+
+        Raises:
+            DataError: if the axis is uneven, coarser than the grid, or does not cover it.
+        """
+        centres = field[axis].values.astype(np.float64)
+        step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
+        overlaps = _overlaps(axis, centres, step, self.edges[axis])
+        uneven = np.abs(overlaps.sum(axis=1) - 1).max()
+        is_fine = 0 < step <= self.resolution * (1 + _UNEVEN)
+        if not (is_fine and uneven <= _UNEVEN):
+            raise DataError(
+                f"{name}: the steps of {axis} are {step:g} degrees from {centres.min():g} to "
+                f"{centres.max():g}, expected steps up to the resolution of "
+                f"{self.resolution:g} that cover area {self.area.name} once and evenly; "
+                "download the whole region, or choose another area or resolution"
+            )
+        return overlaps
+
+
+def _centres(edges: _Array) -> _Array:
+    return (edges[:-1] + edges[1:]) / 2
 
 
 def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Array:
@@ -176,11 +195,23 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
         step: degrees of a source cell.
         edges: (m + 1,) of the target cells in degrees, rising or falling.
     """
-    low, high, ends = centres - step / 2, centres + step / 2, np.asarray(edges, np.float64)
+    low = centres - step / 2
+    high = centres + step / 2
+    ends = np.asarray(edges, np.float64)
     if axis == "latitude":
-        low, high, ends = (np.sin(np.deg2rad(each.clip(-90, 90))) for each in (low, high, ends))
-    left, right = (choose(ends[:-1], ends[1:])[:, None] for choose in (np.minimum, np.maximum))
-    # A turn more or less is the same longitude; sines of latitudes are too small to meet it.
-    turns = _TURN * np.arange(-2, 3)
-    parts = (np.minimum(right, high + turn) - np.maximum(left, low + turn) for turn in turns)
-    return np.asarray(sum(part.clip(0) for part in parts) / (right - left))
+        low = _sine(low)
+        high = _sine(high)
+        ends = _sine(ends)
+    left = np.minimum(ends[:-1], ends[1:])[:, None]
+    right = np.maximum(ends[:-1], ends[1:])[:, None]
+    # A full turn leads to the same longitude; sines of latitudes are too small to be affected.
+    length = np.zeros((len(left), len(centres)))
+    for turn in _TURN * np.arange(-2, 3):
+        part = np.minimum(right, high + turn) - np.maximum(left, low + turn)
+        length += part.clip(0)
+    return length / (right - left)
+
+
+def _sine(latitudes: _Array) -> _Array:
+    """Sines of latitudes in degrees, of which those beyond a pole count as the pole."""
+    return np.sin(np.deg2rad(latitudes.clip(-90, 90)))

@@ -29,9 +29,9 @@ _SEASONS = 2
 class RecursiveAttentionTransformer(nn.Module):
     """Forecasts anomalies of the sea from those of the months before.
 
-    The region is cut into square patches. Each patch that holds sea is one token, made of all its
-    months, of where it lies on the sphere, of its coast line and of the month of the year; patches
-    on land are none. The blocks of the encoder are applied ``recursion_depth`` times with the same
+    The region is cut into square patches. Each patch with sea is one token, made from all its
+    months, its place on the sphere, its coast line and the month of the year; patches of land are
+    left out. The blocks of the encoder are applied ``recursion_depth`` times with the same
     weights (Dehghani et al., 2019, "Universal Transformers"), and a linear layer says by how much
     each of the next months differs from the last one. That layer begins at zero: an untrained model
     says that the standardised anomalies stay.
@@ -45,14 +45,14 @@ class RecursiveAttentionTransformer(nn.Module):
         num_layers: blocks with weights of their own.
         dim_feedforward: size of the layer within each block.
         dropout: share of values that are dropped in training.
-        recursion_depth: how often the blocks are applied.
-        learning_rate: for who trains it (:class:`vrtspike.sst.base_trainer.BaseTrainer`); nothing
-            here depends on it.
+        recursion_depth: number of passes through the blocks.
+        learning_rate: for the trainer (:class:`vrtspike.sst.base_trainer.BaseTrainer`); the model
+            does not depend on it.
         lead: months that are forecast.
         patch_size: rows and columns of a patch.
 
     Raises:
-        ValueError: by pydantic, naming a parameter that makes no sense.
+        ValueError: by pydantic, naming an invalid parameter.
     """
 
     sea: torch.Tensor
@@ -76,8 +76,12 @@ class RecursiveAttentionTransformer(nn.Module):
         patch_size: Positive = 4,
     ) -> None:
         super().__init__()
-        self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
-        self.patch_size, self.recursion_depth = patch_size, recursion_depth
+        self.width = width
+        self.height = height
+        self.seq_len = seq_len
+        self.lead = lead
+        self.patch_size = patch_size
+        self.recursion_depth = recursion_depth
         self.learning_rate = learning_rate
         # Rows and columns of patches; the last ones may reach beyond the region.
         self._counts = -(-height // patch_size), -(-width // patch_size)
@@ -97,12 +101,14 @@ class RecursiveAttentionTransformer(nn.Module):
         for name in ("sea", "tokens", "places"):
             # They follow from the region, so weights of one region can start those of another.
             self.register_buffer(name, torch.empty(0), persistent=False)
-        rows, columns = (np.arange(size) + 0.5 for size in (height, width))
-        sea = np.ones((height, width))
-        self.on_grid(sea, 90 - 180 * rows / height, 360 * columns / width - 180)
+        rows = np.arange(height) + 0.5
+        columns = np.arange(width) + 0.5
+        latitudes = 90 - 180 * rows / height
+        longitudes = 360 * columns / width - 180
+        self.on_grid(np.ones((height, width)), latitudes, longitudes)
 
     def on_grid(self, sea: ArrayLike, latitudes: ArrayLike, longitudes: ArrayLike) -> None:
-        """Say where the cells lie; without it they are all sea and cover the globe.
+        """Set the places of the cells; by default they are all sea and cover the globe.
 
         Args:
             sea: (height, width), true where there is sea.
@@ -130,9 +136,9 @@ class RecursiveAttentionTransformer(nn.Module):
         """Forecast.
 
         Args:
-            past: (B, seq_len, height, width) anomalies in standard deviations; what stands on land
-                is not read.
-            month: (B,) month of the year of the last of them, from 0 for January.
+            past: (B, seq_len, height, width) anomalies in standard deviations; values on land are
+                ignored.
+            month: (B,) calendar month of the last of them, 0 for January.
 
         Returns:
             (B, lead, height, width) anomalies; 0 on land.
@@ -152,10 +158,11 @@ class RecursiveAttentionTransformer(nn.Module):
 
     def _patches(self, field: torch.Tensor) -> torch.Tensor:
         """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
-        (rows, columns), size = self._counts, self.patch_size
-        right, below = columns * size - self.width, rows * size - self.height
-        field = functional.pixel_unshuffle(functional.pad(field, (0, right, 0, below)), size)
-        return field.flatten(2).mT
+        rows, columns = self._counts
+        right = columns * self.patch_size - self.width
+        below = rows * self.patch_size - self.height
+        field = functional.pad(field, (0, right, 0, below))
+        return functional.pixel_unshuffle(field, self.patch_size).flatten(2).mT
 
     def _field(self, values: torch.Tensor) -> torch.Tensor:
         """(B, tokens, lead * patch_size ** 2) to (B, lead, height, width), 0 between tokens."""
@@ -166,17 +173,21 @@ class RecursiveAttentionTransformer(nn.Module):
 
     def _positions(self, latitudes: ArrayLike, longitudes: ArrayLike) -> torch.Tensor:
         """(patches, features) of the patches' centres: periodic in longitude."""
-        (rows, columns), size = self._counts, self.patch_size
-        lat, lon = (
-            np.deg2rad([np.mean(degrees[i * size : (i + 1) * size]) for i in range(count)])
-            for degrees, count in ((np.asarray(latitudes), rows), (np.asarray(longitudes), columns))
-        )
+        rows, columns = self._counts
+        lat = np.deg2rad(_means(latitudes, self.patch_size, rows))
+        lon = np.deg2rad(_means(longitudes, self.patch_size, columns))
         lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
         sphere = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
         number = np.arange(1, HARMONICS + 1)[:, None]
         angles = np.concatenate([number * lon, 2 * number[: HARMONICS // 2] * lat])
         waves = np.stack([np.cos(angles), np.sin(angles)], axis=1).reshape(-1, lat.size)
         return torch.from_numpy(np.concatenate([sphere, waves]).T).float()
+
+
+def _means(values: ArrayLike, size: int, count: int) -> list[float]:
+    """Means of ``count`` parts of ``size`` values; the last part may be shorter."""
+    array = np.asarray(values)
+    return [float(np.mean(array[part * size : (part + 1) * size])) for part in range(count)]
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
@@ -187,20 +198,20 @@ def _season(month: torch.Tensor) -> torch.Tensor:
 
 
 def build_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn.Module:
-    """The network of a preset, for the cells of a store; without one they are all sea."""
-    data, model = settings.DATA, settings.MODEL
+    """Build the network of a preset for the cells of a store; without a store all are sea."""
+    data = settings.DATA
     height, width = Grid(data.AREA.area, data.RESOLUTION).shape
-    sizes = model.model_dump(exclude={"TYPE", "PRETRAINED"}).items()
-    given = {key.lower(): value for key, value in sizes}
-    model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
-    network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **given)
+    sizes = settings.MODEL.model_dump(exclude={"TYPE", "PRETRAINED"})
+    parameters = {key.lower(): value for key, value in sizes.items()}
+    model_class: Callable[..., nn.Module] = resolve_name(MODELS[settings.MODEL.TYPE])
+    network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **parameters)
     if store is not None:
         place_on_grid(network, **store.placement)
     return network
 
 
 def place_on_grid(model: nn.Module, **grid: ArrayLike) -> None:
-    """Tell a model that asks (by a method ``on_grid``) where its cells lie."""
+    """Call the method ``on_grid`` of a model, if it has one, with the places of the cells."""
     on_grid = getattr(model, "on_grid", None)
     if on_grid is not None:
         on_grid(**grid)

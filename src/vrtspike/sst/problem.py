@@ -30,9 +30,9 @@ OWN_STAGES = False
 def data_folder(settings: SSTSettings) -> str:
     """Region and resolution, and a digest of all that makes these data others."""
     data = settings.DATA
-    told = f"sst_{data.AREA.NAME}_{data.RESOLUTION:g}"
+    name = re.sub(r"[^A-Za-z0-9_.]+", "_", f"sst_{data.AREA.NAME}_{data.RESOLUTION:g}")
     digest = json_digest([data.ROOT, data_settings(settings)])[:6]
-    return f"{re.sub(r'[^A-Za-z0-9_.]+', '_', told)}_{digest}"
+    return f"{name}_{digest}"
 
 
 def data_files(settings: SSTSettings) -> Sequence[Path]:
@@ -43,7 +43,9 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
     """
     from vrtspike.sst.reading import find_files
 
-    return () if settings.DATA.GENERATE else find_files(settings.DATA.ROOT)
+    if settings.DATA.GENERATE:
+        return ()
+    return find_files(settings.DATA.ROOT)
 
 
 def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
@@ -53,7 +55,7 @@ def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
 
 
 def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) -> None:
-    """Generate a globe if that is asked for, and write the store of region and resolution.
+    """Write the store of region and resolution, from files or a generated globe.
 
     Raises:
         UserError: if the files cannot be used.
@@ -61,16 +63,22 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     from vrtspike.sst.generate import Globe, write_example
     from vrtspike.sst.store import prepare as prepare_store
 
-    data, root = settings.DATA, Path(settings.DATA.ROOT)
-    if asked := data.GENERATE:
-        globe = Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES)
+    data = settings.DATA
+    root = Path(data.ROOT)
+    if data.GENERATE:
+        globe = Globe(
+            years=data.GENERATE.YEARS,
+            seed=data.GENERATE.SEED,
+            anomalies=data.GENERATE.ANOMALIES,
+        )
         root = write_example(manifest.parent / "generated", globe)
     store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
-    found, (rows, columns) = store.manifest, store.grid.shape
+    facts = store.manifest
+    rows, columns = store.grid.shape
     show(
-        f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
+        f"{facts['months']} months of {facts['sea_cells']} cells of sea, {rows} x {columns}; "
         f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
-        f"left out with their samples: {', '.join(found['missing']) or 'none'}"
+        f"left out with their samples: {', '.join(facts['missing']) or 'none'}"
     )
 
 
@@ -78,7 +86,7 @@ def dataset_digest(manifest: Path) -> str:
     """The digest of the contents of a store.
 
     Raises:
-        DataError: if there is no such manifest, or none of this version.
+        DataError: if the manifest is missing or of another version.
     """
     return str(read_manifest(manifest, PREPARED)["digest"])
 
@@ -115,24 +123,25 @@ def training_weights(settings: SSTSettings) -> dict[str, Path]:
 
 
 def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
-    """None."""
+    """No weights: the metrics need none."""
     return {}
 
 
 @cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
-    """GiB of a training in float32: by itself, and for each sample of a micro-step.
+    """GiB of a training in float32: fixed, and for each sample of a micro-step.
 
-    By itself are weights, gradients and two moments of the optimiser. The region is counted as all
-    sea: land makes fewer tokens. Half precision needs less.
+    Fixed are weights, gradients and two moments of the optimiser. The region counts as all sea:
+    land makes fewer tokens. Half precision needs less.
     """
     import torch
 
-    from vrtspike.monitoring.memory import working_bytes
+    from vrtspike.monitoring.step_cost import working_bytes
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_model
 
-    data, model = settings.DATA, build_model(settings).train()
+    data = settings.DATA
+    model = build_model(settings).train()
     past = torch.zeros(1, data.SEQ_LEN, *Grid(data.AREA.area, data.RESOLUTION).shape)
     month = torch.zeros(1, dtype=torch.long)
     state = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
@@ -146,9 +155,9 @@ def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
     Raises:
         DataError: if the data are not there.
     """
-    found = read_manifest(manifest, PREPARED)
-    told = {name: found[name] for name in ("area", "resolution", "years", "sea_cells")}
-    return {"dataset": manifest.parent.name, "dataset_digest": found["digest"], **told}
+    facts = read_manifest(manifest, PREPARED)
+    entries = {name: facts[name] for name in ("area", "resolution", "years", "sea_cells")}
+    return {"dataset": manifest.parent.name, "dataset_digest": facts["digest"], **entries}
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
@@ -166,18 +175,18 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
-    left = samples.left_out + held_out.left_out
+    left_out = samples.left_out + held_out.left_out
+    note = f"{left_out} samples with missing months left out" if left_out else ""
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
-    trains = settings.kept_start is None
-    return Trainable(
-        model.to(ranks.device),
-        SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
-        ShuffledBatches(samples, settings, workers, ranks) if trains else NoBatches(),
-        ValidationBatches(held_out, settings, workers, ranks) if trains else None,
-        note=f"{left} samples with missing months left out" if left else "",
-    )
+    model = model.to(ranks.device)
+    task = SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset)
+    if settings.kept_start is not None:
+        return Trainable(model, task, NoBatches(), None, note=note)
+    training = ShuffledBatches(samples, settings, workers, ranks)
+    validation = ValidationBatches(held_out, settings, workers, ranks)
+    return Trainable(model, task, training, validation, note=note)
 
 
 def evaluate(job: EvaluationJob) -> list[str]:
@@ -189,8 +198,9 @@ def evaluate(job: EvaluationJob) -> list[str]:
     """
     from vrtspike.io.weights import load_trained
     from vrtspike.runs.published import require_published
-    from vrtspike.sst.evaluate import evaluate, write_results
+    from vrtspike.sst.evaluate import evaluate
     from vrtspike.sst.model import build_model
+    from vrtspike.sst.results import write_results
 
     settings = cast("SSTSettings", job.run.settings)
     samples = open_split(settings, job.dataset, settings.TEST.SPLIT)
@@ -199,6 +209,6 @@ def evaluate(job: EvaluationJob) -> list[str]:
     require_published(job.weights)
     started = time.monotonic()
     model.to(job.device)
-    found = evaluate(model, samples, job.device, settings.TEST.BATCH_SIZE, job.progress)
+    evaluation = evaluate(model, samples, job.device, settings.TEST.BATCH_SIZE, job.progress)
     seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
-    return write_results(job, found, device=job.device.type, seconds_per_frame=seconds)
+    return write_results(job, evaluation, device=job.device.type, seconds_per_frame=seconds)

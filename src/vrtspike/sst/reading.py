@@ -1,10 +1,10 @@
-"""Monthly means of sea surface temperature and sea ice out of files as ERA5 delivers them.
+"""Monthly means of sea surface temperature and sea ice from downloaded files of ERA5.
 
-Understood are NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
-``valid_time``; packed numbers; and ``expver``, by which the files tell final months (1) from
+Formats: NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
+``valid_time``; packed numbers; and ``expver``, which distinguishes final months (1) from
 preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, as an attribute, or not
-at all. Where a month is there in both, the final one is taken. Everything is opened lazily and read
-in chunks.
+at all. Of a month with both versions the final one is used. Files are opened lazily and read in
+chunks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface
 _TIMES = ("time", "valid_time")
 _AXES = ("latitude", "longitude")
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
-"""First bytes of what macOS writes as ``._name`` beside a file on a disk of another system."""
+"""First bytes of the attributes that macOS writes as ``._name`` on a disk of another system."""
 
 
 def find_files(root: str | Path) -> list[Path]:
-    """The files of a download: the file itself, or all files in a folder, by name.
+    """List the files of a download: the file itself, or all files in a folder, by name.
 
-    Attributes of a file that macOS keeps beside it (``._name``) are none of them.
+    Files with attributes from macOS (``._name``) are ignored.
 
     Raises:
         DataError: if there is none.
@@ -60,7 +60,7 @@ def _is_apple_double(path: Path) -> bool:
 
 
 def read_months(root: str | Path) -> xarray.Dataset:
-    """The months of a download, in order; months that no file holds are absent.
+    """Read the months of a download, in order; months that no file holds are absent.
 
     Args:
         root: a file, or a folder of files.
@@ -68,8 +68,8 @@ def read_months(root: str | Path) -> xarray.Dataset:
     Returns:
         lazy ``sst`` in kelvin, NaN over land, and ``siconc`` (0 to 1) if the files have it, by
         ``time`` (numbers of months, :mod:`vrtspike.sst.settings`), latitude and longitude; beside
-        the time stand ``version`` (``expver``) and ``source`` (the file) of the temperature, and
-        ``ice_source``, the file of the ice. Where one variable has no field of a month its source
+        the time are ``version`` (``expver``) and ``source`` (the file) of the temperature, and
+        ``ice_source``, the file of the ice. Where a variable has no field of a month, its source
         is missing.
 
     Raises:
@@ -80,16 +80,22 @@ def read_months(root: str | Path) -> xarray.Dataset:
     parts = {name: [field for field in fields if field.name == name] for name in (SST, ICE)}
     if not parts[SST]:
         raise DataError(f"{root}: found no file with the variable {SST}; download {_PRODUCT}")
-    for field in fields[1:]:
-        if any(not np.array_equal(field[axis], fields[0][axis]) for axis in _AXES):
-            raise DataError(
-                f"{field.source.values[0]}: its latitudes and longitudes are not those of "
-                f"{fields[0].source.values[0]}; download all files with the same region and grid"
-            )
+    _require_same_grid(fields)
     series = [_series(parts[SST])]
     if parts[ICE]:
         series.append(_series(parts[ICE]).drop_vars("version").rename(source="ice_source"))
     return xarray.merge(series, join="outer")
+
+
+def _require_same_grid(fields: list[xarray.DataArray]) -> None:
+    """See that all fields have the latitudes and longitudes of the first."""
+    first = fields[0]
+    for field in fields[1:]:
+        if any(not np.array_equal(field[axis], first[axis]) for axis in _AXES):
+            raise DataError(
+                f"{field.source.values[0]}: its latitudes and longitudes are not those of "
+                f"{first.source.values[0]}; download all files with the same region and grid"
+            )
 
 
 def _read_file(path: Path) -> list[xarray.DataArray]:
@@ -113,7 +119,7 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
 def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
     """A variable by (time, latitude, longitude), lazy, with ``version`` and ``source``.
 
-    Where the version is a dimension, each is returned by itself.
+    Where the version is a dimension, there is an array for each version.
     """
     field = field.squeeze()
     time = _time_axis(field)
@@ -124,7 +130,7 @@ def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
     field = _guarded(field, time, path)
     versions = [field]
     if "expver" in field.dims:
-        # Each month stands in one of the versions and is missing in the others.
+        # A month is in one of the versions, and NaN in the others.
         versions = [field.sel(expver=label).dropna(time, how="all") for label in field["expver"]]
     return [_labelled(part, time, path) for part in versions]
 
@@ -142,8 +148,10 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
     name = str(field.name)
     units = field.attrs.get("units", field.attrs.get("GRIB_units"))
     dates = field.coords[time] if time in field.coords else xarray.DataArray([])
-    usable = units in _UNITS[name] and {*field.dims} - {"expver"} == {time, *_AXES}
-    if not usable or not dates.size or not hasattr(dates, "dt") or dates.isnull().any():
+    has_units = units in _UNITS[name]
+    has_axes = {*field.dims} - {"expver"} == {time, *_AXES}
+    has_dates = dates.size > 0 and hasattr(dates, "dt") and not dates.isnull().any()
+    if not (has_units and has_axes and has_dates):
         raise DataError(
             f"{path}: {name} has units {units!r}, the dimensions {', '.join(map(str, field.dims))} "
             f"and {dates.size} times of type {dates.dtype}; expected {_UNITS[name][0]!r}, "
@@ -153,12 +161,12 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
 
 
 def _guarded(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
-    """The same field, read by chunks; an error of reading names file and month."""
+    """The field, read lazily by chunks; an error names file and month."""
 
     def read(key: Key) -> NDArray[np.float64]:
         return field.variable[key].to_numpy()
 
-    # A compressed chunk is unpacked as a whole, so it is read only once.
+    # A compressed chunk is unpacked as a whole: smaller parts would unpack it several times.
     stored = field.encoding.get("preferred_chunks", {}).get(time, 1)
     values = lazy_months(
         f"{path}: {field.name}",
@@ -191,7 +199,7 @@ def _labelled(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray
 
 
 def _series(parts: list[xarray.DataArray]) -> xarray.DataArray:
-    """Parts of one variable, joined by time; of each month the final version where there is one."""
+    """Join parts of one variable by time; a final version of a month replaces a preliminary one."""
     joined = xarray.concat(parts, "time", join="override").sortby(["time", "version"])
     steps = np.diff([joined.time, joined.version])
     for place in np.flatnonzero((steps == 0).all(axis=0)):

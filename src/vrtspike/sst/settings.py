@@ -7,6 +7,7 @@ seen what it is tested on.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import ClassVar, Literal, Self
 
@@ -62,11 +63,11 @@ SST, ICE = "sst", "siconc"
 FINAL = 1
 """``expver`` of final months."""
 _HELD_OUT = 0.1
-"""Share of the years for each of validation and test, where nobody says which."""
+"""Default share of the years for each of validation and test."""
 
 
 def month_number(year: int, month: int) -> int:
-    """The number of a month of the calendar (1 to 12).
+    """The number of a calendar month (1 to 12).
 
     >>> month_number(2000, 1) - month_number(1999, 12)
     1
@@ -75,7 +76,7 @@ def month_number(year: int, month: int) -> int:
 
 
 def month_name(number: int) -> str:
-    """A month as people write it.
+    """A month as text: year and month.
 
     >>> month_name(month_number(2003, 3))
     '2003-03'
@@ -130,27 +131,29 @@ class Years(Section):
 
 
 def years_within(years: Years | None, first: int, last: int, name: str) -> Years:
-    """The years of the splits, all of whose months there are.
+    """The years of the splits, checked against the months of the data.
 
     Args:
-        years: those that are asked for; None divides all whole years: the last tenth tests, the
-            tenth before it validates.
-        first: number of the first month that there is.
+        years: the requested ones; None divides all whole years: the last tenth is for the test, the
+            tenth before it for validation.
+        first: number of the first month of the data.
         last: number of the last one.
         name: of the data, for messages.
 
     Raises:
-        DataError: if they are not there; or there are fewer than four whole years to divide (a
-            climatology needs two).
+        DataError: if the data lack some of the years; or there are fewer than four whole years to
+            divide (a climatology needs two).
 
     >>> years_within(None, month_number(1980, 3), month_number(2010, 12), "a.nc")
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
-    begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
+    begin = math.ceil(first / MONTHS)
+    end = (last + 1) // MONTHS - 1
     whole = max(0, end - begin + 1)
     if years is None and whole > 3:
-        held = max(1, round(_HELD_OUT * whole))
-        val, test = end - 2 * held + 1, end - held + 1
+        held_out = max(1, round(_HELD_OUT * whole))
+        test = end - held_out + 1
+        val = test - held_out
         years = Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
     if years is None or any(span[0] < begin or span[1] > end for _, span in years):
         raise DataError(

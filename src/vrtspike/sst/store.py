@@ -76,9 +76,11 @@ def prepare(
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
         ConfigError: if the region is no whole number of cells high and wide.
     """
-    output, grid = Path(output), Grid(area, resolution)
+    output = Path(output)
+    grid = Grid(area, resolution)
     fields = read_months(root)
-    first, last = (int(fields.time[place]) for place in (0, -1))
+    first = int(fields.time[0])
+    last = int(fields.time[-1])
     years = years_within(years, first, last, str(root))
     cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
     cells = cells.astype(np.float32).reindex(time=np.arange(first, last + 1))
@@ -91,11 +93,12 @@ def prepare(
     }
     with atomic_path(output.with_suffix(".nc")) as temporary:
         _write(temporary, cells.chunk(time=MONTHS))
-        with _opened(temporary) as stored:
+        with _open_fields(temporary) as stored:
             sources = fields.drop_vars([SST, ICE], errors="ignore").reindex(time=stored.time)
             for note in check_months(stored, sources, area):
                 print(f"{root}: {note}")
-            fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
+            present = _months_present(stored)
+            fitted = _fit(stored, present, years, f"{root}: area {area.name}")
             digest = contents_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
     preliminary = fields.version.notnull() & (fields.version != FINAL)
@@ -107,7 +110,7 @@ def prepare(
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
             "preliminary": [month_name(int(n)) for n in fields.time[preliminary]],
-            "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
+            "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present.values)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
             "digest": digest,
         },
@@ -122,26 +125,27 @@ def prepared_store(
     years: Years | None = None,
     folder: str | Path | None = None,
 ) -> PreparedStore:
-    """The store of a region at a resolution; it is prepared if the files are new or changed.
+    """Return the store of a region at a resolution; prepare it if the files are new or changed.
 
-    Other files, regions, resolutions or years make another store; none is removed. Processes that
-    ask at the same time wait for the one that prepares.
+    Other files, regions, resolutions or years make another store; none is removed. One process
+    prepares a store, and the others wait for it.
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
         area: the region.
         resolution: degrees of a cell.
-        years: the splits; None divides the whole years that there are.
-        folder: where stores stand; None: ``prepared`` in the folder of the files.
+        years: the splits; None divides the whole years of the files.
+        folder: of the stores; None: ``prepared`` in the folder of the files.
 
     Raises:
         UserError: as :func:`prepare`.
     """
     files = find_files(root)
     folder = Path(folder) if folder is not None else files[0].parent / "prepared"
-    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
-    digest = json_digest([present, asked, PREPARED.schema])
+    versions = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    splits = None if years is None else years.model_dump(mode="json")
+    parameters = [asdict(area), float(resolution), splits]
+    digest = json_digest([versions, parameters, PREPARED.schema])
     output = folder / f"{resolution:g}deg-{digest[:12]}.json"
     with locked(output.with_suffix(".lock")):
         if not (output.is_file() and output.with_suffix(".nc").is_file()):
@@ -151,7 +155,7 @@ def prepared_store(
 
 
 def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
-    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year.
+    """SHA-256 of the cells' places, the months and all arrays, decoded, year by year.
 
     The region's name and description do not count.
     """
@@ -186,20 +190,21 @@ class PreparedStore:
         self.file = self.path.with_suffix(".nc")
         self.digest = str(self.manifest["digest"])
         try:
-            self.fields = _opened(self.file)
+            self.fields = _open_fields(self.file)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.file}: cannot be read ({error}); delete it and prepare it again"
             ) from error
 
     def __reduce__(self) -> tuple[type[PreparedStore], tuple[Path]]:
-        """Without the arrays: a worker process opens its own."""
+        """Pickle without the arrays: a worker process opens its own."""
         return PreparedStore, (self.path,)
 
     @cached_property
     def anomalies(self) -> xarray.DataArray:
         """(time, row, column) kelvin about the climatology, NaN but for open sea; lazy if large."""
-        return _open_sea(self.fields) - self.of_month("climatology", self.fields["time"])
+        climatology = self.of_month("climatology", self.fields["time"])
+        return _open_sea(self.fields) - climatology
 
     @cached_property
     def standardised(self) -> xarray.DataArray:
@@ -218,62 +223,92 @@ class PreparedStore:
 
     @property
     def placement(self) -> dict[str, NDArray[Any]]:
-        """Coordinates of the cells: ``sea`` (H, W), latitudes (H,) and longitudes (W,)."""
-        where = {"latitudes": self.grid.latitudes, "longitudes": self.grid.longitudes}
-        return {"sea": self.fields["sea"].values, **where}
+        """The grid: ``sea`` (H, W), true for sea, ``latitudes`` (H,) and ``longitudes`` (W,)."""
+        return {
+            "sea": self.fields["sea"].values,
+            "latitudes": self.grid.latitudes,
+            "longitudes": self.grid.longitudes,
+        }
 
 
-def _opened(path: Path) -> xarray.Dataset:
+def _open_fields(path: Path) -> xarray.Dataset:
+    """Open the arrays of a store: in memory if they are small, else by chunks of a year."""
     chunks = {"time": MONTHS, "month": MONTHS}
-    found = xarray.open_dataset(path, engine="h5netcdf", chunks=chunks)
-    return found.load() if found.nbytes <= IN_MEMORY_BYTES else found
+    fields = xarray.open_dataset(path, engine="h5netcdf", chunks=chunks)
+    if fields.nbytes <= IN_MEMORY_BYTES:
+        return fields.load()
+    return fields
 
 
 def _write(path: Path, fields: xarray.Dataset) -> None:
-    """Write fields into a file, beside those that are there."""
-    # By the month, as samples are read; a checksum makes damage an error.
-    chunks = {name: (1, *f.shape[1:]) if f.ndim == 3 else f.shape for name, f in fields.items()}
-    kept = {"zlib": True, "complevel": 1, "fletcher32": True}
-    encoding = {name: {**kept, "chunksizes": sizes} for name, sizes in chunks.items()}
+    """Add fields to a file."""
+    encoding = {}
+    for name, field in fields.items():
+        # Chunks of one month, as samples are read.
+        chunks = (1, *field.shape[1:]) if field.ndim == 3 else field.shape
+        encoding[name] = {
+            "zlib": True,
+            "complevel": 1,
+            "fletcher32": True,  # a checksum: damage is an error in reading
+            "chunksizes": chunks,
+        }
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
-    """Temperatures of the sea without those under ice."""
+    """Temperatures of the sea; NaN on land and under ice."""
     sst = fields[SST]
     is_open = fields[ICE] < ICE_SHARE if ICE in fields else sst >= ICE_LIMIT_K
     return sst.where(fields["sea"] & is_open)
 
 
-def _fitted(
-    stored: xarray.Dataset, years: Years, title: str
-) -> tuple[xarray.Dataset, NDArray[np.bool_]]:
-    """Climatology, anomalies and masks, computed from the cells' temperatures.
+def _months_present(stored: xarray.Dataset) -> xarray.DataArray:
+    """(time,) true where every variable has a value."""
+    return stored.notnull().any(CELLS).to_array().all("variable").compute()
 
-    Returns:
-        which cells are sea, climatology, deviation and trend of the training years; and in which
-        months every variable has a value.
+
+def _sea(stored: xarray.Dataset, present: xarray.DataArray, title: str) -> xarray.DataArray:
+    """(row, column) true where every present month has a temperature.
 
     Raises:
         DataError: naming the data, if there is no sea.
     """
-    known = stored[SST].notnull()
-    present = stored.notnull().any(CELLS).to_array().all("variable").compute()
-    sea = ((known | ~present).all("time") & known.any("time")).compute()
+    has_value = stored[SST].notnull()
+    sea = ((has_value | ~present).all("time") & has_value.any("time")).compute()
     if not sea.any():
         raise DataError(
             f"{title} has no cell that is sea by half or more in every month; choose a region with "
             "sea or a finer resolution"
         )
+    return sea
+
+
+def _fit(
+    stored: xarray.Dataset, present: xarray.DataArray, years: Years, title: str
+) -> xarray.Dataset:
+    """Sea mask, and climatology, deviation and trend of the training years.
+
+    Args:
+        stored: temperatures, and ice if there is any, by (time, row, column).
+        present: (time,) true where every variable has a value.
+        years: the splits.
+        title: of the data, for messages.
+
+    Raises:
+        DataError: if there is no sea.
+    """
+    sea = _sea(stored, present, title)
     months = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
     train = months.sel(time=years.months("train"))
     train = train.coarsen(time=MONTHS).construct(time=("year", "month"))
-    enough = train["sst"].count("year") >= np.maximum(train["present"].sum("year") / 2, 2)
-    climatology = train["sst"].mean("year").where(enough).compute()
+    min_years = np.maximum(train["present"].sum("year") / 2, 2)
+    is_fitted = train["sst"].count("year") >= min_years
+    climatology = train["sst"].mean("year").where(is_fitted).compute()
     anomaly = train["sst"] - climatology
     deviation = (anomaly**2).mean("year") ** 0.5
     # The line of least squares: the mean of the anomalies is 0, so it is 0 in the middle.
-    along, time = ["year", "month"], train["time"].where(anomaly.notnull())
+    along = ["year", "month"]
+    time = train["time"].where(anomaly.notnull())
     trend = MONTHS * xarray.cov(time, anomaly, along) / time.var(along, ddof=1)
     fitted = {
         "climatology": climatology,
@@ -281,5 +316,4 @@ def _fitted(
         "trend": trend.fillna(0),
         "middle": time.mean(along).fillna(0),
     }
-    arrays = xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
-    return arrays, present.values
+    return xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)

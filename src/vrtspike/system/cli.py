@@ -30,8 +30,14 @@ from vrtspike.system.errors import (
 from vrtspike.system.surroundings import expand_home, set_default_user, write_fault
 
 _NOT_WRITABLE = (
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
-    *(errno.ENAMETOOLONG, errno.ELOOP),
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
 )
 """Errors of a path that this user cannot write, or that cannot exist."""
 
@@ -126,27 +132,28 @@ def add_output(
 
 
 def output_path(text: str) -> Path:
-    """A path that can be written to, for ``type`` of an argument; nothing is left there.
+    """A path that can be written to, for ``type`` of an argument; its test file is removed.
 
     Raises:
-        argparse.ArgumentTypeError: if its nearest folder takes no file.
+        argparse.ArgumentTypeError: if no file can be created in its nearest folder.
     """
     path = Path(text)
-    if reason := write_fault(path.parent if path.is_file() else path):
+    reason = write_fault(path.parent if path.is_file() else path)
+    if reason:
         raise argparse.ArgumentTypeError(
             f"{text}: cannot be written there ({reason}); give another place"
         )
     return path
 
 
-def positive_int(text: str, least: int = 1) -> int:
-    """An option's value: an integer of 1, or another least one, or more.
+def positive_int(text: str, minimum: int = 1) -> int:
+    """An option's value: an integer of at least ``minimum``.
 
     >>> positive_int("3")
     3
     """
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"found {text}, expected {least} or more")
+    if not text.isdecimal() or int(text) < minimum:
+        raise argparse.ArgumentTypeError(f"found {text}, expected {minimum} or more")
     return int(text)
 
 

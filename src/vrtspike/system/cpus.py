@@ -28,18 +28,32 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
     1
     """
     environment = os.environ if environment is None else environment
-    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
-    limits += [_cgroup_cpus(group) for group in cgroup_folders("cpu", cgroups)]
-    limits += [_batch_cpus(environment), _number(environment, CPUS)]
-    return max(1, min(limit for limit in limits if limit is not None))
+    limits = [
+        _machine_cpus(),
+        *(_cgroup_cpus(group) for group in cgroup_folders("cpu", cgroups)),
+        _batch_cpus(environment),
+        _number(environment, CPUS),
+    ]
+    return max(1, min((limit for limit in limits if limit is not None), default=1))
+
+
+def _machine_cpus() -> int | None:
+    """CPUs of this process's affinity, or of the machine where the system has no affinity."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
-    if per_task := _number(environment, "SLURM_CPUS_PER_TASK"):
+    per_task = _number(environment, "SLURM_CPUS_PER_TASK")
+    if per_task is not None:
         return per_task * (_number(environment, "SLURM_NTASKS_PER_NODE") or 1)
-    names = ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS")
-    return next(filter(None, (_number(environment, name) for name in names)), None)
+    for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
+        number = _number(environment, name)
+        if number is not None:
+            return number
+    return None
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
@@ -61,7 +75,7 @@ def _cgroup_cpus(group: Path) -> int | None:
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Folders of the nested control groups of this process, from the inner to the outermost one.
 
-    Each may have a limit, and the smallest counts: that of a Slurm job is two groups above its
+    Each may have a limit, and the smallest counts: the limit of a Slurm job is two groups above its
     step. Both versions of control groups are included; some of the folders may not exist.
 
     Args:
@@ -74,9 +88,14 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
         rows = []
     for row in [*rows, "0::/", f"0:{controller}:/"]:
         _, controllers, path = row.split(":", 2)
-        trees = [root, root / "unified"] if not controllers else []
-        trees += [root / controller] if controller in controllers.split(",") else []
+        trees = []
+        if not controllers:
+            trees = [root, root / "unified"]
+        elif controller in controllers.split(","):
+            trees = [root / controller]
         for tree in trees:
             # In a container, the path may be that on the host.
-            own = tree / path.lstrip("/")
-            yield from (group for group in (own, *own.parents) if group.is_relative_to(tree))
+            innermost = tree / path.lstrip("/")
+            for group in (innermost, *innermost.parents):
+                if group.is_relative_to(tree):
+                    yield group

@@ -49,8 +49,8 @@ def describe_status(status: int) -> str:
     number = -status if status < 0 else status - 128
     if number not in {*signal.Signals}:
         return f"ended with status {status}"
-    killed = ", as when memory is full" * (number == signal.SIGKILL)
-    return f"was ended by {signal.Signals(number).name}{killed}"
+    cause = ", as when memory is full" if number == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(number).name}{cause}"
 
 
 def exit_on_signals() -> None:
@@ -62,13 +62,13 @@ def exit_on_signals() -> None:
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     # A second signal must not interrupt the removal of temporary files.
-    for each in (*_ENDING, signal.SIGINT):
-        signal.signal(each, signal.SIG_IGN)
+    for other in (*_ENDING, signal.SIGINT):
+        signal.signal(other, signal.SIG_IGN)
     raise EndedBySignal(number)
 
 
 def interrupt_once() -> None:
-    """Have the first SIGINT raise KeyboardInterrupt, and later ones only say what is waited for.
+    """Have the first SIGINT raise KeyboardInterrupt, and later ones only print a message.
 
     A second exception would end Snakemake in the middle of its own end, before its jobs.
     """
@@ -117,8 +117,8 @@ def process_identity(number: int | None = None) -> str | None:
 def is_running(identity: str) -> bool | None:
     """Return whether a process of a :func:`process_identity` runs; None on another machine."""
     boot, namespace, number, _ = identity.split()
-    own = process_identity()
-    if own is None or own.split()[:2] != [boot, namespace]:
+    this_process = process_identity()
+    if this_process is None or this_process.split()[:2] != [boot, namespace]:
         return None
     return process_identity(int(number)) == identity
 

@@ -62,10 +62,10 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
     """One message for many faults: a title with their number, a line each, and what to do.
 
     Args:
-        title: what is wrong.
+        title: the subject of the faults.
         faults: all of them.
-        advice: what to do.
-        limit: how many are listed, followed by the number of the others; all if None.
+        advice: the remedy.
+        limit: largest number of listed faults, followed by the number of the others; None for all.
 
     >>> print(list_faults("a.yaml", ["K is 0", "no ROOT"], "Fix them.", limit=1))
     a.yaml (2):
@@ -80,22 +80,24 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
 
 
 def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
-    """Each fault of each thing, after the name of what it belongs to.
+    """All faults, each after the name of its subject.
 
     >>> named_faults({"train/a": ["no frames"], "train/b": []})
     ['train/a: no frames']
     """
-    return [f"{name}: {fault}" for name, found in faults.items() for fault in found]
+    return [f"{name}: {fault}" for name, of_name in faults.items() for fault in of_name]
 
 
-def first_few(names: Sequence[str], most: int = 3) -> str:
+def first_few(names: Sequence[str], limit: int = 3) -> str:
     """The first of many names, for a message in a line.
 
     >>> first_few(["a.py", "b.py", "c.py", "d.py"])
     'a.py, b.py, c.py, and 1 more'
     """
-    found = ", ".join(names[:most])
-    return f"{found}, and {len(names) - most} more" if len(names) > most else found
+    listed = ", ".join(names[:limit])
+    if len(names) <= limit:
+        return listed
+    return f"{listed}, and {len(names) - limit} more"
 
 
 def shown(name: str) -> str:

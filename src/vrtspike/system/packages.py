@@ -1,4 +1,4 @@
-"""Packages that cannot be imported: what brings a missing one, and the cure of a broken one."""
+"""Packages that cannot be imported: commands that install a missing or repair a broken one."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "skvideo": "scikit-video",
 }
-"""Names under which packages are installed, where those of their modules differ.
+"""Names of packages by their modules, where these differ.
 
-The metadata tell it of what is installed, not of what is missing.
+Metadata have the names of installed packages, not of missing ones.
 """
 
 _WHOLE = "workflow"
-"""The extra with all that the workflow needs, and so with what its packages need."""
+"""The extra with all packages of the workflow, and so with all that these depend on."""
 
 _NAME = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 
 
 def import_fault(error: ImportError) -> str:
-    """Message on a package that is missing or cannot be loaded, with its cure.
+    """Message on a package that is missing or cannot be loaded, with the remedy.
 
     Args:
         error: not of a module of this project.
@@ -46,7 +46,8 @@ def import_fault(error: ImportError) -> str:
         )
     installed = metadata.packages_distributions().get(module, [])
     if installed:
-        name, version = installed[0], metadata.version(installed[0])
+        name = installed[0]
+        version = metadata.version(name)
         return (
             f"the package {name} {version} is installed, but cannot be imported ({error}); install "
             f"what it lacks, or install it again: pip install --force-reinstall --no-deps "
@@ -58,7 +59,7 @@ def import_fault(error: ImportError) -> str:
 
 
 def missing_package(module: str) -> str:
-    """Message on a package that is not installed, with the extra that brings it.
+    """Message on a package that is not installed, with the extra that contains it.
 
     Args:
         module: as it is imported.
@@ -72,11 +73,11 @@ def distribution(module: str) -> str:
 
 
 def extra_with(module: str) -> str:
-    """The smallest extra of this project that brings a module.
+    """The smallest extra of this project that contains the package of a module.
 
     Returns:
-        The empty text for what is installed without extras, ``workflow`` for what no extra names
-        (another package's need) and where this project is not installed.
+        The empty text for a package that is installed without extras; ``workflow`` for a package
+        that no extra names (a dependency of another package), and if this project is not installed.
 
     >>> extra_with("huggingface_hub")
     'hub'
@@ -85,14 +86,14 @@ def extra_with(module: str) -> str:
     """
     wanted = _normalized(distribution(module))
     extras = _packages_of_extras()
-    bringing = [extra for extra, packages in extras.items() if wanted in packages]
-    return min(bringing, key=lambda extra: len(extras[extra]), default=_WHOLE)
+    candidates = [extra for extra, packages in extras.items() if wanted in packages]
+    return min(candidates, key=lambda extra: len(extras[extra]), default=_WHOLE)
 
 
 def _packages_of_extras() -> dict[str, set[str]]:
-    """Normalized names of the packages that each extra names; the empty text stands for none.
+    """Normalized names of the packages of each extra; the empty text stands for no extra.
 
-    Those of extras within extras are left out: the inner one brings less.
+    Packages of extras within extras are left out: the inner extra is smaller.
     """
     try:
         lines = metadata.requires(_PROJECT) or []
@@ -100,19 +101,21 @@ def _packages_of_extras() -> dict[str, set[str]]:
         return {}
     extras: dict[str, set[str]] = {}
     for line in lines:
-        name, extra = _NAME.match(line), _EXTRA.search(line)
+        name = _NAME.match(line)
         assert name is not None
-        extras.setdefault(extra[1] if extra else "", set()).add(_normalized(name[0]))
+        match = _EXTRA.search(line)
+        extra = match[1] if match is not None else ""
+        extras.setdefault(extra, set()).add(_normalized(name[0]))
     return extras
 
 
 def _normalized(name: str) -> str:
-    """A package's name as the metadata of any tool may spell it."""
+    """A package's name in one spelling, as metadata of tools differ."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _failed_module(error: ImportError) -> str:
-    """Top-level module that an error is about: what was imported, or what raised it."""
+    """Top-level module of an error: the imported one, or the one that raised it."""
     if error.name:
         return error.name.partition(".")[0]
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -43,7 +43,7 @@ def for_each(
 
     Args:
         work: a function that can be pickled.
-        items: named by texts.
+        items: names of the items.
         processes: largest number of processes.
 
     Yields:

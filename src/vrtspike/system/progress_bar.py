@@ -13,7 +13,7 @@ PLAIN_INTERVAL = 15.0
 """Seconds between lines without a terminal, such as in a log file."""
 
 _ESTIMATE_PERIOD_S = 1e9
-"""Period of the estimate of the remaining time: all of it, because frames are done in windows."""
+"""Period of the estimate of the remaining time: the whole run, because frames come in windows."""
 
 SCREEN = "VRTSPIKE_SCREEN"
 """Environment variable: file descriptor for progress bars if standard error is a log file.
@@ -30,7 +30,9 @@ def format_duration(seconds: float) -> str:
     """
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"
 
 
 def duration_words(seconds: float) -> str:
@@ -73,15 +75,15 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Other output is printed above a bar on the same stream.
-    beside = stream is sys.stderr
+    is_standard_error = stream is sys.stderr
     with Progress(
         *columns,
         console=console,
         transient=True,
         refresh_per_second=4,
         speed_estimate_period=_ESTIMATE_PERIOD_S,
-        redirect_stdout=beside,
-        redirect_stderr=beside,
+        redirect_stdout=is_standard_error,
+        redirect_stderr=is_standard_error,
     ) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -97,8 +99,9 @@ def _screen() -> TextIO:
 
 
 def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
-    """Lines now and then, with the remaining time at the mean speed so far."""
-    started = last = time.monotonic()
+    """A function that prints lines now and then, with the remaining time at the mean speed."""
+    started = time.monotonic()
+    last = started
 
     def show(done: int, total: int) -> None:
         nonlocal last

@@ -7,24 +7,26 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that is most like a mistyped one; None where none is near.
+    """The name nearest to a mistyped one; None if none is near.
 
     Args:
-        name: as it was typed; case does not matter.
-        names: those that exist.
-        cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 finds a name
-            however unlike.
+        name: as it was typed; case is ignored.
+        names: the existing names.
+        cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 accepts any
+            name.
 
     >>> nearest("RESTOR", ["restore", "export"])
     'restore'
     """
-    by_lower_case = {each.lower(): each for each in names}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
-    return by_lower_case[near[0]] if near else None
+    by_lower_case = {candidate.lower(): candidate for candidate in names}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
+    if not matches:
+        return None
+    return by_lower_case[matches[0]]
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of an error message: the nearest name, or nothing.
+    """The end of an error message: the nearest name; empty without one.
 
     >>> did_you_mean("restor", ["restore", "export"])
     '; did you mean restore?'
@@ -32,4 +34,6 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     ''
     """
     near = nearest(name, names)
-    return "" if near is None else f"; did you mean {near}?"
+    if near is None:
+        return ""
+    return f"; did you mean {near}?"

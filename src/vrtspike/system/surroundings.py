@@ -14,9 +14,12 @@ def set_default_user() -> None:
     """Set USER and HOME for a user without an account (``docker run --user``)."""
     try:
         user = pwd.getpwuid(os.getuid())
-        name, home = user.pw_name, user.pw_dir
     except KeyError:
-        name, home = f"uid{os.getuid()}", "/"
+        name = f"uid{os.getuid()}"
+        home = "/"
+    else:
+        name = user.pw_name
+        home = user.pw_dir
     os.environ.setdefault("USER", name)
     os.environ.setdefault("HOME", home)
 
@@ -27,10 +30,10 @@ def expand_home(path: str) -> str:
     Raises:
         ValueError: if there is no such home folder.
     """
-    found = os.path.expanduser(path)  # noqa: PTH111 - leaves what it does not know
-    if found.startswith("~"):
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - keeps ~ of unknown users
+    if expanded.startswith("~"):
         raise ValueError(f"found {path}, but no such home folder; write the complete path")
-    return found
+    return expanded
 
 
 def environment_faults() -> Iterator[str]:
@@ -38,12 +41,13 @@ def environment_faults() -> Iterator[str]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
     remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}
     if Path("config/config.yaml").is_file():
-        own = Path.cwd() / ".snakemake"
-        remedies[own] = "which Snakemake needs; fix permissions, or copy the project"
+        state = Path.cwd() / ".snakemake"
+        remedies[state] = "which Snakemake needs; fix permissions, or copy the project"
+    user = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
     for folder, remedy in remedies.items():
-        if reason := write_fault(folder):
-            who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
-            yield f"{who}: {folder} cannot be written ({reason}), {remedy}"
+        reason = write_fault(folder)
+        if reason:
+            yield f"{user}: {folder} cannot be written ({reason}), {remedy}"
 
 
 def nearest_existing(path: Path) -> Path:
@@ -58,7 +62,7 @@ def free_bytes(path: Path) -> int:
 
 
 def write_fault(path: Path) -> str:
-    """Why no file can be created in a folder or its nearest existing parent; empty if it can."""
+    """Reason that no file can be created in a folder or its nearest existing parent; else empty."""
     try:
         with tempfile.TemporaryFile(dir=nearest_existing(path)):
             return ""

@@ -7,6 +7,7 @@ accumulated micro-batches decide only which process computes it; a run's positio
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import re
 import traceback
@@ -98,23 +99,29 @@ class ShuffledBatches:
         observer: Observer | None = None,
     ) -> None:
         self._samples = _Keyed(dataset, observer, workers.train)
-        self._batch_size, self._seed = settings.TRAIN.BATCH_SIZE, settings.SEED
-        samples, size = len(dataset), self._batch_size
-        self.per_epoch = samples // size if settings.DATALOADER.DROP_LAST else -(-samples // size)
+        self._batch_size = settings.TRAIN.BATCH_SIZE
+        self._seed = settings.SEED
+        self._settings = settings.DATALOADER
+        self._ranks = ranks
+        self._workers = workers.train
+        samples = len(dataset)
+        self.per_epoch = samples // self._batch_size
         """Micro-batches of one epoch, of all processes together."""
+        if samples % self._batch_size and not settings.DATALOADER.DROP_LAST:
+            self.per_epoch += 1
         if self.per_epoch == 0:
             raise RunError(
-                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {size} "
-                "and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or add data"
+                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is "
+                f"{self._batch_size} and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or "
+                "add data"
             )
-        self._settings, self._ranks, self._workers = settings.DATALOADER, ranks, workers.train
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
         """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
         numbers = range(first, until, stride)
-        for epoch, those_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
+        for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
-            for number in those_of_epoch:
+            for number in numbers_of_epoch:
                 start = number % self.per_epoch * self._batch_size
                 yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
@@ -129,10 +136,11 @@ class ShuffledBatches:
         return self._samples.cache_use()
 
     def _order(self, epoch: int) -> list[int]:
+        """Indices of all samples in the order of an epoch."""
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
         blocks = torch.arange(len(self._samples)).split(self._settings.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
-        order = [each[torch.randperm(len(each), generator=generator)] for each in shuffled]
+        order = [block[torch.randperm(len(block), generator=generator)] for block in shuffled]
         return torch.cat(order).tolist()
 
 
@@ -142,11 +150,11 @@ class NoBatches:
     per_epoch = 0
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Nothing."""
+        """No batches."""
         return iter(())
 
     def cache_use(self) -> CacheUse | None:
-        """None, as of batches without a cache."""
+        """None: there is no cache."""
         return None
 
 
@@ -168,13 +176,15 @@ class ValidationBatches:
     ) -> None:
         if len(dataset) == 0:
             raise RunError("the validation split has no samples; add data, or leave validation out")
-        size, loader = settings.TRAIN.VAL_BATCH_SIZE, settings.DATALOADER
-        mine = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
-        keys = [mine[start : start + size] for start in range(0, len(mine), size)]
-        most = -(-len(dataset) // ranks.world_size)
-        self.rounds = -(-most // size)
+        size = settings.TRAIN.VAL_BATCH_SIZE
+        samples = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
+        keys = [samples[start : start + size] for start in range(0, len(samples), size)]
+        max_samples = math.ceil(len(dataset) / ranks.world_size)
+        self.rounds = math.ceil(max_samples / size)
         """Batches of the process with the most of them."""
-        self._loader = _loader(_Keyed(dataset), keys, loader, ranks, workers.val, validation=True)
+        self._loader = _loader(
+            _Keyed(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
@@ -188,7 +198,8 @@ class _Keyed(Dataset[Any]):
         self, dataset: SizedDataset, observer: Observer | None = None, workers: int = 0
     ) -> None:
         self.module = type(dataset).__module__
-        self._dataset, self._observer = dataset, observer
+        self._dataset = dataset
+        self._observer = observer
         self._set_epoch = getattr(dataset, "set_epoch", None)
         self.collate = getattr(dataset, "collate", None)
         shape = (max(1, workers), len(CacheUse._fields))
@@ -199,7 +210,9 @@ class _Keyed(Dataset[Any]):
 
     def cache_use(self) -> CacheUse | None:
         """The sum over all reading processes; None without a cache."""
-        return None if self._observer is None else CacheUse(*self._uses.sum(dim=0).tolist())
+        if self._observer is None:
+            return None
+        return CacheUse(*self._uses.sum(dim=0).tolist())
 
     def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
@@ -208,12 +221,13 @@ class _Keyed(Dataset[Any]):
         sample = self._dataset[index]
         if self._observer is not None:
             worker = get_worker_info()
-            self._uses[0 if worker is None else worker.id] = torch.tensor(self._observer())
+            number = 0 if worker is None else worker.id
+            self._uses[number] = torch.tensor(self._observer())
         return sample
 
 
 def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
-    """The batches, with errors of the worker processes explained.
+    """Yield batches, and explain errors of the worker processes.
 
     Raises:
         RunError: if a worker was killed or shared memory is full.
@@ -222,8 +236,9 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
     except (RuntimeError, ConnectionError, EOFError) as error:
         # While a tensor is being received, the error comes from the standard library instead.
-        place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if not (_WORKER_FAILED.search(str(error)) or place.parent.name == "multiprocessing"):
+        source = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        is_of_worker = _WORKER_FAILED.search(str(error)) is not None
+        if not is_of_worker and source.parent.name != "multiprocessing":
             raise
         size = system_memory().shared_total or 0
         raise RunError(
@@ -243,6 +258,16 @@ def _loader(
     *,
     validation: bool = False,
 ) -> DataLoader[Any]:
+    """A loader of the samples of some batches.
+
+    Args:
+        dataset: the samples.
+        keys: of the samples of each batch.
+        settings: the section DATALOADER.
+        ranks: the processes of the run.
+        workers: worker processes; 0 loads in this process.
+        validation: true for validation samples, whose workers may persist.
+    """
     options: dict[str, Any] = {}
     if workers > 0:
         # The server imports modules once; each worker would need seconds for it.

@@ -57,8 +57,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            if damaged := archive.testzip():  # PyTorch does not read the checksums
-                raise zipfile.BadZipFile(f"{damaged} is damaged")
+            damaged = archive.testzip()  # PyTorch does not check the checksums
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"{damaged} is damaged")
         state = torch.load(path, map_location="cpu", weights_only=True)
         if not isinstance(state, dict) or state.get("format") != FORMAT:
             raise ValueError(f"expected a file of {FORMAT}")
@@ -66,24 +67,31 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # the file could not even be opened
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        older = [other for _, other in list_checkpoints(path.parent) if other.name < path.name]
-        advice = "There is no older one: remove the file to start from the beginning."
-        if older:
-            advice = (
-                f"The next older one is {older[0]}: remove the damaged file and start again to "
-                "continue from there."
-            )
         raise RunError(
             f"{path}: cannot be read as a checkpoint ({reason}); it is damaged, of another kind or "
-            f"of another version. {advice}"
+            f"of another version. {_advice_on_damage(path)}"
         ) from error
     return state
 
 
+def _advice_on_damage(path: Path) -> str:
+    """The next older checkpoint, or the advice to start again."""
+    older = [other for _, other in list_checkpoints(path.parent) if other.name < path.name]
+    if not older:
+        return "There is no older one: remove the file to start from the beginning."
+    return (
+        f"The next older one is {older[0]}: remove the damaged file and start again to continue "
+        "from there."
+    )
+
+
 def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
-    """The newest checkpoint's state, or None where there is none yet."""
-    found = list_checkpoints(folder)
-    return read_checkpoint(found[0][1]) if found else None
+    """The newest checkpoint's state; None without a checkpoint."""
+    checkpoints = list_checkpoints(folder)
+    if not checkpoints:
+        return None
+    _, newest = checkpoints[0]
+    return read_checkpoint(newest)
 
 
 def micro_batches_per_step(
@@ -125,7 +133,7 @@ def restore(
         checkpoint: from :func:`read_checkpoint`.
         fingerprint: identifies what the run computes.
         parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
-            type for the whole run, and ``precision`` must go on to scale the loss, or not to.
+            type for the whole run, and loss scaling (``precision``) must stay on or off.
 
     Raises:
         RunError: if it belongs to another run, another optimiser or another half precision.
@@ -135,7 +143,8 @@ def restore(
             f"{folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this is run "
             f"{fingerprint}: settings, data or weights have changed. Use a new run folder"
         )
-    then, now = checkpoint["optimizer_type"], type(parts["optimizer"]).__name__
+    then = checkpoint["optimizer_type"]
+    now = type(parts["optimizer"]).__name__
     if then != now:
         raise RunError(
             f"{folder}: the run was started with the optimiser {then}, found {now}; a run cannot "

@@ -67,22 +67,22 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     on_gpu = device == "cuda" or (device is None and torch.cuda.is_available())
-    own = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    rank_device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
-        torch.cuda.set_device(own)
+        torch.cuda.set_device(rank_device)
     if world_size > 1:
         dist.init_process_group(
             "nccl" if on_gpu else "gloo",
             init_method=meeting_place(),
             rank=rank,
             world_size=world_size,
-            device_id=own if on_gpu else None,
+            device_id=rank_device if on_gpu else None,
         )
     # NCCL waits for the other processes when a group is destroyed; after an error they wait for
     # this process's next collective operation, until the process ends.
     can_destroy_group = not on_gpu
     try:
-        yield Ranks(rank, local_rank, world_size, local_world_size, own)
+        yield Ranks(rank, local_rank, world_size, local_world_size, rank_device)
         can_destroy_group = True
     finally:
         if world_size > 1 and can_destroy_group:
@@ -92,7 +92,9 @@ def join(device: str | None = None) -> Iterator[Ranks]:
 def meeting_place() -> str:
     """Address at which the processes of a run meet: a file on one machine, else ``torchrun``'s."""
     store = os.environ.get(STORE)
-    return "env://" if store is None else f"file://{store}"
+    if store is None:
+        return "env://"
+    return f"file://{store}"
 
 
 class AllReduce:

@@ -87,7 +87,7 @@ def train_run(
     Args:
         run: its name, settings and fingerprint.
         folder: of the run; locked during training.
-        build: makes model, task and batches; called after the random generators are seeded.
+        build: builds model, task and batches; called after the random generators are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
         facts: further entries of ``run.json``.
 
@@ -177,8 +177,10 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
 
 
 def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
-    """Run the trainer; writes records however it ends, and weights if it is finished."""
-    log, timing, device = trainer.log, trainer.timing, trainer.ranks.device
+    """Run the trainer; record its ending, also after an error, and write the final weights."""
+    log = trainer.log
+    timing = trainer.timing
+    device = trainer.ranks.device
     progress = trainer.progress
     try:
         status = trainer.run(stop)
@@ -190,9 +192,10 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     except BaseException as error:
         log.record.update("failed", progress.step, failure=f"{type(error).__name__}: {error}")
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            said = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             raise RunError(
-                f"PyTorch does not compile this model here ({said}); set TRAIN.COMPILE_MODEL: false"
+                f"PyTorch does not compile this model here ({reason}); set TRAIN.COMPILE_MODEL: "
+                "false"
             ) from error
         raise
     finally:
@@ -266,7 +269,7 @@ def fit(
         task: loss and metrics of a batch.
         model_class: called with ``model_parameters``; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL. A named class or function, no lambda or ``partial``.
-        dataset_class: likewise; makes a map-style data set, called with ``dataset_parameters``.
+        dataset_class: likewise, for a map-style data set; called with ``dataset_parameters``.
             Worker processes import it, so define it at the top level of a module; if that is the
             script itself, put the training under ``if __name__ == "__main__":``.
         model_parameters: JSON values.
@@ -285,26 +288,30 @@ def fit(
             task's attributes are no JSON values, or a setting would have no effect.
     """
     folder = Path(folder)
-    model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
-    known = _validated_settings(settings or {}, validated=validation_parameters is not None)
-    parts = {
+    model_parameters = model_parameters or {}
+    dataset_parameters = dataset_parameters or {}
+    run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
+    parts: dict[str, Any] = {
         "task": _dotted(type(task)),
         "model": [_dotted(model_class), model_parameters],
         "dataset": [_dotted(dataset_class), dataset_parameters],
-        "settings": {name: result_settings(known)[name] for name in _SECTIONS},
+        "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
     }
-    # A task without attributes of its own, such as one with slots, is no JSON value.
-    own: Any = getattr(task, "__dict__", task) if identity is None else dict(identity)
-    further: dict[str, Any] = {"rates": rate_factors and dict(rate_factors), "identity": own}
-    parts |= {name: given for name, given in further.items() if given}
-    run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
+    if rate_factors:
+        parts["rates"] = dict(rate_factors)
+    # A task without ``__dict__``, such as one with slots, is no JSON value: an error.
+    task_identity: Any = getattr(task, "__dict__", task) if identity is None else dict(identity)
+    if task_identity:
+        parts["identity"] = task_identity
+    fingerprint = _fingerprint(parts)
+    run = RunIdentity(type(task).__name__, run_settings, _dotted(dataset_class), fingerprint)
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
-        batches = ShuffledBatches(dataset_class(**dataset_parameters), known, workers, ranks)
+        batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
         validation = None
         if validation_parameters is not None:
             held_out = dataset_class(**validation_parameters)
-            validation = ValidationBatches(held_out, known, workers, ranks)
+            validation = ValidationBatches(held_out, run_settings, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
         return Trainable(model, task, batches, validation, rate_factors=rate_factors or {})
 
@@ -313,26 +320,41 @@ def fit(
 
 
 def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:
+    """The settings of :func:`fit`, complete.
+
+    Args:
+        settings: sections of a preset.
+        validated: true if there are validation data.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+        RunError: if a section is unknown, or early stopping has no validation.
+    """
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    known = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
-    check_training(known)
-    if known.TRAIN.EARLY_STOPPING is not None and not validated:
+    result = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
+    check_training(result)
+    if result.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"
         )
-    return known
+    return result
 
 
-def _dotted(thing: Callable[..., object]) -> str:
-    name = getattr(thing, "__qualname__", "<lambda>")
+def _dotted(named: Callable[..., object]) -> str:
+    """Dotted name of a class or a function.
+
+    Raises:
+        RunError: if it has no name.
+    """
+    name = getattr(named, "__qualname__", "<lambda>")
     if name.endswith("<lambda>"):
         raise RunError(
-            f"{thing}: expected a named class or function, which identifies the run; what it is "
+            f"{named}: expected a named class or function, which identifies the run; what it is "
             "given goes into model_parameters or dataset_parameters"
         )
-    return f"{thing.__module__}.{name}"
+    return f"{named.__module__}.{name}"
 
 
 def _fingerprint(parts: dict[str, Any]) -> str:

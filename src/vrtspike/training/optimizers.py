@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -18,13 +19,13 @@ OTHERS = "others"
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
-    """``OPTIM.LR`` for the global batch of this run, as ``SCALE_LR`` says.
+    """``OPTIM.LR`` for the global batch of this run, scaled by the rule ``SCALE_LR``.
 
     The ratio of the global batch to ``BASE_BATCH_SIZE`` scales the rate linearly (Goyal et al.,
     2017) or by its square root.
 
     Args:
-        train: the rate and how it is scaled.
+        train: the rate and the rule.
         micro_batches: micro-batches of ``BATCH_SIZE`` in an optimiser step, of all processes.
 
     >>> scaled_learning_rate(TrainSettings(BATCH_SIZE=4, SCALE_LR="sqrt"), micro_batches=6)
@@ -47,9 +48,11 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """
     named = dict(model.named_parameters())
     rate_groups = getattr(model, "rate_groups", None)
-    given: Mapping[str, Collection[str]] = rate_groups() if rate_groups is not None else {}
-    taken = {name for names in given.values() for name in names}
-    groups = {OTHERS: [name for name in named if name not in taken], **given}
+    named_groups: Mapping[str, Collection[str]] = {}
+    if rate_groups is not None:
+        named_groups = rate_groups()
+    grouped = set(chain.from_iterable(named_groups.values()))
+    groups = {OTHERS: [name for name in named if name not in grouped], **named_groups}
     return {
         group: [named[name] for name in names if named[name].requires_grad]
         for group, names in groups.items()
@@ -63,13 +66,14 @@ def parameter_groups(
 
     Args:
         groups: from :func:`trainable_groups`; those without parameters are left out.
-        learning_rate: what the factors multiply.
-        factors: by group; 1 for groups that are not named.
+        learning_rate: the base rate.
+        factors: on the base rate, by group; 1 for other groups.
 
     Raises:
         ValueError: if there is no group of that name.
     """
-    if unknown := sorted(set(factors) - set(groups)):
+    unknown = sorted(set(factors) - set(groups))
+    if unknown:
         raise ValueError(f"unknown parameter group {unknown[0]!r}; known: {', '.join(groups)}")
     rates = {name: learning_rate * factors.get(name, 1.0) for name in groups}
     return [
@@ -116,7 +120,7 @@ def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
         step: finished optimiser steps.
 
     Returns:
-        whether it changed for any parameter.
+        true if it changed for any parameter.
     """
     changed = [p for p, steps in parameters if p.requires_grad != (step >= steps)]
     for parameter in changed:
@@ -137,7 +141,9 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     """
     train = settings.TRAIN
     steps = max(1, train.epochs * per_epoch // micro_batches)
-    return steps if train.MAX_STEPS is None else min(steps, train.MAX_STEPS)
+    if train.MAX_STEPS is None:
+        return steps
+    return min(steps, train.MAX_STEPS)
 
 
 def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:

@@ -23,9 +23,9 @@ _TYPES = {
 
 
 def resolve_precision(name: str, device: torch.device) -> str:
-    """``name``; for ``mixed`` the device's best half precision.
+    """Replace ``mixed`` by the device's best half precision.
 
-    That is bfloat16, which needs no loss scaling, on CPUs and on GPUs from Ampere on, else float16.
+    This is bfloat16, which needs no loss scaling, on CPUs and on GPUs from Ampere on, else float16.
     """
     if name != "mixed":
         return name
@@ -52,7 +52,7 @@ class Precision:
         """Scales the loss for ``16-mixed``; else it does nothing."""
 
     def prepare(self, model: nn.Module) -> nn.Module:
-        """For ``bf16-true``, turn the weights and every floating-point input to bfloat16."""
+        """For ``bf16-true``, convert the weights and every floating-point input to bfloat16."""
         if self.name == "bf16-true":
             model.to(torch.bfloat16)
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)

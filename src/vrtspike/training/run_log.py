@@ -25,8 +25,8 @@ from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.system.cpus import available_cpus
-from vrtspike.training.progress import Pictures
 from vrtspike.training.trackers import Tracker
+from vrtspike.training.validation import Pictures
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -40,8 +40,8 @@ class RunLog:
     Args:
         folder: the run's folder.
         fingerprint: identifies what the run computes; kept in every checkpoint.
-        enabled: whether this process writes.
-        tensorboard: whether to write TensorBoard files as well.
+        enabled: true if this process writes.
+        tensorboard: true to write TensorBoard files, too.
         display: for messages.
         trackers: experiment trackers, which get all figures.
     """
@@ -73,13 +73,14 @@ class RunLog:
         Args:
             step: finished optimiser steps.
             validated_step: step of the last validation; later validations are repeated.
-            epoch_is_open: whether the epoch of ``step`` has no summary yet.
+            epoch_is_open: true if the epoch of ``step`` has no summary yet.
         """
         if not self._enabled:
             return
         for folder in (self.folder, self.checkpoints):
             remove_leftovers(folder, older_than_s=0.0)
-        limits = {"validation": validated_step, "epoch": step - epoch_is_open}
+        last_epoch_end = step - 1 if epoch_is_open else step
+        limits = {"validation": validated_step, "epoch": last_epoch_end}
         timings = (self.folder / names.LOGS).glob(names.TIMING_OF_STARTS)
         for path in (self.folder / names.METRICS, self.folder / _MEMORY, *timings):
             truncate_records(path, step, **limits)
@@ -96,8 +97,8 @@ class RunLog:
 
         Args:
             kind: ``train``, ``epoch`` or ``validation``.
-            step: finished optimiser steps. Curves of epochs go by it, too, so that TensorBoard
-                drops what a resumed run repeats.
+            step: finished optimiser steps, also of curves of epochs, so that TensorBoard drops
+                those that a resumed run repeats.
             epoch: from 1.
             figures: by name; the terms of the loss are a mapping ``losses``.
         """
@@ -151,9 +152,11 @@ class RunLog:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
             return
-        found = model.state_dict().items()
         # Copied from a CPU, too: tied weights must not share memory in the file.
-        state = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in found}
+        state = {
+            key: value.detach().to("cpu", copy=True).contiguous()
+            for key, value in model.state_dict().items()
+        }
         with atomic_path(self.folder / name) as path:
             save_file(state, path, metadata={"fingerprint": self.fingerprint})
 
@@ -204,11 +207,11 @@ def describe_device(device: torch.device) -> dict[str, object]:
 
 
 def git_state(folder: Path) -> dict[str, object] | None:
-    """Commit of the checkout that contains ``folder``, and whether tracked files were changed.
+    """Commit of the checkout that contains ``folder``, and ``changed`` for edited tracked files.
 
     None outside a checkout, or if git is not installed.
     """
-    # Without tags, so that only the commit is left to describe it.
+    # Without tags, so that git describes the state by the commit.
     describe = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     command = ["git", "-C", str(folder), *describe]
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.io.files import read_json, write_json
@@ -36,7 +36,7 @@ class Tracker(Protocol):
 
 
 class Wandb:
-    """A run of Weights & Biases; WANDB_MODE, WANDB_API_KEY and the like work as everywhere.
+    """A run of Weights & Biases; its variables (WANDB_MODE, WANDB_API_KEY ...) are respected.
 
     Args:
         project: its name.
@@ -142,13 +142,15 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
         RunError: if a tracker cannot start.
     """
     log = run.settings.LOG
-    known: dict[str, Any] = read_json(folder / RUN_IDS) if (folder / RUN_IDS).is_file() else {}
-    found: dict[str, Wandb | Mlflow] = {}
+    earlier_ids: dict[str, str] = {}
+    if (folder / RUN_IDS).is_file():
+        earlier_ids = read_json(folder / RUN_IDS)
+    trackers: dict[str, Wandb | Mlflow] = {}
     if log.WANDB is not None:
-        found["wandb"] = Wandb(log.WANDB, run, folder, known.get("wandb"))
+        trackers["wandb"] = Wandb(log.WANDB, run, folder, earlier_ids.get("wandb"))
     if log.MLFLOW is not None:
-        found["mlflow"] = Mlflow(log.MLFLOW, run, known.get("mlflow"), warn)
-    run_ids = known | {name: tracker.run_id for name, tracker in found.items()}
-    if run_ids != known:
+        trackers["mlflow"] = Mlflow(log.MLFLOW, run, earlier_ids.get("mlflow"), warn)
+    run_ids = earlier_ids | {name: tracker.run_id for name, tracker in trackers.items()}
+    if run_ids != earlier_ids:
         write_json(folder / RUN_IDS, run_ids)
-    return list(found.values())
+    return list(trackers.values())

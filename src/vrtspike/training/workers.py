@@ -33,12 +33,17 @@ AUTO_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Workers:
-    """Numbers of worker processes; ``train`` and ``val`` are per GPU."""
+    """Numbers of worker processes.
+
+    Attributes:
+        cpus: CPUs this process may use.
+        gpus: training processes on this machine: the GPUs in use, or 1 on a CPU.
+        train: training workers per GPU.
+        val: validation workers per GPU.
+    """
 
     cpus: int
-    """CPUs this process may use."""
     gpus: int
-    """Training processes on this machine: the GPUs in use, or 1 on a CPU."""
     train: int
     val: int
 
@@ -63,8 +68,8 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     """Numbers of worker processes for this machine from the DATALOADER settings.
 
     TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. Each gets at least 4 of a
-    share and 1 of a number, but all together at most as many as this process may use CPUs.
-    Validation gets half as many, besides. TRAIN_WORKERS and VAL_WORKERS replace these numbers
+    share and 1 of a number, but all together not more than the CPUs of this process. Validation
+    gets half as many, in addition. TRAIN_WORKERS and VAL_WORKERS replace these numbers
     within the same limit. With a single CPU, or if 0 workers are set, the training process loads
     the data itself.
 
@@ -79,18 +84,19 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     """
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
-    most = cpus // gpus if cpus > 1 else 0
+    max_workers = cpus // gpus if cpus > 1 else 0
     total = _total_workers(settings.TOTAL_WORKERS, cpus, gpus)
     shared = max(1, total // gpus) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
-    train = min(train, most)
+    train = min(train, max_workers)
     val = max(1, train // 2) if train > 0 else 0
     if settings.VAL_WORKERS != "auto":
-        val = min(settings.VAL_WORKERS, most)
+        val = min(settings.VAL_WORKERS, max_workers)
     return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
 
 
 def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
+    """Training workers of this machine for a value of TOTAL_WORKERS."""
     if isinstance(requested, int):
         return requested
     share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))

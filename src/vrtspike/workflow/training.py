@@ -14,7 +14,8 @@ from typing import Literal
 
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import TrainSettings, split_seed
+from vrtspike.config.run_schema import TrainSettings
+from vrtspike.config.seeds import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED

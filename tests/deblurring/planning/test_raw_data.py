@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.workflow import Workflow, workflow_schema
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.datasets import DeblurringWorkflow
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version

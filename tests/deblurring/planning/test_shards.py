@@ -11,7 +11,8 @@ import pytest
 
 from tests.data.scenes import film
 from tests.deblurring.planning.test_raw_data import RecordedNotices
-from vrtspike.config.workflow import Workflow, workflow_schema
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
 from vrtspike.data.datasets import Dataset, DeblurringWorkflow
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tomllib
 
-from vrtspike.config import reference as module
-from vrtspike.config.reference import chinese, missing_page, reference_page
+from vrtspike.config import translations as module
+from vrtspike.config.reference import reference_page
+from vrtspike.config.translations import chinese, missing_page
 
 BINS = "Bins of the voxel grid"
 

@@ -1,0 +1,66 @@
+"""The keys of ``config/config.yaml``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import create_model, field_validator
+
+from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.system.errors import ConfigError
+
+
+class WorkflowSettings(Section):
+    """``config/config.yaml``."""
+
+    PRESETS: tuple[str, ...] = operational(
+        "Presets that all, compare, report and ablation cover", ("baseline",)
+    )
+    PRESET_DIR: Place = operational("Folder of the presets", "config/presets")
+    SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
+    RESULTS: OutputPlace = operational("Where results are written", "results")
+    RUNS: OutputPlace = operational("Where training runs keep their state", "runs")
+    GPUS: NonNegative | Literal["auto"] = operational(
+        "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
+        "auto",
+    )
+    NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
+    DATA: dict[str, Any] = operational(
+        "DATA keys of every deblurring preset that does not set them itself", {}
+    )
+    SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
+    SET: str | tuple[str, ...] = operational(
+        "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
+    )
+    RETRAIN: tuple[str, ...] = operational(
+        "Presets and sweeps to train again if their code has changed", ()
+    )
+    WEIGHTS_URL: str | None = operational(
+        "URL (https, file:///...) from which published weights are fetched; null: the publisher's",
+        None,
+    )
+
+    @field_validator("PRESETS", "RETRAIN", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        """Accept a text with names between spaces or commas (``--config PRESETS=demo``)."""
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+@cache
+def workflow_schema() -> type[WorkflowSettings]:
+    """The schema of ``config/config.yaml`` with the sections of all problems.
+
+    Raises:
+        ConfigError: if a key is defined twice.
+    """
+    parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
+    bases: Any = tuple(part for part in parts if part is not Section)
+    names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise ConfigError(f"config/config.yaml: two problems define the keys {', '.join(twice)}")
+    return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))

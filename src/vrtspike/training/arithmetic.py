@@ -1,0 +1,62 @@
+"""Arithmetic of a training step: FLOPs of a sample, and peak FLOP/s of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from vrtspike.monitoring.timing import seconds
+from vrtspike.monitoring.timing_layout import Arithmetic
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.precision import Precision
+from vrtspike.training.tasks import Trainable
+
+TRAINING_FACTOR = 3
+"""Forward and backward (twice the operations of forward); recomputation does not count."""
+
+_REPEATS = 5
+_SIZES = {"cuda": 8192, "cpu": 1024}
+"""Rows and columns of the matrices whose product is timed, by type of device."""
+
+
+@torch.no_grad()
+def estimate_arithmetic(
+    problem: Trainable,
+    batch: Any,  # noqa: ANN401 - from a loader
+    precision: Precision,
+    ranks: Ranks,
+) -> Arithmetic:
+    """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
+
+    Args:
+        problem: its model is run once, in evaluation mode.
+        batch: from the data loader.
+        precision: of the run.
+        ranks: the processes; their devices are assumed to be equal.
+    """
+    model = problem.model
+    task = problem.task
+    prepared = task.prepare(batch, ranks.device)
+    samples, _ = task.size(prepared)
+    was_training = model.training
+    model.eval()
+    # The counter does not see operations of compiled blocks.
+    with (
+        precision.autocast(),
+        torch.compiler.set_stance("force_eager"),
+        FlopCounterMode(display=False) as counter,
+    ):
+        task.forward(model, prepared)
+    model.train(was_training)
+    peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
+    return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
+
+
+def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
+    """FLOP/s of a large square matrix product, the best of several."""
+    size = _SIZES[device.type]
+    matrix = torch.ones(size, size, device=device, dtype=dtype)
+    times = [seconds(device, lambda: torch.mm(matrix, matrix)) for _ in range(_REPEATS)]
+    return 2 * size**3 / min(times)

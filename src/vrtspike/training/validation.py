@@ -1,0 +1,63 @@
+"""Validation: metrics over all samples of all processes."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from vrtspike.cluster.signals import StopRequest
+from vrtspike.monitoring.timing import section
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.precision import Precision
+from vrtspike.training.tasks import Trainable
+
+Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
+"""Named uint8 (H, W, 3) RGB pictures."""
+
+
+@torch.no_grad()
+def validate(
+    model: nn.Module, problem: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
+) -> tuple[dict[str, float], Pictures] | None:
+    """Run the model over the validation samples of a problem.
+
+    Returns:
+        the metrics, means over all samples of all processes, and pictures of the first sample, only
+        on the first process; None if a process was asked to stop.
+
+    Raises:
+        FloatingPointError: if the model gives values that are not finite.
+    """
+    was_training = model.training
+    model.eval()
+    task = problem.task
+    batches = problem.validation
+    assert batches is not None
+    metrics: list[dict[str, float]] = []
+    pictures: Pictures = {}
+    source = iter(batches)
+    try:
+        for round_ in range(batches.rounds):
+            if ranks.sum(torch.tensor(float(stop.received is not None), device=ranks.device)) > 0:
+                return None
+            # In the last round this process may have no batch left.
+            for raw in islice(source, 1):
+                batch = task.prepare(raw, ranks.device)
+                with section("forward"), precision.autocast():
+                    output = task.forward(model, batch).float()
+                if not output.isfinite().all():
+                    raise FloatingPointError("the model gives values that are not finite")
+                with section("metrics"):
+                    metrics += task.metrics(output, batch)
+                if round_ == 0 and ranks.is_main:
+                    pictures = task.pictures(output, batch)
+    finally:
+        model.train(was_training)
+    samples = list(chain.from_iterable(ranks.gather(metrics)))
+    means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
+    return means, pictures
