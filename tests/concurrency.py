@@ -1,4 +1,4 @@
-"""What tests with several processes share: programs, waiting for events, ports, locks."""
+"""Helpers of tests with several processes: programs, waiting for events, ports, locks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProces
 
 
 def is_waited_for(path: Path) -> bool:
-    """Whether the kernel lists somebody who waits for a lock on a file."""
+    """Return whether the kernel lists a process that waits for a lock on a file."""
     waiting = [line for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
     return any(f":{path.stat().st_ino} " in line for line in waiting)
 

@@ -60,11 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 NOT_INSTALLED = re.compile("CUDA device|without a CUDA driver|has a GPU|real samples|pyiqa")
-"""What tests may miss where all else is installed (``.ci/run``): reasons of skips, in part."""
+"""Reasons of skips that are allowed where all else is installed (``.ci/run``), in part."""
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Where ``CI=true`` a skip is a failure: what tests need is installed there."""
+    """Fail on other skips if ``CI=true``, where all that tests need is installed."""
     if not report.skipped or os.environ.get("CI") != "true" or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -1,4 +1,4 @@
-"""What docs/api.md promises to programs of others, and its notebook."""
+"""Promises of docs/api.md to other programs, and its notebook."""
 
 from __future__ import annotations
 

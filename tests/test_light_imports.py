@@ -1,4 +1,4 @@
-"""What is imported often imports nothing heavy: counted, since a time depends on the machine."""
+"""Modules that are imported often import nothing heavy: counted, as a time depends on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where CI=true, what tests need is installed: a skip is a failure then."""
+"""With CI=true a skip is a failure: all that tests need is installed."""
 
 from __future__ import annotations
 

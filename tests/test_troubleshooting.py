@@ -1,4 +1,4 @@
-"""What docs/troubleshooting.md quotes is what the programs say."""
+"""Messages that docs/troubleshooting.md quotes are those of the programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def templates(repository: Path) -> list[str]:
 
 
 def is_printed(message: str, repository: Path) -> bool:
-    """Whether a text contains the parts of a message, in this order."""
+    """Return whether a text contains the parts of a message, in this order."""
     parts = [part for part in (part.strip() for part in message.split(HOLE)) if len(part) > 1]
     in_order = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
     return any(map(in_order.search, templates(repository)))

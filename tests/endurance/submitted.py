@@ -90,7 +90,7 @@ class OnCluster:
         return self.record(preset).get("step", 0)
 
     def record(self, preset: str) -> dict:
-        """What the one run of a preset tells about itself; nothing before it has begun."""
+        """Record of the only run of a preset; empty before it has begun."""
         found = list((self.project.folder / "runs" / preset).glob("*/run.json"))
         assert len(found) <= 1
         return json.loads(found[0].read_text()) if found else {}

@@ -1,4 +1,4 @@
-"""What happens to a training when the cluster fails it: the lines of docs/clusters.md."""
+"""Trainings on a failing cluster: the lines of docs/clusters.md."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: O
 
 
 def test_a_program_that_cannot_begin_is_reported_with_its_own_words(prepared: OnCluster):
-    """What it says stands in the log of the job, or only in what Slurm keeps of it."""
+    """Its message is in the log of the job, or only in the output that Slurm keeps."""
     prepared.preset("broken", 2)
     for file, old, new, module in (
         ("scripts/launch_training.py", "import argparse", "import not_installed", "not_installed"),

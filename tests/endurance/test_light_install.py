@@ -1,4 +1,4 @@
-"""What is installed without extras restores frames, and says what else would take."""
+"""The installation without extras restores frames, and names the extras of all else."""
 
 from __future__ import annotations
 

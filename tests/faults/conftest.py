@@ -30,7 +30,7 @@ AFTER = {
     ],
     "training": [],
 }
-"""What a project lacks that has come as far as this."""
+"""Stages that a project lacks at this point."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MARK = "VRTSPIKE_TEST_MARK"
 """Environment variable that all processes of a command inherit."""
 
 PATIENCE_S = 800.0
-"""How long anything may take; the machine may be slow, but nothing may hang."""
+"""Seconds that anything may take; the machine may be slow, but nothing may hang."""
 
 END_S = 10.0
 """By then nothing is left of a command: mostly at once, 6 s at most on two cores with ten busy
@@ -37,7 +37,7 @@ ROLES = {
     "rank": r"-u \S*scripts/train\.py ",
     "server": r"-c from multiprocessing\.forkserver import main",
 }
-"""What the command line of a process of Python holds; that of another program is its script."""
+"""Script of a Python process, from its command line."""
 
 CHECKPOINT = r"/step_\d+\.pt$"
 
@@ -183,7 +183,7 @@ def _is_marked(process: psutil.Process, mark: str) -> bool:
 
 
 def is_stopped(process: psutil.Process) -> bool:
-    """Whether all threads of a process are stopped."""
+    """Return whether all threads of a process are stopped."""
     try:
         threads = [*Path(f"/proc/{process.pid}/task").iterdir()]
         lines = [(thread / "stat").read_text(errors="replace") for thread in threads]

@@ -1,4 +1,4 @@
-"""What a run leaves, without what is measured: the same after any fault as without one."""
+"""Results of a run without its measurements: the same after any fault as without one."""
 
 from __future__ import annotations
 

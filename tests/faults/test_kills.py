@@ -42,7 +42,7 @@ def end_of(command: Command) -> str:
 
 @dataclass(frozen=True)
 class Strike:
-    """What happens to a training, and what is then reported.
+    """Faults of a training, and the report after each.
 
     Attributes:
         often: whether it is what happens most: Ctrl-C, too little memory, a lost machine.
