@@ -1,4 +1,4 @@
-"""Modules that are imported often import nothing heavy: counted, as a time depends on the machine."""
+"""Modules that are imported often import nothing heavy: counted, as times vary between machines.
 
 from __future__ import annotations
 
