@@ -1,4 +1,4 @@
-"""Modules that are imported often import nothing heavy: counted, as times vary between machines.
+"""Frequent imports load nothing heavy: modules are counted, as times vary between machines."""
 
 from __future__ import annotations
 
