@@ -51,7 +51,7 @@ def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
     """Draw the RMSE of each cell: a row a lead, the model beside the best baseline."""
     errors = evaluation.errors
     best = evaluation.verdicts["baseline"]
-    leads = _shown_leads(evaluation.table["lead"].values)
+    leads = _shown_leads(evaluation.table["lead"].values.tolist())
     pairs = [(lead, system) for lead in leads for system in (MODEL, best[lead])]
     limit = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_COLOUR_QUANTILE))
     area = evaluation.dataset.store.grid.area
