@@ -75,7 +75,7 @@ def install(lock: str) -> None:
     """
     project = ("--no-deps", "--no-build-isolation", "--editable", ".")
     if subprocess.run([*PIP, "install", "--quiet", "uv"]).returncode != 0:
-        print("uv cannot be had: pip installs the packages, which takes some minutes longer")
+        print("uv is not available: pip installs the packages, which takes some minutes longer")
         subprocess.run([*PIP, "install", "--requirement", lock], check=True)
         subprocess.run([*PIP, "install", "--quiet", *project], check=True)
         return

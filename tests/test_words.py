@@ -21,7 +21,7 @@ def docstrings(source: Path) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("folder", ["src", "scripts", "workflow", "benchmarks", "tests"])
-def test_docstrings_are_noun_phrases_or_imperatives(repository, folder):
+def test_docstrings_do_not_begin_with_a_question_word(repository, folder):
     questions = [
         f"{source.relative_to(repository)}:{line}: {text.splitlines()[0]}"
         for source in sorted((repository / folder).rglob("*.py"))

@@ -17,6 +17,10 @@ from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.system.errors import RunError
 
+STANDARD_ERROR = "standard error"
+SPREAD = "spread"
+"""Standard deviation of a metric over the trainings of a preset with different seeds."""
+
 
 def require_names(names: Sequence[str]) -> None:
     """Refuse runs with equal names.
@@ -205,11 +209,6 @@ def _kinds(metric: Metric) -> dict[str, str]:
     """Ends of a metric's column names, and the summary's keys of their figures."""
     kinds = {kind: kind for kind in metric.kinds}
     return kinds | {STANDARD_ERROR: f"{metric.after}_error"}
-
-
-STANDARD_ERROR = "standard error"
-SPREAD = "spread"
-"""Standard deviation of a metric over the trainings of a preset with different seeds."""
 
 
 def require_equal(

@@ -201,11 +201,12 @@ def cold_cache(run: Run, limit: Limits) -> Iterator[Observation]:
     memory = run.figures.memory
     share = run.figures.speed.data_share
     is_filling = memory.cache_is_full is False  # misses are normal in a cache that is being filled
+    is_fast = share < limit["least"]  # False if the share was not logged, which is NaN
     if (
         memory.cache_hit_rate < limit["rate"]
         and uses_cache(run.settings)
         and not is_filling
-        and not share < limit["least"]
+        and not is_fast
     ):
         gain = 0.0 if math.isnan(share) else share * (1 - memory.cache_hit_rate)
         yield Observation(gain, keys=_larger_cache(run), gain=gain)
@@ -230,7 +231,8 @@ def _larger_cache(run: Run) -> Keys:
 
 def _has_memory(run: Run) -> bool:
     """True if system memory is free for a larger cache, or was not logged."""
-    return not run.figures.memory.system_percent >= MEMORY_FOR_CACHE_PERCENT
+    used = run.figures.memory.system_percent
+    return math.isnan(used) or used < MEMORY_FOR_CACHE_PERCENT
 
 
 def idle_gpu(run: Run, limit: Limits) -> Iterator[Observation]:
@@ -258,8 +260,8 @@ def slow_forward(run: Run, limit: Limits) -> Iterator[Observation]:
         keys = _faster_arithmetic(run)
         if slowest_section is not None:
             section, section_ms = slowest_section
-            share = section_ms / forward
-            slowest = f"; most of it in {section}, {section_ms:.0f} ms ({share:.0%})"
+            section_share = section_ms / forward
+            slowest = f"; most of it in {section}, {section_ms:.0f} ms ({section_share:.0%})"
             keys |= _larger_chunks(section, run.settings)
         share = run.figures.speed.step_parts.get("forward", 1.0)
         severity: Severity | None = None if keys else "hint"

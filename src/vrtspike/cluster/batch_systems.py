@@ -227,8 +227,8 @@ def cancel(names: Sequence[str]) -> str:
 
 def _number(folder: Path, first: str) -> str:
     """Return the job's present number, which changes when it is submitted again."""
-    again = folder / "number"
-    return again.read_text() if again.is_file() else first
+    resubmitted = folder / "number"
+    return resubmitted.read_text() if resubmitted.is_file() else first
 
 
 def _failure_marker(name: str) -> Path:

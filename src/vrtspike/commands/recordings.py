@@ -103,7 +103,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
         arguments.static, arguments.moving, sensor, arguments.most_steps
     )
     save(arguments.output, calibration, picture)
-    print(f"homography: {calibration.residual_pixels:.2f} sensor pixels are left")
+    print(f"homography: {calibration.residual_pixels:.2f} sensor pixels of residual error")
     if calibration.offset_steps is not None:
         steps = calibration.residual_steps
         spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
@@ -112,7 +112,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
             f"{calibration.correlation:.2f}"
         )
     else:
-        print("time offset: not measured (--moving), exposures are taken as they are said")
+        print("time offset: not measured (--moving), exposures are used as given")
     print(f"picture: {arguments.output / 'calibration.png'}")
     for fault in calibration.faults:
         print(f"! {fault}")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
     FRAMES,
+    SCHEMA,
     SEQUENCES,
     SUMMARY,
     TABLE,
@@ -62,7 +63,7 @@ def write_results(
     first, *others = measured
     main_frames = frames[frames["protocol"] == first.name]
     summary = {
-        "schema": 1,
+        "schema": SCHEMA,
         "task": settings.TASK,
         "preset": run.name,
         "fingerprint": run.fingerprint,

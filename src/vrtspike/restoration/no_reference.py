@@ -215,7 +215,9 @@ def load_no_reference(name: str) -> Callable[[Image], float]:
     try:
         metric = pyiqa.create_metric(name, device="cpu")
     except OSError as error:
-        raise ConfigError(f"--no-reference {name}: its weights cannot be had ({error})") from error
+        raise ConfigError(
+            f"--no-reference {name}: its weights cannot be downloaded ({error})"
+        ) from error
 
     def score(image: Image) -> float:
         pixels = torch.from_numpy(np.ascontiguousarray(image)).movedim(-1, 0)[None] / 255

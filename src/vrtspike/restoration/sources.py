@@ -1,4 +1,4 @@
-"""The clips that are evaluated: sequences of a store."""
+"""Clips that are read piece by piece, among them the sequences of a store."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ShuffledBatches:
 
 
 class NoBatches:
-    """The training batches of a run that trains nothing; no data are opened for it."""
+    """The training batches of a run that trains nothing."""
 
     per_epoch = 0
 

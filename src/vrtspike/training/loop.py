@@ -340,9 +340,15 @@ class Trainer:
         if stopping is not None and stopping.METRIC != MAIN_METRIC:
             watched = stopping.METRIC
         if watched not in metrics:
+            names = ", ".join(metrics)
+            if watched == self.task.metric:
+                raise RunError(
+                    f"the task's metric is {watched}, but its metrics are {names}; correct "
+                    "Task.metric"
+                )
             raise RunError(
-                f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
-                f"{', '.join(metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
+                f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives {names}; set it "
+                f"to {MAIN_METRIC} for {self.task.metric}"
             )
         return watched
 

@@ -89,7 +89,7 @@ class Calibration:
             )
         if self.residual_pixels > GOOD_PIXELS:
             faults.append(
-                f"{self.residual_pixels:.2f} sensor pixels are left, expected at most "
+                f"{self.residual_pixels:.2f} sensor pixels of residual error, expected at most "
                 f"{GOOD_PIXELS}: the scene moved, is too near, or a lens distorts"
             )
         if self.residual_steps is not None and self.residual_steps > GOOD_STEPS:

@@ -28,8 +28,8 @@ from vrtspike.system.errors import DataError
 if TYPE_CHECKING:
     import torch
 
-#: Number of pixels by steps in the bin and count: {steps: array where [c] counts value c}.
 Histogram = dict[int, NDArray[np.int64]]
+"""Number of pixels by steps in the bin and count: {steps: array where [c] counts value c}."""
 
 
 def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.uint8]:
