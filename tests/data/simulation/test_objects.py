@@ -19,7 +19,9 @@ HEIGHT, WIDTH, FRAMES = 96, 128, 22
 def draw(seed: int) -> MovingObject:
     random = np.random.default_rng(seed)
     photograph = random.uniform(0, 255, (60, 80, 3)).astype(np.float32)
-    return random_object(random, photograph, height=HEIGHT, width=WIDTH, frames=FRAMES)
+    return random_object(
+        random, photograph, height=HEIGHT, width=WIDTH, frames=FRAMES, frames_per_exposure=11
+    )
 
 
 def square(start: tuple[float, float], value: float = 200.0, spin: float = 0.0) -> MovingObject:

@@ -40,7 +40,8 @@ def frame_numbers(names: Sequence[str]) -> Numbers | None:
     """
     matches = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     prefixes = Counter(match[1] for match in matches if match)
-    prefix, count = "", 0
+    prefix = ""
+    count = 0
     if prefixes:
         prefix, count = prefixes.most_common(1)[0]
     kinds = Counter(re.sub(r"\d+", "0", other) for other in prefixes)

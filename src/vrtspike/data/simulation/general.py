@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vrtspike.data.simulation.objects import log_uniform
 from vrtspike.data.simulation.photographs import read_photograph, read_video_frame
 from vrtspike.data.simulation.scenes import (
     FRAMES_PER_EXPOSURE,
@@ -141,8 +142,7 @@ def make_general_data(
 
 def _scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
     """Width of the scene for frames of :data:`SMALL_FRAME`, log-uniform as far as detail lasts."""
-    low, high = np.log(SCENE_WIDTHS)
-    drawn = SMALL_FRAME[1] * float(np.exp(random.uniform(low, high)))
+    drawn = SMALL_FRAME[1] * float(log_uniform(random, SCENE_WIDTHS))
     return min(drawn, MAX_ENLARGEMENT * picture.shape[1] / scene_scale(height, width))
 
 
@@ -152,8 +152,8 @@ def _recoloured(picture: Picture, random: np.random.Generator) -> Picture:
         return picture
     channels = picture[:, :, random.permutation(3)] / 255
     grey = channels.mean(axis=2, keepdims=True)
-    low, high = np.log(SATURATION)
-    channels = np.clip(grey + np.exp(random.uniform(low, high)) * (channels - grey), 0, 1)
+    saturated = grey + log_uniform(random, SATURATION) * (channels - grey)
+    channels = np.clip(saturated, 0, 1)
     gamma = np.exp(random.uniform(-LOG_GAMMA, LOG_GAMMA))
     curved = channels**gamma
     mean = curved.mean()

@@ -19,8 +19,7 @@ Picture = NDArray[np.float32]
 HALF_SIDES = (0.02, 0.3)
 """Smallest and largest half of a side, in heights of a frame."""
 MAX_SPEED = 0.16
-"""Of an object, in heights of a frame per exposure of a 22nd of a second."""
-EXPOSURE_FRAMES = 11
+"""Of an object, in heights of a frame per exposure."""
 STRIPES = (4.0, 24.0)
 """Smallest and largest period of stripes, in pixels."""
 
@@ -72,8 +71,28 @@ def draw_objects(picture: Picture, objects: Iterable[MovingObject], frame: int) 
     return picture
 
 
+def log_uniform(
+    random: np.random.Generator, bounds: tuple[float, float], size: int | None = None
+) -> NDArray[np.float64]:
+    """Draw numbers whose logarithms are uniform.
+
+    Args:
+        random: their source.
+        bounds: the smallest and the largest number.
+        size: of the result; None for a single number.
+    """
+    low, high = np.log(bounds)
+    return np.asarray(np.exp(random.uniform(low, high, size)))
+
+
 def random_object(
-    random: np.random.Generator, photograph: Picture, *, height: int, width: int, frames: int
+    random: np.random.Generator,
+    photograph: Picture,
+    *,
+    height: int,
+    width: int,
+    frames: int,
+    frames_per_exposure: int,
 ) -> MovingObject:
     """Draw an object whose centre is within the frame half-way through the sequence.
 
@@ -83,9 +102,10 @@ def random_object(
         height: rows of a frame.
         width: columns of a frame.
         frames: of the sequence.
+        frames_per_exposure: of these frames.
     """
     opacity = _random_shape(random, height)
-    speed = random.uniform(0, MAX_SPEED) * height / EXPOSURE_FRAMES
+    speed = random.uniform(0, MAX_SPEED) * height / frames_per_exposure
     direction = random.uniform(0, 2 * np.pi)
     velocity = speed * np.array([np.cos(direction), np.sin(direction)])
     middle = random.uniform(0, 1, 2) * (width, height)
@@ -100,8 +120,7 @@ def random_object(
 
 def _random_shape(random: np.random.Generator, height: int) -> Picture:
     """Opacity of an ellipse or a rounded rectangle of random sides, turned by a random angle."""
-    low, high = np.log(HALF_SIDES)
-    first, second = height * np.exp(random.uniform(low, high, 2))
+    first, second = height * log_uniform(random, HALF_SIDES, 2)
     power = random.choice((2.0, 10.0))
     reach = int(np.ceil(np.hypot(first, second))) + 2
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1].astype(np.float64)
@@ -135,8 +154,7 @@ def _random_texture(
 
 def _stripes(random: np.random.Generator, rows: int, columns: int) -> Picture:
     """Stripes of two colours at a random angle."""
-    low, high = np.log(STRIPES)
-    period = np.exp(random.uniform(low, high))
+    period = log_uniform(random, STRIPES)
     angle = random.uniform(0, np.pi)
     y, x = np.mgrid[:rows, :columns]
     phase = 2 * np.pi * (np.cos(angle) * x + np.sin(angle) * y) / period

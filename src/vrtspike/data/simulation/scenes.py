@@ -153,7 +153,14 @@ def film_sequence(
     # One frame more: the last interval of the last exposure is interpolated towards it.
     count = exposures * FRAMES_PER_EXPOSURE + 1
     drawn = [
-        random_object(random, photograph, height=height, width=width, frames=count)
+        random_object(
+            random,
+            photograph,
+            height=height,
+            width=width,
+            frames=count,
+            frames_per_exposure=FRAMES_PER_EXPOSURE,
+        )
         for _ in range(objects)
     ]
     frames = film(photograph, scene_width, random, height, width, count, drawn)
