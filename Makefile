@@ -39,7 +39,7 @@ demo: $(READY)  ## generate data, train both models on it, end with a table and 
 
 general: $(READY)  ## train the package's own weights, over an hour on two cores, and replace those in src/
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) general
-	@$(RUN) python scripts/ship_weights.py --run results/train/general
+	@$(RUN) python scripts/bundle_weights.py --run results/train/general
 
 check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) ruff format --check .

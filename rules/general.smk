@@ -24,10 +24,10 @@ rule general:
     retries: 0
     localrule: True
     params:
-        *code("ship_weights.py", uses=METRICS),
+        *code("bundle_weights.py", uses=METRICS),
         run=subpath(input.weights, parent=True),
         evaluation=subpath(input.summary, parent=True),
         folder=subpath(output.weights, parent=True),
     shell:
-        "python scripts/ship_weights.py --run {params.run:q} --evaluation {params.evaluation:q}"
+        "python scripts/bundle_weights.py --run {params.run:q} --evaluation {params.evaluation:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.concurrency import run_python
-from vrtspike.runs.named_models import SHIPPED_NAMES, shipped_folder
+from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +111,8 @@ def test_a_wheel_holds_the_packages_own_weights(repository, tmp_path):
         shutil.copy(path, target)
     (tmp_path / "wheel").mkdir()
     expected = set()
-    for name in SHIPPED_NAMES:
-        folder = shipped_folder(name).relative_to(package)
+    for name in BUNDLED_NAMES:
+        folder = bundled_folder(name).relative_to(package)
         (tmp_path / "src/vrtspike" / folder).mkdir(parents=True)
         for file in PACKED:
             (tmp_path / "src/vrtspike" / folder / file).write_text(file)

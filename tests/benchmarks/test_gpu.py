@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpu
-from tests.shipped import video_presets
+from tests.presets import video_presets
 from vrtspike.io.files import read_json
 
 CPU = torch.device("cpu")

@@ -29,7 +29,7 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import build_model
-from vrtspike.restoration.tiling import Progress
+from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, DataError
 
@@ -85,7 +85,7 @@ def evaluate(
     output: Path,
     *overrides: str,
     dataset: Path | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
 ) -> dict[str, Any]:
     run = read_published(small_run.train).with_overrides(overrides)
     weights = small_run.train / "weights.safetensors"

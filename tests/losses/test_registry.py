@@ -7,7 +7,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from tests.shipped import video_presets
+from tests.presets import video_presets
 from vrtspike.config.loading import check_training
 from vrtspike.io.pretrained import BACKBONES
 from vrtspike.losses import perceptual

@@ -15,7 +15,7 @@ import pytest
 from tests.data.raw.published import CONTEXT, frames
 from tests.small_run import arrays
 from vrtspike.commands.main import run_command
-from vrtspike.data.clips.limits import Limits
+from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
@@ -32,7 +32,7 @@ from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.system.errors import DataError
 
-TRAINED = Limits((1.9, 2.1), (0.1, 0.3), (2.0, 2.0), (56, 56))
+TRAINED = RecordingLimits((1.9, 2.1), (0.1, 0.3), (2.0, 2.0), (56, 56))
 
 
 def sensed(spikes: np.ndarray, factor: float) -> np.ndarray:
@@ -80,7 +80,7 @@ def test_ranges_outside_the_limits_are_named_with_their_distance(
 
 
 def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
-    limits = Limits((8.0, 9.0), (0.02, 0.03), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((8.0, 9.0), (0.02, 0.03), (2.0, 2.0), (56, 56))
     check = checked(model, sequence, limits=limits)
     gain, rate = check.messages
     assert re.fullmatch(r"gain \S+, trained on 8 to 9 \(0\.\d+ times the smallest\)", gain)
@@ -104,7 +104,7 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
     clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), bins=4)
     gain, rate = clip.gain(), clip.rate()
-    limits = Limits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
     (message,) = check_limits(limits, clip).messages
     assert message == "steps of an exposure 30, trained on 56 (0.54 times the smallest)"
 
@@ -168,7 +168,7 @@ def test_steps_of_the_input_are_not_unseen(dark):
     assert unseen_agreement(clip, 1, 0, [blur[0]]) is not None
 
 
-def noise_model(model: TrainedModel, limits: Limits) -> TrainedModel:
+def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
     """A model that gives noise."""
 
     def compute(batch):
@@ -182,7 +182,7 @@ def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
     gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4).gain()
-    limits = Limits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     given = noise_model(model, limits)
     with pytest.warns(UserWarning, match="warning: ") as told:
         restored = given.restore(blur, spikes, exposures=exposures)
@@ -200,7 +200,7 @@ def test_frames_of_noise_stay_blurry(model, dark):
 
 def test_a_far_recording_needs_anyway_in_python(model, dark):
     blur, spikes, exposures, _ = dark
-    limits = Limits((0.1, 0.1), (0.3, 0.3), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((0.1, 0.1), (0.3, 0.3), (2.0, 2.0), (56, 56))
     given = replace(model, limits=limits)
     with pytest.raises(
         DataError, match=r"far outside .*at most 5 times are restored(.|\n)*anyway="
@@ -210,7 +210,7 @@ def test_a_far_recording_needs_anyway_in_python(model, dark):
         assert given.restore(blur, spikes, exposures=exposures, anyway=True).shape == blur.shape
 
 
-def changed_limits(train, target, limits: Limits | None):
+def changed_limits(train, target, limits: RecordingLimits | None):
     """A copy of a run that was trained on other recordings."""
     shutil.copytree(train, target)
     contents = read_json(target / "statistics.json")
@@ -224,7 +224,7 @@ def changed_limits(train, target, limits: Limits | None):
 def test_the_command_refuses_without_anyway_and_records_the_ranges(
     small_run, sequence, tmp_path, capsys
 ):
-    limits = Limits((0.1, 0.1), (0.5, 0.6), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((0.1, 0.1), (0.5, 0.6), (2.0, 2.0), (56, 56))
     run = changed_limits(small_run.train, tmp_path / "run", limits)
     words = ["restore", run, sequence / "blur", "--spikes", sequence / "spike"]
     words = [*map(str, words), "-o", str(tmp_path / "out"), "--device", "cpu"]
@@ -278,7 +278,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     request = Request(tmp_path / "blur", tmp_path / "out", tmp_path / "spike")
     source, _ = open_request(model.run, request)
     gain = source.gain()
-    limits = Limits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
+    limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     progress = contextlib.nullcontext(lambda *done: None)
     given = noise_model(model, limits)
     record = restore_into(

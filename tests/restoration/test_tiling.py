@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.step_cost import StorageCounter
-from vrtspike.restoration.batches import Batch
+from vrtspike.restoration.batches import InputArrays
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
 from vrtspike.restoration.tiling import (
@@ -57,7 +57,7 @@ def model() -> nn.Module:
     return nn.Conv3d(3, 3, 3, padding=1)
 
 
-def apply(model: nn.Module, batch: Batch) -> np.ndarray:
+def apply(model: nn.Module, batch: InputArrays) -> np.ndarray:
     tiles = torch.from_numpy(batch["blur"])  # (B, T, H, W, 3)
     with torch.no_grad():
         return model(tiles.movedim(-1, 1)).transpose(1, 2).numpy()
@@ -159,7 +159,7 @@ def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, over
 def test_recomputation_counts_the_pixels_of_the_model(model, clip):
     given = []
 
-    def compute(batch: Batch) -> np.ndarray:
+    def compute(batch: InputArrays) -> np.ndarray:
         result = apply(model, batch)
         given.append(result.size / 3)
         return result

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.shipped import video_presets
+from tests.presets import video_presets
 from vrtspike.deblurring.problem import data_folder
 from vrtspike.runs import named_models
-from vrtspike.runs.named_models import find_trained, missing_start_advice, shipped_model, start_file
+from vrtspike.runs.named_models import bundled_model, find_trained, missing_start_advice, start_file
 from vrtspike.system.errors import RunError
 
 
@@ -27,31 +27,31 @@ def test_the_demo_uses_the_weights_of_the_package(repository):
 
 
 @pytest.fixture
-def shipped(tmp_path, monkeypatch) -> Path:
+def bundled(tmp_path, monkeypatch) -> Path:
     """An installation with weights of its own, and a working folder beside it."""
-    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "package"
 
 
-def test_weights_of_the_package_are_found_by_name_from_any_folder(shipped):
+def test_weights_of_the_package_are_found_by_name_from_any_folder(bundled):
     with pytest.raises(RunError, match="'general' are not in this installation; name a result"):
         find_trained("general")
-    assert start_file("general") == shipped / "general/weights.safetensors"
-    (shipped / "general").mkdir(parents=True)
-    (shipped / "general/weights.safetensors").touch()
+    assert start_file("general") == bundled / "general/weights.safetensors"
+    (bundled / "general").mkdir(parents=True)
+    (bundled / "general/weights.safetensors").touch()
     Path("general").mkdir()
-    assert find_trained("general") == shipped_model("general") == shipped / "general"
+    assert find_trained("general") == bundled_model("general") == bundled / "general"
     assert find_trained("./general") == Path("general")
 
 
-def test_a_start_is_a_folder_or_its_file(shipped):
+def test_a_start_is_a_folder_or_its_file(bundled):
     for given in ("results/train/p", "results/train/p/weights.safetensors"):
         assert start_file(given) == Path("results/train/p/weights.safetensors")
 
 
-def test_a_start_of_the_hub_comes_from_its_cache_without_download(shipped, monkeypatch):
+def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 
     def cached(name: str, local_files_only: bool) -> str:
@@ -77,6 +77,6 @@ def test_a_start_of_the_hub_comes_from_its_cache_without_download(shipped, monke
         ("results/train/p", "name a result folder"),
     ],
 )
-def test_the_message_on_a_missing_start_lists_valid_forms(shipped, given, told):
+def test_the_message_on_a_missing_start_lists_valid_forms(bundled, given, told):
     Path("vrt.pth").touch()
     assert told in missing_start_advice(given)

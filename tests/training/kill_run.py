@@ -26,7 +26,7 @@ import torch._dynamo
 from tests.concurrency import free_port
 from tests.training.forecast import Disturbed, Forecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
+from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.processes import stop_with_parent
@@ -68,7 +68,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], task: Disturbed) -
             sum(float(p.detach().double().sum()) for p in trainer.model.parameters())
         )
         assert len(set(sums)) == 1, sums
-    return 0 if outcome == "finished" else EXIT_INTERRUPTED
+    return 0 if outcome == "finished" else EXIT_RESUMABLE
 
 
 def forecaster(rank: int) -> Forecaster:

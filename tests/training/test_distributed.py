@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from tests.training.kill_run import OPTIONS, settings_of
 from tests.training.setup_run import forecast_trainer, records, run
-from vrtspike.cluster.signals import EXIT_INTERRUPTED
+from vrtspike.cluster.signals import EXIT_RESUMABLE
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 
@@ -108,7 +108,7 @@ def test_gradient_exchange_is_timed_apart_from_backward(runs):
 def test_a_signal_to_one_process_stops_all_at_the_same_step(runs):
     *stops, last = runs.history["stopped"]
     for stop in stops:
-        assert stop["statuses"] == [EXIT_INTERRUPTED] * 2
+        assert stop["statuses"] == [EXIT_RESUMABLE] * 2
         assert stop["saved"]
     assert last["statuses"] == [0, 0]
     assert_same_result(runs.stopped, runs.whole)

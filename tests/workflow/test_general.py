@@ -22,10 +22,10 @@ def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stal
     assert figures["preset"] == "general"
     assert not tiny.why("general")
     package = tiny.folder / "src/vrtspike/weights/general"
-    done = tiny.python("scripts/ship_weights.py")
+    done = tiny.python("scripts/bundle_weights.py")
     assert done.returncode == 0, done.stderr
     names = {path.name: path.read_bytes() for path in pack.iterdir()}
     assert {path.name: path.read_bytes() for path in package.iterdir()} == names
-    with tiny.replaced("scripts/ship_weights.py", "main()", "other()"):
-        tiny.replace("scripts/ship_weights.py", "run(main)", "run(other)")
+    with tiny.replaced("scripts/bundle_weights.py", "main()", "other()"):
+        tiny.replace("scripts/bundle_weights.py", "run(main)", "run(other)")
         assert tiny.why("general").keys() == {"general"}

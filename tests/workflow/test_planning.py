@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.shipped import video_presets
+from tests.presets import video_presets
 from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = pytest.mark.workflow

@@ -84,7 +84,7 @@ def started_from(start: str) -> dict:
 
 
 def test_a_start_is_trained_here_or_must_be_there(here, monkeypatch):
-    monkeypatch.setattr(named_models, "_SHIPPED", here / "package")
+    monkeypatch.setattr(named_models, "_BUNDLED", here / "package")
     presets = {
         "first": {},
         "tuned": started_from("results/train/first"),

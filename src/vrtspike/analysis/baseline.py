@@ -9,7 +9,12 @@ from typing import Any
 
 from vrtspike.analysis.compare import FORMATS, Candidate
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.analysis.evaluations import OWN_PROTOCOL, quality_table, require_names, test_frames
+from vrtspike.analysis.evaluations import (
+    OWN_PROTOCOL,
+    quality_table,
+    require_distinct_names,
+    test_frame_entries,
+)
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
@@ -30,7 +35,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
             not evaluated.
     """
     runs = _read_baseline(path) if path.exists() else {}
-    require_names([candidate.run.name for candidate in candidates])
+    require_distinct_names([candidate.run.name for candidate in candidates])
     for candidate in candidates:
         name = candidate.run.name
         if candidate.evaluation is None:
@@ -40,7 +45,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
             )
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,
-            "test_frames": test_frames(candidate.evaluation),
+            "test_frames": test_frame_entries(candidate.evaluation),
             "figures": _results(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
@@ -85,7 +90,7 @@ def _frame_faults(
     return [
         f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
         f"baseline's {expected.get(key)}); its figures cannot be compared"
-        for key, value in test_frames(evaluation).items()
+        for key, value in test_frame_entries(evaluation).items()
         if value != expected.get(key)
     ]
 

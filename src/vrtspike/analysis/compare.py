@@ -22,7 +22,7 @@ from vrtspike.analysis.evaluations import (
     quality_formats,
     quality_note,
     quality_table,
-    require_names,
+    require_distinct_names,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.run_schema import shown_settings
@@ -80,7 +80,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     Raises:
         RunError: if two runs have one name.
     """
-    require_names([candidate.name for candidate in candidates])
+    require_distinct_names([candidate.name for candidate in candidates])
     table, metrics = comparison_table(candidates)
     differences = setting_differences(candidates)
     atomic_write_text(output / "differences.csv", differences.to_csv(index=False))

@@ -22,7 +22,7 @@ SPREAD = "spread"
 """Standard deviation of a metric over the trainings of a preset with different seeds."""
 
 
-def require_names(names: Sequence[str]) -> None:
+def require_distinct_names(names: Sequence[str]) -> None:
     """Refuse runs with equal names.
 
     Raises:
@@ -59,7 +59,7 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
                 f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
         evaluated.append(Evaluated(run, summary))
-    require_names([member.run.name for member in evaluated])
+    require_distinct_names([member.run.name for member in evaluated])
     return evaluated
 
 
@@ -67,7 +67,7 @@ TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "sequences", "frames"
 """Entries of a summary on its test frames; figures of different frames cannot be compared."""
 
 
-def test_frames(summary: Summary) -> dict[str, Any]:
+def test_frame_entries(summary: Summary) -> dict[str, Any]:
     """Return the entries :data:`TEST_FRAMES` of a summary."""
     entries = {name: summary.get(name) for name in TEST_FRAMES}
     entries["protocol"] = next(iter(protocols(summary)))
@@ -100,7 +100,9 @@ def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
 
 def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
     """A note on runs that were evaluated on different frames, if there are any."""
-    frames = pd.DataFrame({name: test_frames(summary) for name, summary in summaries.items()})
+    frames = pd.DataFrame(
+        {name: test_frame_entries(summary) for name, summary in summaries.items()}
+    )
     frames = frames.T.astype(str)
     differing = frames.loc[:, frames.nunique() > 1]
     if not len(differing.columns):

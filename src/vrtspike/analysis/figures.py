@@ -35,7 +35,7 @@ NOT_LOGGED = math.nan
 
 
 @dataclass(frozen=True)
-class Speed:
+class SpeedFigures:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     ``data_ms``, ``forward_ms`` and ``slowest_section`` are per micro-batch and process, so that
@@ -103,7 +103,7 @@ class Memory:
 class RunFigures:
     """All figures of a run."""
 
-    speed: Speed = Speed()
+    speed: SpeedFigures = SpeedFigures()
     health: Health = Health()
     memory: Memory = Memory()
 
@@ -120,7 +120,7 @@ def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
     return RunFigures(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
 
 
-def _speed(logs: RunLogs, micro_batches: int) -> Speed:
+def _speed(logs: RunLogs, micro_batches: int) -> SpeedFigures:
     sections = summarize_sections(logs.timing)
     by_name = sections.set_index("section")
     mean = by_name["mean"]
@@ -129,7 +129,7 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     steady = without_warm_up(logs.timing)
     whole = steady[steady["section"] == ROOT].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
-    return Speed(
+    return SpeedFigures(
         step_ms=mean.get(ROOT, NOT_LOGGED),
         data_ms=mean_per_micro_batch.get(DATA, NOT_LOGGED),
         data_share=share.get(DATA, NOT_LOGGED),

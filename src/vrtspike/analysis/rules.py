@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import RunFigures, Speed
+from vrtspike.analysis.figures import RunFigures, SpeedFigures
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Severity = Literal["error", "warning", "hint"]
 Keys = dict[str, Any]
-Limits = Mapping[str, float]
+Thresholds = Mapping[str, float]
 
 WARNING_SHARE = 0.05
 """Share of a run's time; findings that could save less are hints."""
@@ -78,16 +78,16 @@ class Observation:
     change: str | None = None
 
 
-Condition = Callable[[Run, Limits], Iterator[Observation]]
+Condition = Callable[[Run, Thresholds], Iterator[Observation]]
 
 
-def not_finite(run: Run, limit: Limits) -> Iterator[Observation]:
+def not_finite(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A loss that is not a number."""
     if run.figures.health.losses_not_finite:
         yield Observation(1.0, keys=_more_stable(run))
 
 
-def exploding_gradient(run: Run, limit: Limits) -> Iterator[Observation]:
+def exploding_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A gradient norm far above the median."""
     health = run.figures.health
     median = health.gradient_norm_median
@@ -98,7 +98,7 @@ def exploding_gradient(run: Run, limit: Limits) -> Iterator[Observation]:
         yield Observation(0.5, {"times": largest / median}, _more_stable(run), severity=severity)
 
 
-def vanishing_gradient(run: Run, limit: Limits) -> Iterator[Observation]:
+def vanishing_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A gradient norm that has fallen to nearly zero."""
     health = run.figures.health
     if health.last_gradient_norms < limit["ratio"] * health.first_gradient_norms:
@@ -120,7 +120,7 @@ def _more_stable(run: Run) -> Keys:
     return keys
 
 
-def full_memory(run: Run, limit: Limits) -> Iterator[Observation]:
+def full_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """System memory nearly full."""
     used = run.figures.memory.system_percent
     process_mb = run.figures.memory.process_mb
@@ -158,7 +158,7 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
     return keys
 
 
-def growing_memory(run: Run, limit: Limits) -> Iterator[Observation]:
+def growing_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A run whose memory grows."""
     growth = run.figures.memory.growth_mb
     process_mb = run.figures.memory.process_mb
@@ -166,7 +166,7 @@ def growing_memory(run: Run, limit: Limits) -> Iterator[Observation]:
         yield Observation(growth / process_mb)
 
 
-def data_wait(run: Run, limit: Limits) -> Iterator[Observation]:
+def data_wait(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """Steps that wait for data."""
     wait = run.figures.speed.data_ms
     share = run.figures.speed.data_share
@@ -196,7 +196,7 @@ def _faster_data(run: Run) -> Keys:
     return keys
 
 
-def cold_cache(run: Run, limit: Limits) -> Iterator[Observation]:
+def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A cache that mostly misses."""
     memory = run.figures.memory
     share = run.figures.speed.data_share
@@ -235,7 +235,7 @@ def _has_memory(run: Run) -> bool:
     return math.isnan(used) or used < MEMORY_FOR_CACHE_PERCENT
 
 
-def idle_gpu(run: Run, limit: Limits) -> Iterator[Observation]:
+def idle_gpu(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """Low GPU utilisation."""
     busy = run.figures.memory.gpu_utilisation
     if busy < limit["percent"]:
@@ -251,7 +251,7 @@ def idle_gpu(run: Run, limit: Limits) -> Iterator[Observation]:
         )
 
 
-def slow_forward(run: Run, limit: Limits) -> Iterator[Observation]:
+def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """A forward pass over the limit."""
     forward = run.figures.speed.forward_ms
     slowest_section = run.figures.speed.slowest_section
@@ -289,7 +289,7 @@ def _larger_chunks(section: str, settings: RunSettings) -> Keys:
     return {}
 
 
-def low_throughput(run: Run, limit: Limits) -> Iterator[Observation]:
+def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """Low throughput, with advice on the largest part of a step."""
     speed = run.figures.speed
     if speed.samples_per_second < limit["rate"]:
@@ -310,7 +310,7 @@ def low_throughput(run: Run, limit: Limits) -> Iterator[Observation]:
         yield Observation(share, values, keys, gain=gain, severity=severity, change=change)
 
 
-def _recomputed_share(speed: Speed, backward: float) -> float:
+def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
     """Share of the step that recomputation takes.
 
     If it was not timed: that of the forward pass, its upper limit.
@@ -324,7 +324,7 @@ def _recomputed_share(speed: Speed, backward: float) -> float:
     return speed.step_parts.get("forward", backward)
 
 
-def gpu_headroom(run: Run, limit: Limits) -> Iterator[Observation]:
+def gpu_headroom(run: Run, limit: Thresholds) -> Iterator[Observation]:
     """Unused GPU memory, for larger batches or less recomputation."""
     memory = run.figures.memory
     batch_size = run.settings.TRAIN.BATCH_SIZE

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from vrtspike.analysis.evaluation_files import chosen_on
-from vrtspike.analysis.evaluations import require_names
+from vrtspike.analysis.evaluations import require_distinct_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.seeds import split_seed
@@ -47,7 +47,7 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
         RunError: if a run is missing.
     """
     runs = [(read_published(folder), folder) for folder in folders]
-    require_names([run.name for run, _ in runs])
+    require_distinct_names([run.name for run, _ in runs])
     metrics = find_problem(runs[0][0].settings.TASK).METRICS
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
     for run, folder in runs:

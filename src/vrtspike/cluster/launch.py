@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
 from vrtspike.cluster.slurm_job import rendezvous_endpoint, requeue, srun_command
 from vrtspike.cluster.time_limit import TimeLimit, time_limit
 from vrtspike.cluster.torchrun import run, run_training
@@ -40,7 +40,7 @@ LAUNCHER_TIMEOUT_S = 7 * 86400.0
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
 
-_STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
+_STATUS = {0: "finished", EXIT_RESUMABLE: "interrupted"}
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
@@ -85,7 +85,7 @@ def launch(
         log: file for the complete log, emptied first; None logs to standard output.
 
     Returns:
-        the exit status: 0 when the result is published, ``EXIT_INTERRUPTED`` when the run was
+        the exit status: 0 when the result is published, ``EXIT_RESUMABLE`` when the run was
         stopped and saved, ``EXIT_USER_ERROR`` when the trainer has explained what is wrong, 1 when
         it failed.
 
@@ -136,7 +136,7 @@ def launch(
             if command is not None:
                 run_end_hook(command, preset, folder, output, hook_status, messages)
     # A job that made no step would make none after requeueing, either.
-    can_continue = status == EXIT_INTERRUPTED and limit is not None and limit.reached
+    can_continue = status == EXIT_RESUMABLE and limit is not None and limit.reached
     if can_continue and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
     return status
@@ -239,7 +239,7 @@ def train(
         return status
     if program_exit.was_stopped and status is None:
         messages.show("stopped before training had begun; the same command begins again")
-        return EXIT_INTERRUPTED
+        return EXIT_RESUMABLE
     when = " while it was stopping" if program_exit.was_stopped else ""
     messages.show(
         f"training failed{when}: a process {describe_status(program_exit.code)}. What was saved "

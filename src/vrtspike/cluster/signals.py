@@ -18,7 +18,7 @@ from typing import Literal, NoReturn, Self
 
 from vrtspike.system.endings import is_ignored
 
-EXIT_INTERRUPTED = 75
+EXIT_RESUMABLE = 75
 """Exit status of a run that was stopped and has saved its state (EX_TEMPFAIL)."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
@@ -126,7 +126,7 @@ def report_status(status: int) -> int:
     if STATUS_FILE not in os.environ:
         return status
     _write_status(str(status))
-    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
+    shared = status in (0, EXIT_RESUMABLE) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
 
 

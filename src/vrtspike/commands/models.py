@@ -15,9 +15,9 @@ from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.precision import PRECISIONS
-from vrtspike.runs.named_models import GENERAL, find_trained, shipped_model
+from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RECORD as RUN_RECORD
-from vrtspike.system.cli import EXIT_STOPPED, add_output, positive_int
+from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
 
 _GPU_TIMEOUT_S = 30.0
@@ -129,7 +129,7 @@ def restore(arguments: argparse.Namespace) -> int:
         _restore(arguments)
     except KeyboardInterrupt:
         print("stopped; the same command, without --overwrite, continues", file=sys.stderr)
-        return EXIT_STOPPED
+        return EXIT_SIGINT
     return 0
 
 
@@ -160,7 +160,7 @@ def _choose_model(arguments: argparse.Namespace) -> None:
     if arguments.run_path is None:
         arguments.run_path = GENERAL
         try:
-            shipped_model(GENERAL)
+            bundled_model(GENERAL)
         except RunError as error:
             raise ConfigError(f"--model: found none, and {error}") from error
 

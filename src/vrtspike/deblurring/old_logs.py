@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import Speed, run_figures
+from vrtspike.analysis.figures import SpeedFigures, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
@@ -228,7 +228,7 @@ def _notes(text: str, timing: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
+def _with_progress(speed: SpeedFigures, progress: pd.DataFrame) -> SpeedFigures:
     """Add the figures of lines of progress; the first line is left out as a warm-up."""
     steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
     samples_per_second, data_ms = steady.astype(float).mean()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.batches import Clip, prepare_batch
+from vrtspike.data.clips.batches import ClipBatch, prepare_batch
 from vrtspike.data.rgb_images import to_uint8
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.evaluation.visuals import comparison
@@ -52,31 +52,31 @@ class DeblurringTask:
         self._teacher = teacher
         self._teacher_weight = teacher_weight
 
-    def prepare(self, batch: Any, device: torch.device) -> Clip:  # noqa: ANN401 - from a loader
+    def prepare(self, batch: Any, device: torch.device) -> ClipBatch:  # noqa: ANN401 - from a loader
         """Convert uint8 frames and counts on the device."""
         return prepare_batch(batch, self._statistics, device)
 
-    def forward(self, model: nn.Module, batch: Clip) -> torch.Tensor:
+    def forward(self, model: nn.Module, batch: ClipBatch) -> torch.Tensor:
         """Restore a clip: (B, T, 3, H, W), nominally in [0, 1]."""
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
-                batch.guide = self._teacher(batch.blur, batch.own_voxels)
+                batch.teacher_output = self._teacher(batch.blur, batch.own_voxels)
         return model(batch.blur, batch.voxels)
 
-    def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:
+    def losses(self, output: torch.Tensor, batch: ClipBatch, step: int) -> dict[str, torch.Tensor]:
         """Compute the weighted terms that are due in this step."""
         terms = {}
         for term in self._terms:
             if step % term.every == 0:
                 with section(term.name):
                     terms[term.name] = term.weight * term.distance(output, batch.reference)
-        if self._teacher is not None and batch.guide is not None:
+        if self._teacher is not None and batch.teacher_output is not None:
             with section("distillation"):
-                distance = charbonnier(output, batch.guide.float())
+                distance = charbonnier(output, batch.teacher_output.float())
                 terms["distillation"] = self._teacher_weight * distance
         return terms
 
-    def metrics(self, output: torch.Tensor, batch: Clip) -> list[dict[str, float]]:
+    def metrics(self, output: torch.Tensor, batch: ClipBatch) -> list[dict[str, float]]:
         """Compute the metrics of each clip, averaged over its frames."""
         restored = to_uint8(output)
         sharp = to_uint8(batch.reference)
@@ -97,12 +97,12 @@ class DeblurringTask:
             means[metric.name] = float(np.mean(values))
         return means
 
-    def size(self, batch: Clip) -> tuple[int, int]:
+    def size(self, batch: ClipBatch) -> tuple[int, int]:
         """Return the numbers of clips and of frames."""
         clips, frames = batch.blur.shape[:2]
         return clips, clips * frames
 
-    def pictures(self, output: torch.Tensor, batch: Clip) -> dict[str, NDArray[np.uint8]]:
+    def pictures(self, output: torch.Tensor, batch: ClipBatch) -> dict[str, NDArray[np.uint8]]:
         """The middle frame of the first clip: blurry, restored, sharp."""
         middle = output.shape[1] // 2
         blur = to_uint8(batch.blur[0, middle])

@@ -20,7 +20,7 @@ from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import folder_pictures
 from vrtspike.restoration.restore import torch_compute
-from vrtspike.restoration.tiling import Progress
+from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
@@ -29,7 +29,7 @@ def reproduce_vrt(
     settings: Settings,
     output: Path,
     device: torch.device,
-    progress: Progress,
+    progress: ProgressCallback,
     expected: PublishedFigure | None = None,
 ) -> str:
     """Evaluate VRT's published weights without spikes as its paper did, under protocol ``vrt``.

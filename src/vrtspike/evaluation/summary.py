@@ -33,7 +33,7 @@ from vrtspike.metrics.registry import METRICS
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.restoration.spikes_alone import definition
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.named_models import SHIPPED_NAMES
+from vrtspike.runs.named_models import BUNDLED_NAMES
 from vrtspike.settings import Settings, deblurring_settings
 
 
@@ -172,7 +172,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
     """
     if is_own:
         return "they were trained on this data set"
-    if start in SHIPPED_NAMES:
+    if start in BUNDLED_NAMES:
         # Pictures inside packages, which the demo's test photographs are not among.
         return "they have not seen these scenes"
     return f"they were trained on the data set {dataset}"

@@ -21,7 +21,7 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.evaluations import column_name, metrics_of_task, test_frames
+from vrtspike.analysis.evaluations import column_name, metrics_of_task, test_frame_entries
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.runs.published import PublishedRun
@@ -68,7 +68,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
             f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
             "problem write what docs/extending.md lists"
         )
-    frame_facts = test_frames(summary)
+    frame_facts = test_frame_entries(summary)
     protocol = frame_facts["protocol"]
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)

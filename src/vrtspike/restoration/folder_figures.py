@@ -26,10 +26,10 @@ from vrtspike.restoration.pictures import Pictures
 from vrtspike.restoration.recording_limits import LimitCheck, worse_frames
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.tiling import Progress
+from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.system.errors import list_faults
 
-Progresses: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
+Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
 """Opens the progress of a piece of work by its title."""
 
 Score: TypeAlias = Callable[[Image], float]

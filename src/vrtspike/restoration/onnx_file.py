@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.limits import Limits
-from vrtspike.restoration.batches import Batch, Compute
+from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.restoration.batches import InputArrays, Compute
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
@@ -54,7 +54,7 @@ class OnnxModel:
     weights: str
     compute: Compute
     ratio: int
-    limits: Limits | None
+    limits: RecordingLimits | None
 
 
 def read_onnx(path: Path) -> OnnxModel:
@@ -82,7 +82,7 @@ def read_onnx(path: Path) -> OnnxModel:
             f"-o {path} writes one"
         ) from error
 
-    def compute(batch: Batch) -> NDArray[np.float32]:
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
         """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
         blur = np.rint(batch["blur"]).astype(np.uint8)
         restored = []
@@ -97,7 +97,7 @@ def read_onnx(path: Path) -> OnnxModel:
         metadata["weights"],
         compute,
         metadata["ratio"],
-        None if limits is None else Limits.parse(limits),
+        None if limits is None else RecordingLimits.parse(limits),
     )
 
 

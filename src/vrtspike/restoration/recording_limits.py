@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.limits import Limits
+from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.clip_spikes import SIMULATED
@@ -57,8 +57,8 @@ class LimitCheck:
         grain: gain over the largest of the training; None if they were not compared.
     """
 
-    trained: Limits | None = None
-    recording: Limits | None = None
+    trained: RecordingLimits | None = None
+    recording: RecordingLimits | None = None
     messages: tuple[str, ...] = ()
     grain: float | None = None
 
@@ -144,7 +144,7 @@ class LimitCheck:
         return replace(clip, read=_pooled_reader(clip.read))
 
 
-def check_limits(limits: Limits | None, clip: GivenClip) -> LimitCheck:
+def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
     """Compare a recording with the limits of a model; reads all frames and spikes.
 
     Nothing is compared without limits, without spikes, or with simulated spikes.
@@ -160,7 +160,9 @@ def check_limits(limits: Limits | None, clip: GivenClip) -> LimitCheck:
     assert rate is not None, "a clip with spikes has a rate"
     ratio = float(clip.ratio)
     steps = [spikes.exposure.steps for spikes in clip.spikes.frames]
-    recording = Limits((gain, gain), (rate, rate), (ratio, ratio), (min(steps), max(steps)))
+    recording = RecordingLimits(
+        (gain, gain), (rate, rate), (ratio, ratio), (min(steps), max(steps))
+    )
     messages = []
     for name in TOLERANCES:
         message = _deviation(name, getattr(recording, name), getattr(limits, name))

@@ -20,9 +20,9 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.batches import Batch, Compute
+from vrtspike.restoration.batches import InputArrays, Compute
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
-from vrtspike.restoration.tiling import Progress, Span, Tiling, cut, tile_unit
+from vrtspike.restoration.tiling import ProgressCallback, Span, Tiling, cut, tile_unit
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
@@ -62,7 +62,7 @@ def torch_compute(
         dtype: type of matrix products; a half type by autocast.
     """
 
-    def compute(batch: Batch) -> NDArray[np.float32]:
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
         tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
         clip = prepare_batch(tensors, statistics, device)
         autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
@@ -82,7 +82,7 @@ def restore_frames(
     tiles_at_once: int = 1,
     readers: int = 0,
     wanted: Collection[int] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     rounded: bool = True,
     bits: int = 8,
 ) -> Iterator[NDArray[Any]]:
@@ -189,7 +189,7 @@ def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
         )
 
 
-def _compute_tiles(compute: Compute, batch: Batch, tiling: Tiling) -> NDArray[np.float32]:
+def _compute_tiles(compute: Compute, batch: InputArrays, tiling: Tiling) -> NDArray[np.float32]:
     """Restore a batch of tiles.
 
     Raises:
@@ -218,7 +218,9 @@ def _require_finite(restored: NDArray[np.float32], name: str) -> None:
         )
 
 
-def _batch(window: Frames, tiles: Sequence[_Tile], ratio: Fraction, gain: float | None) -> Batch:
+def _batch(
+    window: Frames, tiles: Sequence[_Tile], ratio: Fraction, gain: float | None
+) -> InputArrays:
     """Tiles of equal size as one batch; with spikes if there is a gain."""
     areas = [tile.area for tile in tiles]
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}

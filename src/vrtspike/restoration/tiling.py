@@ -19,7 +19,7 @@ from vrtspike.system.errors import ConfigError, RunError
 if TYPE_CHECKING:
     import torch
 
-Progress: TypeAlias = Callable[[int, int], None]
+ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Called with the number of things done and their total."""
 
 

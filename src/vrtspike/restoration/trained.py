@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.limits import Limits
+from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.clips.run_statistics import read_limits, read_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
@@ -24,7 +24,7 @@ from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.precision import choose_precision
 from vrtspike.restoration.recording_limits import LimitCheck, check_limits, is_worse, worse_frames
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
-from vrtspike.restoration.tiling import Progress, Tiling, fit_tiling
+from vrtspike.restoration.tiling import ProgressCallback, Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
@@ -58,7 +58,7 @@ class TrainedModel:
     network: nn.Module | None = None
     statistics: Statistics | None = None
     ratio: int | None = None
-    limits: Limits | None = None
+    limits: RecordingLimits | None = None
 
     @property
     def settings(self) -> Settings:
@@ -73,7 +73,7 @@ class TrainedModel:
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
         tile: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         anyway: bool = False,
     ) -> NDArray[np.uint8]:
         """Restore a clip.
@@ -159,7 +159,7 @@ class TrainedModel:
         *,
         is_judged: bool,
         wanted: Collection[int] | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Iterator[tuple[NDArray[np.uint8] | NDArray[np.uint16], bool]]:
         """Restore a clip frame by frame, and keep frames blurry that would become worse.
 
@@ -194,7 +194,7 @@ class TrainedModel:
         tiling: Tiling,
         *,
         wanted: Collection[int] | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Iterator[NDArray[np.uint8] | NDArray[np.uint16]]:
         """Restore a clip frame by frame.
 

@@ -9,26 +9,26 @@ from vrtspike.runs.names import WEIGHTS, weights_file
 from vrtspike.system.errors import RunError
 
 GENERAL = "general"
-SHIPPED_NAMES = (GENERAL,)
+BUNDLED_NAMES = (GENERAL,)
 """Names of the package's own weights; a folder of such a name is written ``./general``."""
-_SHIPPED = Path(__file__).parents[1] / "weights"
+_BUNDLED = Path(__file__).parents[1] / "weights"
 _OTHERS = (
     "a result folder (results/train/<preset>), a packed run, or owner/name of the Hugging Face hub"
 )
 
 
-def shipped_folder(name: str) -> Path:
+def bundled_folder(name: str) -> Path:
     """Folder of the package for weights of this name; it may be missing."""
-    return _SHIPPED / name
+    return _BUNDLED / name
 
 
-def shipped_model(name: str) -> Path:
+def bundled_model(name: str) -> Path:
     """Folder of weights that come with the package, packed as ``vrtspike pack`` does.
 
     Raises:
         RunError: if this installation lacks them.
     """
-    folder = shipped_folder(name)
+    folder = bundled_folder(name)
     if not (folder / WEIGHTS).is_file():
         raise RunError(f"the weights {name!r} are not in this installation; name {_OTHERS}")
     return folder
@@ -44,8 +44,8 @@ def find_trained(given: str | Path) -> Path:
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
-    if given in SHIPPED_NAMES:
-        return shipped_model(str(given))
+    if given in BUNDLED_NAMES:
+        return bundled_model(str(given))
     return find_model(given)
 
 
@@ -59,8 +59,8 @@ def start_file(given: str) -> Path:
             ``weights.safetensors`` in one, or a model of the hub that is in its cache.
     """
     place = Path(given)
-    if given in SHIPPED_NAMES:
-        place = shipped_folder(given)
+    if given in BUNDLED_NAMES:
+        place = bundled_folder(given)
     elif not place.exists():
         place = downloaded_model(given) or place
     return weights_file(place)
@@ -68,7 +68,7 @@ def start_file(given: str) -> Path:
 
 def missing_start_advice(given: str) -> str:
     """Advice if :func:`start_file` is missing."""
-    if given in SHIPPED_NAMES:
+    if given in BUNDLED_NAMES:
         return f"the weights {given!r} are not in this installation; name {_OTHERS}"
     if Path(given).is_file():
         return f"name {_OTHERS}; VRT's published weights belong to MODEL.VRT.PRETRAINED"

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, process_number
+from vrtspike.cluster.signals import EXIT_RESUMABLE, process_number
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, KeyPath, nested
 from vrtspike.config.run_schema import RunSettings
@@ -194,7 +194,7 @@ class BaseTrainer:
         )
         if outcome.status == "interrupted":
             _show(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
-            raise SystemExit(EXIT_INTERRUPTED)
+            raise SystemExit(EXIT_RESUMABLE)
         model = outcome.model
         best = self.folder / BEST_WEIGHTS
         if best.is_file():

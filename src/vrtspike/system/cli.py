@@ -46,7 +46,7 @@ _NO_MEMORY = re.compile(
 )
 """Messages of the dynamic linker when there is too little memory for a library."""
 
-EXIT_STOPPED = 128 + 2
+EXIT_SIGINT = 128 + 2
 """Exit status after Ctrl-C, as in a shell."""
 
 EXIT_CLOSED_PIPE = 128 + 13
@@ -201,7 +201,7 @@ def run(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_CLOSED_PIPE
     except KeyboardInterrupt:
-        status = EXIT_STOPPED
+        status = EXIT_SIGINT
         message = "interrupted"
     except EndedBySignal as error:
         status = int(str(error.code))

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
+from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.loading import check_training
@@ -133,7 +133,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
         code_changed: source files that have changed since the run began, for ``run.json``.
 
     Returns:
-        0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
+        0 when the run is finished, :data:`EXIT_RESUMABLE` when it was stopped and saved.
 
     Raises:
         UserError: equal on all processes where it concerns all.
@@ -141,7 +141,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     run = RunIdentity.read(folder)
     problem = cast("TrainableProblem", find_problem(run.settings.TASK))
     outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
-    return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
+    return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
 
 def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:

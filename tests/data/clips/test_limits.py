@@ -10,7 +10,7 @@ import pytest
 from tests.data.prepared import prepared
 from tests.data.scenes import film
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.clips.limits import Limits, store_limits, training_limits
+from vrtspike.data.clips.limits import RecordingLimits, store_limits, training_limits
 from vrtspike.data.clips.run_statistics import read_limits, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
@@ -32,17 +32,17 @@ def test_a_store_has_the_ranges_of_its_sequence():
     assert store_limits(store | {"spike_size": None}) is None
 
 
-DARK = Limits((2.0, 2.0), (0.1, 0.1), (2.0, 2.0), (56, 56))
-BRIGHT = Limits((1.5, 1.5), (0.4, 0.4), (2.0, 2.0), (80, 88))
+DARK = RecordingLimits((2.0, 2.0), (0.1, 0.1), (2.0, 2.0), (56, 56))
+BRIGHT = RecordingLimits((1.5, 1.5), (0.4, 0.4), (2.0, 2.0), (80, 88))
 
 
-def trained_on(*sequences: Limits | None, **data: float) -> Limits | None:
+def trained_on(*sequences: RecordingLimits | None, **data: float) -> RecordingLimits | None:
     return training_limits(sequences, Settings.model_validate({"DATA": data}).DATA)
 
 
 def test_a_training_has_the_ranges_of_its_sequences_and_of_its_augmentation():
     off = {"THRESHOLD_AUGMENT": 0.0, "FAULT_AUGMENT": 0.0}
-    plain = Limits((1.5, 2.0), (0.1, 0.4), (2.0, 2.0), (56, 88))
+    plain = RecordingLimits((1.5, 2.0), (0.1, 0.4), (2.0, 2.0), (56, 88))
     assert trained_on(DARK, BRIGHT, **off) == plain
     raised = trained_on(DARK, BRIGHT, **off | {"THRESHOLD_AUGMENT": 0.5})
     assert raised.gain == (1.5, 6.0)

@@ -12,7 +12,7 @@ from vrtspike.data.store.voxels import Statistics, normalize_counts
 
 
 @dataclass
-class Clip:
+class ClipBatch:
     """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
 
     blur: torch.Tensor
@@ -22,7 +22,7 @@ class Clip:
     voxels: torch.Tensor | None
     """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
     sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
-    guide: torch.Tensor | None = None
+    teacher_output: torch.Tensor | None = None
     """The restoration of a teacher, if there is one."""
 
     @property
@@ -41,7 +41,7 @@ class Clip:
 
 def prepare_batch(
     batch: Mapping[str, Any], statistics: Statistics | None, device: torch.device | str
-) -> Clip:
+) -> ClipBatch:
     """Move a batch to the device as integers and convert it there.
 
     Args:
@@ -60,7 +60,7 @@ def prepare_batch(
     voxels = None
     if statistics is not None and "counts" in batch:
         voxels = _prepare_voxels(batch, statistics, device)
-    return Clip(blur=blur, sharp=sharp, voxels=voxels)
+    return ClipBatch(blur=blur, sharp=sharp, voxels=voxels)
 
 
 def _prepare_voxels(

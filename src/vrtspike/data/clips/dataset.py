@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.data.clips.limits import Limits
+from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
 from vrtspike.data.manifests import DATASET
 from vrtspike.data.store.voxels import Statistics
@@ -34,7 +34,7 @@ class SequenceEntry:
     frames: int
     store: Path
     """Folder of its Zarr store."""
-    limits: Limits | None = None
+    limits: RecordingLimits | None = None
     """None in a data set without spikes, or one that was merged before limits were stored."""
 
 
@@ -161,7 +161,7 @@ def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> Sequence
         name=name,
         frames=entry["frames"],
         store=folder / f"{name}.zarr",
-        limits=Limits.parse(limits) if limits else None,
+        limits=RecordingLimits.parse(limits) if limits else None,
     )
 
 

@@ -23,7 +23,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Limits:
+class RecordingLimits:
     """Ranges over the sequences of a training, or of one sequence.
 
     Attributes:
@@ -43,7 +43,7 @@ class Limits:
         return {name: list(values) for name, values in asdict(self).items()}
 
     @classmethod
-    def parse(cls, contents: Mapping[str, Sequence[float]]) -> Limits:
+    def parse(cls, contents: Mapping[str, Sequence[float]]) -> RecordingLimits:
         """The inverse of :meth:`contents`.
 
         Raises:
@@ -70,11 +70,15 @@ def store_limits(store: Mapping[str, Any]) -> dict[str, list[float]] | None:
     rate = spikes / steps
     ratio = store["rgb_size"][0] / store["spike_size"][0]
     gain = store["gain"]
-    limits = Limits((gain, gain), (rate, rate), (ratio, ratio), (min(exposures), max(exposures)))
+    limits = RecordingLimits(
+        (gain, gain), (rate, rate), (ratio, ratio), (min(exposures), max(exposures))
+    )
     return limits.contents()
 
 
-def training_limits(sequences: Sequence[Limits | None], data: DataSettings) -> Limits | None:
+def training_limits(
+    sequences: Sequence[RecordingLimits | None], data: DataSettings
+) -> RecordingLimits | None:
     """The ranges of a training, its augmentation included.
 
     DATA.THRESHOLD_AUGMENT raises gains, and lowers rates, by up to :data:`MAX_THRESHOLD`.
@@ -92,7 +96,7 @@ def training_limits(sequences: Sequence[Limits | None], data: DataSettings) -> L
     if not ranges or len(ranges) < len(sequences):
         return None
     merged = {}
-    for field in fields(Limits):
+    for field in fields(RecordingLimits):
         values = [getattr(sequence, field.name) for sequence in ranges]
         merged[field.name] = (min(low for low, _ in values), max(high for _, high in values))
     min_gain, max_gain = merged["gain"]
@@ -109,6 +113,6 @@ def training_limits(sequences: Sequence[Limits | None], data: DataSettings) -> L
     if data.RATIO_AUGMENT > 0:
         min_ratio /= 2
         max_ratio *= 2
-    return Limits(
+    return RecordingLimits(
         (min_gain, max_gain), (min_rate, max_rate), (min_ratio, max_ratio), merged["steps"]
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.data.clips.limits import Limits, training_limits
+from vrtspike.data.clips.limits import RecordingLimits, training_limits
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import read_json
 from vrtspike.runs.named_models import start_file
@@ -23,8 +23,8 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
     It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
     a model without spikes), the bins, name and digest of the data set, and the limits of the
-    training (:class:`Limits`) if the data set has them. Weights that stay as they come keep the
-    whole file of their run, because they learn from no other data.
+    training (:class:`RecordingLimits`) if the data set has them. Weights that stay as they come
+    keep the whole file of their run, because they learn from no other data.
 
     Raises:
         DataError: if the data set is missing.
@@ -50,7 +50,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     return contents
 
 
-def _run_limits(settings: Settings, dataset: DatasetManifest) -> Limits | None:
+def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits | None:
     """The ranges of the sequences that a run is trained on; None where the data set has none."""
     data = settings.DATA
     held_out = dataset.held_out if data.VALIDATION != "test" else ()
@@ -91,7 +91,7 @@ def read_statistics(folder: Path) -> Statistics | None:
     return statistics
 
 
-def read_limits(folder: Path) -> Limits | None:
+def read_limits(folder: Path) -> RecordingLimits | None:
     """Read the limits of the recordings that a run was trained on; None if it has no limits.
 
     Args:
@@ -118,7 +118,7 @@ def learned_dataset(folder: Path) -> tuple[str, str]:
     return contents.get("dataset", "of an unknown name"), contents.get("dataset_digest", "")
 
 
-def _read_run_statistics(folder: Path) -> tuple[Statistics | None, Limits | None]:
+def _read_run_statistics(folder: Path) -> tuple[Statistics | None, RecordingLimits | None]:
     """Statistics and limits of a run; each None where the run has none.
 
     Raises:
@@ -131,7 +131,7 @@ def _read_run_statistics(folder: Path) -> tuple[Statistics | None, Limits | None
         limits = contents.get("limits")
         return (
             None if statistics is None else Statistics(**statistics),
-            None if limits is None else Limits.parse(limits),
+            None if limits is None else RecordingLimits.parse(limits),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(

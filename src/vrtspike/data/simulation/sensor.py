@@ -65,7 +65,7 @@ class Simulation(SimulateSettings):
     DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
 
 
-SPK_GOPRO = Simulation()
+SPK_GOPRO_SENSOR = Simulation()
 _MIN_THETA_SHARE = 0.1
 """Minimum threshold of a pixel as a share of the sensor's, however wide the spread."""
 
@@ -164,7 +164,9 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
         yield (1 - share) * early + share * late
 
 
-def stream_spikes(frames: Iterable[Frame], sensor: Simulation = SPK_GOPRO) -> Iterator[Spikes]:
+def stream_spikes(
+    frames: Iterable[Frame], sensor: Simulation = SPK_GOPRO_SENSOR
+) -> Iterator[Spikes]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Args:

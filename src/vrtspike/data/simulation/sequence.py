@@ -21,7 +21,12 @@ from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
 from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
-from vrtspike.data.simulation.sensor import SPK_GOPRO, Simulation, stream_spikes, synthesize_blur
+from vrtspike.data.simulation.sensor import (
+    SPK_GOPRO_SENSOR,
+    Simulation,
+    stream_spikes,
+    synthesize_blur,
+)
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
 from vrtspike.system.errors import DataError, list_faults
@@ -178,7 +183,7 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    sensor: Simulation = SPK_GOPRO,
+    sensor: Simulation = SPK_GOPRO_SENSOR,
     replace: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, int]:
@@ -236,7 +241,7 @@ def write_sequence(
         if not replace:
             for place, written in zip(places, temporary, strict=True):
                 _require_no_others(place, written, len(names))
-    if sensor.DOWNSCALE != SPK_GOPRO.DOWNSCALE or gives_size(folder / SENSOR_FILE):
+    if sensor.DOWNSCALE != SPK_GOPRO_SENSOR.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     has_usual_rate = sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.io.files import folder_size
-from vrtspike.restoration.shipping import ship_weights
+from vrtspike.restoration.bundling import bundle_weights
 from vrtspike.system.cli import HelpFormatter, run
 
 
@@ -25,7 +25,7 @@ def main() -> None:
         "--output", type=Path, help="folder that is replaced; that in the package unless given"
     )
     arguments = parser.parse_args()
-    folder = ship_weights(arguments.run, output=arguments.output, evaluation=arguments.evaluation)
+    folder = bundle_weights(arguments.run, output=arguments.output, evaluation=arguments.evaluation)
     _, size = folder_size(folder)
     print(f"{folder}: {size / 1e6:.1f} MB, sound")
 

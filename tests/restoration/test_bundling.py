@@ -18,8 +18,8 @@ from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.weights import floating_type
-from vrtspike.restoration import shipping
-from vrtspike.restoration.shipping import ship_weights
+from vrtspike.restoration import bundling
+from vrtspike.restoration.bundling import bundle_weights
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
 from vrtspike.runs.published import read_published
@@ -55,7 +55,7 @@ def results(finished, tmp_path) -> Path:
 
 @pytest.fixture
 def former(tmp_path) -> Path:
-    """The folder of weights that were shipped before."""
+    """The folder of weights that were bundled before."""
     folder = tmp_path / "package/general"
     folder.mkdir(parents=True)
     (folder / "weights.safetensors").write_text("former")
@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_pack_in_half_precision_replaces_former_weights(finished, former, small_run):
     run = finished / "train/general"
     (former / "surplus").touch()
-    assert ship_weights(run, output=former) == former
+    assert bundle_weights(run, output=former) == former
     assert set(contents(former)) == FILES
     assert [path.name for path in former.parent.iterdir()] == [former.name]
     assert floating_type(former / "weights.safetensors") == "float16"
@@ -88,13 +88,13 @@ def test_a_pack_in_half_precision_replaces_former_weights(finished, former, smal
     for name, found in contents(former).items():
         assert not [word for word in private_words(small_run) if word in found], name
     before = contents(former)
-    ship_weights(run, output=former)
+    bundle_weights(run, output=former)
     assert contents(former) == before
 
 
 def test_without_a_folder_they_become_those_of_the_package(finished, former, monkeypatch):
-    monkeypatch.setattr(named_models, "_SHIPPED", former.parent)
-    assert ship_weights(finished / "train/general") == former
+    monkeypatch.setattr(named_models, "_BUNDLED", former.parent)
+    assert bundle_weights(finished / "train/general") == former
     assert load(device="cpu").weights == file_digest(former / "weights.safetensors")
 
 
@@ -102,7 +102,7 @@ def test_the_script_takes_the_folder_of_the_evaluation(repository, results, form
     evaluation = shutil.move(results / "evaluate/general", results / "figures")
     options = {"--run": results / "train/general", "--evaluation": evaluation, "--output": former}
     words = [str(word) for option in options.items() for word in option]
-    done = run_python(repository / "scripts/ship_weights.py", *words)
+    done = run_python(repository / "scripts/bundle_weights.py", *words)
     assert re.fullmatch(rf"{former}: 0\.\d MB, sound\n", done.stdout), done.stderr
     assert set(contents(former)) == FILES
 
@@ -169,13 +169,13 @@ def grow(results: Path) -> None:
 def test_an_unfit_run_is_refused_and_former_weights_stay(results, former, change, message):
     change(results)
     with pytest.raises(RunError, match=message):
-        ship_weights(results / "train/general", output=former)
+        bundle_weights(results / "train/general", output=former)
     assert contents(former) == {"weights.safetensors": b"former"}
     assert [path.name for path in former.parent.iterdir()] == [former.name]
 
 
 def test_a_pack_that_is_too_large_is_refused(finished, former, monkeypatch):
-    monkeypatch.setattr(shipping, "MAX_BYTES", 9_000)
+    monkeypatch.setattr(bundling, "MAX_BYTES", 9_000)
     with pytest.raises(RunError, match=r"general: packed, [\d,]+ bytes, expected at most 9,000;"):
-        ship_weights(finished / "train/general", output=former)
+        bundle_weights(finished / "train/general", output=former)
     assert contents(former) == {"weights.safetensors": b"former"}

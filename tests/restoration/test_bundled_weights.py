@@ -24,16 +24,16 @@ from vrtspike.io.files import file_digest, folder_size
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type
 from vrtspike.models import build_model
+from vrtspike.restoration.bundling import MAX_BYTES
 from vrtspike.restoration.given_clips import open_clip
 from vrtspike.restoration.recording_limits import TOLERANCES
-from vrtspike.restoration.shipping import MAX_BYTES
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs import named_models
-from vrtspike.runs.named_models import GENERAL, shipped_folder
+from vrtspike.runs.named_models import GENERAL, bundled_folder
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
-FOLDER = shipped_folder(GENERAL)
+FOLDER = bundled_folder(GENERAL)
 pytestmark = pytest.mark.skipif(
     not (FOLDER / "weights.safetensors").is_file(),
     reason="the weights general are not in this checkout; make general trains them",
@@ -45,7 +45,7 @@ EXPOSURES = 3
 BLURRY = 27.04
 """Mean PSNR in dB of the known scene's blurry frames: simulated, the same everywhere."""
 MIN_RESTORED = 35.10
-"""Minimum figures of the restored frames when the weights were shipped, less 0.1 dB."""
+"""Minimum figures of the restored frames when the weights were bundled, less 0.1 dB."""
 MAX_ERROR_RATIO = 4
 """Largest error of ONNX Runtime over that of PyTorch: both round to float32, in other orders."""
 
@@ -117,7 +117,7 @@ def test_a_flipped_byte_is_refused(name, tmp_path, monkeypatch):
     contents = bytearray((copy / name).read_bytes())
     contents[-4] ^= 1
     (copy / name).write_bytes(contents)
-    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path)
+    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path)
     for use in (lambda: load(device="cpu"), start_from_them):
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             use()

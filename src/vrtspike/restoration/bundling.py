@@ -8,7 +8,7 @@ from vrtspike.io.files import atomic_path, folder_size
 from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration.trained import load
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.named_models import SHIPPED_NAMES, shipped_folder
+from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 from vrtspike.runs.names import RECORD, STATISTICS
 from vrtspike.runs.published import read_finished
 from vrtspike.system.errors import RunError
@@ -18,7 +18,7 @@ MAX_BYTES = 8_000_000
 _LICENCE = "other"
 
 
-def ship_weights(
+def bundle_weights(
     folder: Path, *, output: Path | None = None, evaluation: Path | None = None
 ) -> Path:
     """Pack a finished and evaluated run in half precision, in place of the former weights.
@@ -38,10 +38,10 @@ def ship_weights(
     """
     _require_finished(folder)
     run = read_finished(folder)
-    if run.name not in SHIPPED_NAMES:
-        names = " or ".join(SHIPPED_NAMES)
+    if run.name not in BUNDLED_NAMES:
+        names = " or ".join(BUNDLED_NAMES)
         raise RunError(f"{folder}: a run of the preset {run.name}, expected one of {names}")
-    target = output or shipped_folder(run.name)
+    target = output or bundled_folder(run.name)
     with atomic_path(target) as temporary:
         missing = pack_run(folder, temporary, _LICENCE, half=True, evaluation=evaluation)
         if missing:
