@@ -20,7 +20,7 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.batches import InputArrays, Compute
+from vrtspike.restoration.batches import Compute, InputArrays
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
 from vrtspike.restoration.tiling import ProgressCallback, Span, Tiling, cut, tile_unit
 from vrtspike.runs.published import require_published
