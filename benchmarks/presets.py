@@ -175,8 +175,8 @@ def page() -> str:
                 f"{cost.parameters / 1e6:.1f} M",
                 f"{settings.DATA.CLIP_LEN} x {side} x {side}",
                 f"{train.BATCH_SIZE} x {train.GRADIENT_ACCUMULATION_STEPS}",
-                f"{cost.tflop:.2f}",
-                f"{cost.run_tflop:.2f}",
+                f"{cost.tflop:.3g}",
+                f"{cost.run_tflop:.3g}",
                 f"{cost.state_gib + train.BATCH_SIZE * cost.clip_gib:.1f} GiB",
             ]
         )
