@@ -1,3 +1,5 @@
+"""Checks of `vrtspike doctor` on packages, GPU, compiler, shared memory and programs."""
+
 from __future__ import annotations
 
 import shutil

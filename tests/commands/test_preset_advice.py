@@ -1,3 +1,5 @@
+"""`vrtspike advise`: fitting presets, reasons against the others, recommendation."""
+
 from __future__ import annotations
 
 import re
