@@ -40,7 +40,7 @@ OLD = "The NVIDIA driver on your system is too old"
     ("value", "state", "detail", "cure"),
     [
         (1, "ok", "", ""),
-        (2, "broken", "", "it computes wrong products, replace it"),
+        (2, "broken", "", "the GPU computes wrong products"),
         (None, "broken", f"; {OLD}", "docs/install.md"),
     ],
 )
