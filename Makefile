@@ -37,7 +37,7 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them with general
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
-general: $(READY)  ## train the package's own weights, over an hour on two cores, and replace those in src/
+general: $(READY)  ## train the bundled weights, over an hour on two cores, and replace those in src/
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) general
 	@$(RUN) python scripts/bundle_weights.py --run results/train/general
 
@@ -48,6 +48,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) snakemake --lint
 	$(RUN) python scripts/config_reference.py --check
+	$(RUN) python scripts/advice_reference.py --check
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/light_variants.py --check
@@ -80,6 +81,7 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
+	$(RUN) python scripts/advice_reference.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml

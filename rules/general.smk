@@ -1,8 +1,8 @@
-"""The weights that come with the package."""
+"""The bundled weights."""
 
 
 rule general:
-    """Train, evaluate and pack the package's own weights; make general puts them into the package."""
+    """Train, evaluate and pack the bundled weights; make general puts them into the package."""
     input:
         datasets=after_datasets(["general"]),
         weights="<results>/train/general/weights.safetensors",

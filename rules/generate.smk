@@ -19,7 +19,7 @@ rule demo_data:
 
 
 rule general_data:
-    """Generate the training data of the package's own weights from pictures inside packages."""
+    """Generate the training data of the bundled weights from pictures inside packages."""
     output:
         f"{DEBLURRING.settings.GENERAL.ROOT}/sources.txt",
     log:

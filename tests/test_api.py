@@ -53,14 +53,14 @@ def test_every_promised_name_is_there_and_explained(page):
 
 def test_the_example_restores_a_clip(page, demo, small_run):
     (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    known: dict[str, np.ndarray] = {}
-    exec(example, known)
+    names: dict[str, np.ndarray] = {}
+    exec(example, names)
     frames, spikes = arrays(small_run.raw / "test" / "b")
-    np.testing.assert_array_equal(known["frames"], frames)
-    np.testing.assert_array_equal(known["counts"].sum(axis=0), spikes[0].sum(axis=0))
-    assert known["counts"].shape == (32, 24, 32)
+    np.testing.assert_array_equal(names["frames"], frames)
+    np.testing.assert_array_equal(names["counts"].sum(axis=0), spikes[0].sum(axis=0))
+    assert names["counts"].shape == (32, 24, 32)
     np.testing.assert_array_equal(
-        known["restored"], load(small_run.train, device="cpu").restore(frames, spikes)
+        names["restored"], load(small_run.train, device="cpu").restore(frames, spikes)
     )
 
 

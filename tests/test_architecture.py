@@ -13,9 +13,9 @@ from vrtspike.config.problems import PROBLEMS
 
 def layers(page: str, heading: str) -> dict[str, int]:
     """Packages and their layers in the table under a heading."""
-    found = re.search(r"(^\|.*\n)+", page.split(heading, 1)[1], re.MULTILINE)
-    assert found is not None
-    table = found[0]
+    match = re.search(r"(^\|.*\n)+", page.split(heading, 1)[1], re.MULTILINE)
+    assert match is not None
+    table = match[0]
     rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", table, re.MULTILINE)
     return {part: int(layer) for layer, parts in rows for part in re.findall(r"`(\w+)`", parts)}
 
@@ -36,27 +36,27 @@ def page(repository) -> str:
     return (repository / "docs/architecture.md").read_text()
 
 
-def check(package: Path, prefix: str, known: dict[str, int]) -> list[str]:
+def check(package: Path, prefix: str, numbers: dict[str, int]) -> list[str]:
     """Imports of the parts of a package from their own layer or above."""
-    faults, seen = [], set()
+    faults, used = [], set()
     for source in sorted(package.rglob("*.py")):
         part = source.relative_to(package).parts[0].removesuffix(".py")
         if part == "__init__":
             continue
-        seen.add(part)
+        used.add(part)
         for name in imports(source):
             if prefix and not name.startswith(prefix):
                 continue
             other = name.removeprefix(prefix).split(".")[0]
-            if other != part and known[other] >= known[part]:
+            if other != part and numbers[other] >= numbers[part]:
                 faults.append(f"{source.relative_to(package)}: imports {name}")
-    assert seen == set(known)
+    assert used == set(numbers)
     return faults
 
 
 def test_no_package_imports_from_above(repository, page):
-    known = layers(page, "## Layers")
-    assert check(repository / "src/vrtspike", "", known) == []
+    numbers = layers(page, "## Layers")
+    assert check(repository / "src/vrtspike", "", numbers) == []
 
 
 def test_only_commands_import_a_problem(repository, page):
@@ -65,13 +65,13 @@ def test_only_commands_import_a_problem(repository, page):
     problems = set(PROBLEMS)
     for part in layers(page, "## Layers").keys() - problems - {"commands"}:
         for source in [*(package / part).rglob("*.py"), *package.glob(f"{part}.py")]:
-            found = {name.split(".")[0] for name in imports(source)}
-            assert not found & problems, source
+            packages = {name.split(".")[0] for name in imports(source)}
+            assert not packages & problems, source
 
 
 def test_no_package_of_the_data_imports_from_above(repository, page):
-    known = layers(page, "| layer | packages of `data`")
-    assert check(repository / "src/vrtspike/data", "data.", known) == []
+    numbers = layers(page, "| layer | packages of `data`")
+    assert check(repository / "src/vrtspike/data", "data.", numbers) == []
 
 
 def test_the_rules_share_little_and_are_short(repository):

@@ -61,10 +61,10 @@ def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
     call(taken.project, "-m", "ruff", "check", ".")
     for path in ("losses/edge.py", "metrics/mae.py"):
         module = f"vrtspike.{path.removesuffix('.py').replace('/', '.')}"
-        told = call(
+        output = call(
             taken.project, "-c", f"import doctest, {module} as m; print(doctest.testmod(m))"
         )
-        assert told == "TestResults(failed=0, attempted=1)\n"
+        assert output == "TestResults(failed=0, attempted=1)\n"
 
 
 def test_names_and_keys_reach_the_reference(taken):
@@ -113,9 +113,9 @@ def test_what_was_added_is_planned_trains_and_is_measured(taken):
     assert (project.folder / RATES).read_text().startswith("split,sequence,spikes_per_step\n")
     steps = map(json.loads, (results / "train/walked/metrics.jsonl").read_text().splitlines())
     losses = [step["losses"] for step in steps if step["kind"] == "train"]
-    assert [set(each) for each in losses] == [{"charbonnier", "edge"}] * 2
+    assert [set(terms) for terms in losses] == [{"charbonnier", "edge"}] * 2
     # Of equal frames each of the two sums of the edge loss would be DELTA.
-    assert all(each["edge"] > 0.5 * 2 * 0.01 for each in losses)
+    assert all(terms["edge"] > 0.5 * 2 * 0.01 for terms in losses)
     summary = json.loads((results / "evaluate/walked/summary.json").read_text())
     assert summary["parameters"] == (7 * 27 + 1) * 16 + (16 * 27 + 1) * 16 + (16 * 27 + 1) * 3
     error = summary["metrics"]["mae"]

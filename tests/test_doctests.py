@@ -19,15 +19,15 @@ MODULES = [
 
 
 def examples(name: str) -> list[doctest.DocTest]:
-    found = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name))
-    return [test for test in found if test.examples]
+    doctests = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name))
+    return [test for test in doctests if test.examples]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_what_a_docstring_shows_is_what_comes_out(name):
     tests = examples(name)
     assert tests, f"{name} shows examples where nobody looks for them"
-    runner, told = doctest.DocTestRunner(verbose=False), []
+    runner, messages = doctest.DocTestRunner(verbose=False), []
     for test in tests:
-        runner.run(test, out=told.append)
-    assert runner.summarize(verbose=False).failed == 0, "".join(told)
+        runner.run(test, out=messages.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(messages)

@@ -15,8 +15,8 @@ def calls(repository: Path) -> set[str]:
     """Every call in a block or between backticks."""
     pages = [repository / "README.md", *(repository / "docs").glob("*.md")]
     texts = [path.read_text(encoding="utf-8") for path in pages]
-    found = {a or b for text in texts for a, b in _CALL.findall(text.replace("\\\n", " "))}
-    return {re.split(r" +#| 2?>| \|", call)[0].strip() for call in found}
+    names = {a or b for text in texts for a, b in _CALL.findall(text.replace("\\\n", " "))}
+    return {re.split(r" +#| 2?>| \|", call)[0].strip() for call in names}
 
 
 def test_documented_calls_are_accepted(repository, capsys):

@@ -38,9 +38,9 @@ def lock(repository, request):
 def versions(lock, name):
     """All versions of a package in a lock."""
     return [
-        str(found.specifier).removeprefix("==")
-        for found in requirements(lock)
-        if canonicalize_name(found.name) == canonicalize_name(name)
+        str(pin.specifier).removeprefix("==")
+        for pin in requirements(lock)
+        if canonicalize_name(pin.name) == canonicalize_name(name)
     ]
 
 
@@ -63,9 +63,9 @@ def test_every_requirement_is_locked_at_an_allowed_version(project, lock):
             wanted += [Requirement(line) for line in group]
     wanted = [requirement for requirement in wanted if requirement.name != project["name"]]
     for requirement in wanted:
-        found = versions(lock, requirement.name)
-        assert found, f"{requirement.name} is not in {lock.name}; run: make lock"
-        for version in found:
+        pins = versions(lock, requirement.name)
+        assert pins, f"{requirement.name} is not in {lock.name}; run: make lock"
+        for version in pins:
             assert requirement.specifier.contains(version), f"{version}: {requirement}"
 
 

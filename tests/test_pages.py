@@ -65,7 +65,7 @@ def test_every_command_is_tested_or_has_a_reason(repository):
     without = []
     for page in pages(repository):
         for command in commands(page):
-            if not any(re.fullmatch(known, command) for known in [*TESTED, *NOT_TESTED]):
+            if not any(re.fullmatch(pattern, command) for pattern in [*TESTED, *NOT_TESTED]):
                 without.append(f"{page.name}: {command}")
     assert without == []
     for place in TESTED.values():

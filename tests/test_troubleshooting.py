@@ -25,14 +25,14 @@ def text_of(node: ast.expr) -> str | None:
 @cache
 def templates(repository: Path) -> list[str]:
     """Every text of the package and its rules."""
-    found = []
+    messages = []
     for path in (repository / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = text_of(node) if isinstance(node, ast.expr) else None
             if text:
-                found.append(text)
+                messages.append(text)
     others = [*(repository / "rules").rglob("*.smk"), repository / "Makefile"]
-    return [*found, *(path.read_text(encoding="utf-8") for path in others)]
+    return [*messages, *(path.read_text(encoding="utf-8") for path in others)]
 
 
 def is_printed(message: str, repository: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The words of docstrings."""
+"""The words of docstrings and of variables in tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 QUESTIONS = ("What", "Where", "How", "Who")
+NO_NOUNS = frozenset(("asked", "each", "found", "given", "known", "own", "said", "seen", "told"))
+"""Names that tell a reader nothing about a value."""
 
 
 def docstrings(source: Path) -> Iterator[tuple[int, str]]:
@@ -29,3 +31,31 @@ def test_docstrings_do_not_begin_with_a_question_word(repository, folder):
         if text.split()[:1] and text.split()[0] in QUESTIONS
     ]
     assert questions == []
+
+
+def test_every_file_of_tests_says_its_subject(repository):
+    silent = [
+        str(source.relative_to(repository))
+        for source in sorted((repository / "tests").rglob("*.py"))
+        if source.stat().st_size and ast.get_docstring(ast.parse(source.read_text())) is None
+    ]
+    assert silent == []
+
+
+def variables(source: Path) -> Iterator[tuple[int, str]]:
+    """Lines and names of all variables and parameters that a file binds."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def test_variables_of_tests_are_nouns(repository):
+    others = [
+        f"{source.relative_to(repository)}:{line}: {name}"
+        for source in sorted((repository / "tests").rglob("*.py"))
+        for line, name in variables(source)
+        if name in NO_NOUNS
+    ]
+    assert others == []

@@ -58,16 +58,16 @@ def read_walks(page: Path) -> dict[str, list[Block]]:
     walks = {}
     for section in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
-        found = []
+        blocks = []
         for indented in re.findall(r"^ *```\w*\n.*?^ *```$", section, re.MULTILINE | re.DOTALL):
             _, head, *text = textwrap.dedent(indented).splitlines(keepends=True)[:-1]
             where = re.fullmatch(
                 r"# ([\w./]+\.(?:py|smk|yaml)|workflow/Snakefile)(?:, (.*))?\n", head
             )
             if where is not None:
-                found.append(Block(where[1], where[2] or "", "".join(text)))
-        if found:
-            walks[title] = found
+                blocks.append(Block(where[1], where[2] or "", "".join(text)))
+        if blocks:
+            walks[title] = blocks
     return walks
 
 

@@ -4,7 +4,7 @@ from vrtspike.analysis.evaluation_files import summary_damage
 from vrtspike.runs.identity import evaluation_settings
 from vrtspike.workflow.staleness import evaluation_overrides
 
-# The last one is not trained: the package's own weights.
+# The last one is not trained: the bundled weights.
 DEMO_PRESETS = ["demo", "light_demo", "general_demo"]
 # The preset `reproduce` without its spikes is VRT itself.
 PUBLISHED_VRT = "reproduce-without-spikes"

@@ -47,11 +47,11 @@ def log_records(section_ms) -> dict[str, list[dict[str, Any]]]:
     timing["ms"] = [row.dropna().to_dict() for _, row in section_ms.iterrows()]
     memory = [
         {
-            "kind": "memory", "step": step, "time": 0.0, "process_mb": own, "children_mb": children,
+            "kind": "memory", "step": step, "time": 0.0, "process_mb": rss, "children_mb": children,
             "system_percent": percent, "cache": {"hit_rate": rate},
             "gpu": {"peak_mb": peak, "total_mb": 9000, "utilisation_percent": busy},
         }
-        for step, own, children, percent, rate, peak, busy in (
+        for step, rss, children, percent, rate, peak, busy in (
             (1, 900, 500, 30.0, 0.1, 5000, 40), (2, 1500, 100, 70.0, 0.7, 8000, 95),
             (3, 1000, 700, 50.0, 0.4, 7000, 60),
         )

@@ -134,24 +134,24 @@ def test_gains_are_positive(ablation, tmp_path, metric, restored, differences, w
         change(summary_of(run), metrics={metric: figures(0.5, value, loss=metric == "lpips")})
     table, sentences = compare_variants(runs, tmp_path / "out")
     assert [name for name in table if "restored" in name] == [f"{metric} restored"]
-    found = table[f"{metric} difference"]
-    assert [None if pd.isna(value) else value for value in found] == differences
+    difference = table[f"{metric} difference"]
+    assert [None if pd.isna(value) else value for value in difference] == differences
     assert sentences[0] == f"one: without spikes {without}"
     assert sentences[1].endswith(f"better than with them. {NO_USE}")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("presets", "message"),
     [
         ([0, 1], "ablation of one needs the run one-shuffled-spikes; found"),
         ([1, 2], "ablation of one needs the run one; found: one-w"),
         ([0, 1, 2, 0], r"different names, found: one, one-without.*, one$"),
     ],
 )
-def test_missing_and_repeated_runs_are_named(ablation, tmp_path, given, message):
+def test_missing_and_repeated_runs_are_named(ablation, tmp_path, presets, message):
     runs = ablation()
     with pytest.raises(RunError, match=message):
-        compare_variants([runs[n] for n in given], tmp_path / "out")
+        compare_variants([runs[n] for n in presets], tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""Baselines: tolerance and direction of each metric, other runs, damaged files."""
+
 from __future__ import annotations
 
 import json

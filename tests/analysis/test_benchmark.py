@@ -1,3 +1,5 @@
+"""Settings of the timed trainings of `vrtspike benchmark`."""
+
 from __future__ import annotations
 
 import pytest

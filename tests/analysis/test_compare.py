@@ -1,3 +1,5 @@
+"""Comparison of runs: columns, names, differing keys, warnings and output formats."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Summaries of evaluations: round trip, digest, other versions and other files."""
+
 from __future__ import annotations
 
 import re

@@ -24,5 +24,5 @@ def test_tables_of_pages_are_those_of_the_advice(name, repository, tmp_path):
 @pytest.mark.parametrize("text", ["# Findings\n", "<!-- from advice.yaml: weather -->\n"])
 def test_a_page_without_a_known_table_is_refused(text, repository, tmp_path):
     (tmp_path / "page.md").write_text(text)
-    told = run_python("scripts/advice_reference.py", tmp_path / "page.md", cwd=repository)
-    assert (told.returncode, "from advice.yaml" in told.stderr) == (2, True)
+    output = run_python("scripts/advice_reference.py", tmp_path / "page.md", cwd=repository)
+    assert (output.returncode, "from advice.yaml" in output.stderr) == (2, True)

@@ -1,3 +1,5 @@
+"""Files of the performance analysis: tables, plots, findings and the proposed preset."""
+
 from __future__ import annotations
 
 from xml.etree import ElementTree
@@ -85,9 +87,9 @@ def words(path) -> str:
 def test_plots_name_sections_and_curves_that_have_values(analysed):
     _, output = analysed
     sections = words(output / "time_per_section.svg")
-    assert all(said in sections for said in ("step/forward/vrt/stage8", "milliseconds of a step"))
+    assert all(label in sections for label in ("step/forward/vrt/stage8", "milliseconds of a step"))
     curves = words(output / "loss.svg")
-    assert all(said in curves for said in ("gradient norm", "learning rate", "optimiser step"))
+    assert all(label in curves for label in ("gradient norm", "learning rate", "optimiser step"))
     validation = words(output / "metrics.svg")
     assert "validation PSNR, dB" in validation
     assert "LPIPS" not in validation

@@ -1,3 +1,5 @@
+"""Proposed presets: keys of several findings, base preset and comments."""
+
 from __future__ import annotations
 
 import pytest

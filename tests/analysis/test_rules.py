@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
+from vrtspike.analysis.figures import Health, Memory, RunFigures, SpeedFigures
 from vrtspike.analysis.findings import Finding, find, symptoms
 from vrtspike.analysis.rules import Run
 from vrtspike.settings import Settings
@@ -27,10 +27,10 @@ def settings(**sections: Any) -> Settings:
 
 def figures(**values: Any) -> RunFigures:
     """The figures of a run, each in the group that has one of this name; None was not logged."""
-    known = {name: value for name, value in values.items() if value is not None}
+    measured = {name: value for name, value in values.items() if value is not None}
     groups = [
-        kind(**{name: value for name, value in known.items() if name in kind.__annotations__})
-        for kind in (Speed, Health, Memory)
+        kind(**{name: value for name, value in measured.items() if name in kind.__annotations__})
+        for kind in (SpeedFigures, Health, Memory)
     ]
     return RunFigures(*groups)
 
@@ -38,9 +38,9 @@ def figures(**values: Any) -> RunFigures:
 def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
     """The findings of a run with these figures."""
     preset = settings() if preset is None else preset
-    found = next(symptoms()[symptom].findings(Run(figures(**values), preset)), None)
-    assert found is None or found in find(figures(**values), preset)
-    return found  # type: ignore[return-value]
+    finding = next(symptoms()[symptom].findings(Run(figures(**values), preset)), None)
+    assert finding is None or finding in find(figures(**values), preset)
+    return finding  # type: ignore[return-value]
 
 
 LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
@@ -205,10 +205,10 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ),
     # Full memory takes half of the cache and of the workers.
     *(
-        ("system memory nearly full", FULL, {"DATA": {"CACHE_SIZE_GB": 3.0}, **loader(**given)},
+        ("system memory nearly full", FULL, {"DATA": {"CACHE_SIZE_GB": 3.0}, **loader(**overrides)},
          {"keys": {"DATA.CACHE_SIZE_GB": 1.5, **keys, "DATALOADER.TRAIN_PREFETCH_FACTOR": 2},
           "effect": "about 1.5 GB less for the cache"})
-        for given, keys in (
+        for overrides, keys in (
             ({"TOTAL_WORKERS": 5}, {"DATALOADER.TOTAL_WORKERS": 2}), ({"TOTAL_WORKERS": 1}, {}),
             ({"TOTAL_WORKERS": "auto"}, {"DATALOADER.TOTAL_WORKERS": "cpu*0.4"}),
             ({"TOTAL_WORKERS": "cpu*0.3"}, {}),
@@ -264,10 +264,10 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
      {"change": "batches of 3 fit by the numbers, 0.3 GiB a sample; or recompute less"}),
     # Calmer arithmetic and tighter clipping.
     *(
-        (symptom, values, train(**given),
+        (symptom, values, train(**overrides),
          {"keys": {f"TRAIN.{name}": value for name, value in keys.items()}})
         for symptom, values in (("loss not finite", LOST), ("gradient norm exploding", EXPLODED))
-        for given, keys in (
+        for overrides, keys in (
             ({"PRECISION": "mixed", "AMP_INIT_SCALE": 512.0},
              {"PRECISION": "bf16-mixed", "AMP_INIT_SCALE": 512.0, "MAX_GRAD_NORM": 0.5}),
             ({"PRECISION": "32", "MAX_GRAD_NORM": 4.0}, {"MAX_GRAD_NORM": 2.0}),
@@ -284,13 +284,13 @@ def test_findings(symptom, values, sections, expected):
         assert finding is None
         return
     for name, value in expected.items():
-        found = getattr(finding, name)
+        field = getattr(finding, name)
         if name == "figure":
-            assert found.startswith(value)
+            assert field.startswith(value)
         elif name in ("change", "effect"):
-            assert value in found
+            assert value in field
         else:
-            assert found == (pytest.approx(value) if name == "weight" else value)
+            assert field == (pytest.approx(value) if name == "weight" else value)
 
 
 def test_findings_name_only_keys_of_the_problem():
@@ -313,7 +313,7 @@ def test_errors_come_first_then_the_largest_share():
         "low throughput",
     ]  # fmt: skip
     # A loss that is lost altogether weighs more than a single bad batch.
-    both = replace(bad, speed=Speed(), memory=Memory())
+    both = replace(bad, speed=SpeedFigures(), memory=Memory())
     both = replace(both, health=Health(losses_not_finite=2, **EXPLODED))
-    found = find(both, settings())
-    assert [f.symptom for f in found] == ["loss not finite", "gradient norm exploding"]
+    selection = find(both, settings())
+    assert [f.symptom for f in selection] == ["loss not finite", "gradient norm exploding"]

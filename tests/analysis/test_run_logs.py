@@ -1,3 +1,5 @@
+"""Logs as data frames: published and unpublished, restarted, damaged and truncated ones."""
+
 from __future__ import annotations
 
 import json

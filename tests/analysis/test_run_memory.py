@@ -1,3 +1,5 @@
+"""Memory of a running training: sums over processes, full memory, ways to name a run."""
+
 from __future__ import annotations
 
 import os
@@ -60,7 +62,7 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
 
 
 @pytest.mark.parametrize(
-    ("system", "cache_gb", "said"),
+    ("system", "cache_gb", "message"),
     [
         # Nearly: 90 % is the limit.
         ({"used": 89.9 * GB}, 4, None),
@@ -71,12 +73,12 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
         ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],
 )
-def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, said):
+def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
     settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
-    told = list(memory_advice(settings, PROCESSES, replace(CALM, **system)))
-    assert len(told) == (said is not None)
-    assert all(said in text for text in told)
-    assert all(("CACHE" in text) == (cache_gb == 6) for text in told)
+    messages = list(memory_advice(settings, PROCESSES, replace(CALM, **system)))
+    assert len(messages) == (message is not None)
+    assert all(message in text for text in messages)
+    assert all(("CACHE" in text) == (cache_gb == 6) for text in messages)
 
 
 def test_a_run_without_processes(publish):
@@ -110,8 +112,8 @@ def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish, monkeypatc
     for place, date in ((old, 1_000), (new, 2_000)):
         shutil.copytree(folder, place)
         os.utime(place / "run.json", (date, date))
-    for given, found in ((folder, folder), ("runs/preset", new), ("preset", new)):
-        run_command(["memory", str(given)])
-        assert capsys.readouterr().out.startswith(f"{found}: no process trains here")
+    for name, expected in ((folder, folder), ("runs/preset", new), ("preset", new)):
+        run_command(["memory", str(name)])
+        assert capsys.readouterr().out.startswith(f"{expected}: no process trains here")
     with pytest.raises(RunError, match="nosuch: no run there; expected its folder"):
         run_command(["memory", "nosuch"])

@@ -1,3 +1,5 @@
+"""Table of stage times from Snakemake's benchmarks and evaluations."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Ratio of step times in paired turns, with its confidence interval."""
+
 from __future__ import annotations
 
 import math

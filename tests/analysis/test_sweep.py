@@ -1,3 +1,5 @@
+"""Tables of sweeps: order of the members, means over seeds, notes."""
+
 from __future__ import annotations
 
 import json

@@ -75,9 +75,9 @@ def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, 
     (file,) = tmp_path.glob("gpu_*.json")
     assert read_json(file)["parts"]["attention"]["status"].startswith("cut off after")
     assert capsys.readouterr().out.startswith("attention: cut off after 0 s")
-    found = gpu.run_apart("attention", "nonsense", 5.0)
-    assert (found["status"], found["figures"]) == ("failed", {})
-    assert "nonsense" in "".join(gpu.table("attention", found))
+    result = gpu.run_apart("attention", "nonsense", 5.0)
+    assert (result["status"], result["figures"]) == ("failed", {})
+    assert "nonsense" in "".join(gpu.table("attention", result))
 
 
 def test_make_gpu_without_a_gpu_fails_with_a_message(repository):

@@ -11,7 +11,7 @@ from vrtspike.data.simulation.demo import SCENES
 def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped() -> None:
     video = robustness.filmed(SCENES[0], 0, 3, (32, 48))
     spikes = robustness.exposures(video, {})
-    assert [each.shape for each in spikes] == [(88, 16, 24)] * 3
+    assert [stream.shape for stream in spikes] == [(88, 16, 24)] * 3
     doubled = robustness.exposures(video, {"theta": 4})
     assert 0.45 < np.mean(doubled) / np.mean(spikes) < 0.55
     flipped = robustness.flipped(spikes)

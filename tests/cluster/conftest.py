@@ -1,3 +1,5 @@
+"""A simulated `squeue` with fixed answers."""
+
 from __future__ import annotations
 
 import os

@@ -99,9 +99,9 @@ class Site:
         return name
 
     def ends_as(self, job: str) -> str:
-        found: list[str] = []
-        wait_until(lambda: found.append(state(job)) or found[-1] != "running")
-        return found[-1]
+        states: list[str] = []
+        wait_until(lambda: states.append(state(job)) or states[-1] != "running")
+        return states[-1]
 
     def calls(self) -> list[list[str]]:
         lines = (self.folder / "calls").read_text().splitlines()
@@ -171,14 +171,14 @@ def test_a_job_that_failed_permanently_is_not_submitted_again(site, monkeypatch,
 def test_a_submission_without_an_answer_gives_advice(site, monkeypatch):
     monkeypatch.setattr(batch_systems, "SUBMIT_S", 0.5)
     (site.folder / "hangs").touch()
-    with pytest.raises(RunError) as told:
+    with pytest.raises(RunError) as error:
         site.run("echo done\n")
     for words in (
         "qsub: no answer within 0.5 s. The job may have been submitted nevertheless",
         'find vrtspike-train-1 with qstat -w -u "$USER"',
         "qdel and its num",
     ):
-        assert words in str(told.value)
+        assert words in str(error.value)
     # If it was taken it finds nothing to run.
     assert list((site.folder / ".snakemake/batch").iterdir()) == []
 
@@ -214,9 +214,9 @@ def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
 
 
 def test_a_job_of_grid_engine_in_error_state_is_not_running():
-    told = "job_number: 7\nerror reason    1:  can't open the output file\n"
-    found = [kind for kind in ("active", "ended") if re.search(SYSTEMS["sge"][kind], told)]
-    assert found == ["ended"]
+    answer = "job_number: 7\nerror reason    1:  can't open the output file\n"
+    kinds = [kind for kind in ("active", "ended") if re.search(SYSTEMS["sge"][kind], answer)]
+    assert kinds == ["ended"]
 
 
 def test_a_refused_job_shows_the_message_of_the_batch_system(site, monkeypatch):
@@ -242,9 +242,9 @@ EXPECTED = {
 
 @each_system
 def test_resources_of_a_job_reach_the_command(site):
-    asked = {"cores": 6, "mem_mb": 8000, "minutes": 90, "gpus": 2}
+    request = {"cores": 6, "mem_mb": 8000, "minutes": 90, "gpus": 2}
     script = "echo $(($VRTSPIKE_JOB_ENDS - $(date +%s))) > left\n"
-    job = site.run(script, **asked, queue="long", account="lab", extra="--flag")
+    job = site.run(script, **request, queue="long", account="lab", extra="--flag")
     line = "|".join(site.calls()[0])
     for words in EXPECTED[site.system].split():
         assert words in line, words

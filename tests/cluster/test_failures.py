@@ -1,3 +1,5 @@
+"""Explanation of a failed job by the end of its log."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Launched trainings: exit status, signals, held GPUs, finished runs and crashes."""
+
 from __future__ import annotations
 
 import contextlib
@@ -78,7 +80,7 @@ def start(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    found = [psutil.Process(launcher.pid)]
+    processes = [psutil.Process(launcher.pid)]
     ranks = 2 if gpus == "2" else 1
     ready = [folder / f"ready-{rank}-{ranks}" for rank in range(ranks)]
     try:
@@ -87,11 +89,11 @@ def start(
             assert launcher.poll() is None, launcher.communicate()[0]
             assert time.monotonic() < deadline, "training has not begun"
             time.sleep(0.01)
-        found += found[0].children(recursive=True)
-        assert len(found) == (2 if ranks == 1 else 2 + ranks)
-        yield launcher, found
+        processes += processes[0].children(recursive=True)
+        assert len(processes) == (2 if ranks == 1 else 2 + ranks)
+        yield launcher, processes
     finally:
-        for process in found:
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         launcher.communicate()
@@ -105,24 +107,24 @@ TWO = [{"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"]
 @pytest.fixture(params=["0", "2"], ids=["alone", "torchrun"])
 def family(request, tmp_path, install_gpus) -> Iterator[list[psutil.Process]]:
     install_gpus(*TWO)
-    with start(tmp_path, request.param) as (_, found):
-        yield found
+    with start(tmp_path, request.param) as (_, processes):
+        yield processes
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "said"),
+    ("kind", "code", "message"),
     [
         ("slow", 75, "stopped before training had begun"),
         ("faulty", 1, "failed while it was"),
     ],
 )
-def test_a_crash_and_a_stop_before_training_have_other_statuses(tmp_path, kind, code, said):
+def test_a_crash_and_a_stop_before_training_have_other_statuses(tmp_path, kind, code, message):
     (tmp_path / kind).touch()
     with start(tmp_path) as (launcher, _):
         launcher.terminate()
         output, _ = launcher.communicate(timeout=800)
     assert launcher.returncode == code, output
-    assert said in output
+    assert message in output
     assert not list(tmp_path.glob(".status-*"))
 
 
@@ -186,8 +188,8 @@ def test_a_signal_while_a_program_starts_stops_it():
 def test_a_failure_names_the_signal_and_how_to_continue(tmp_path, install_gpus):
     install_gpus(*TWO)
     for gpus, killed in (("0", slice(1, 2)), ("2", slice(1, 4)), ("2", slice(2, 3))):
-        with start(tmp_path, gpus) as (launcher, found):
-            for process in found[killed]:  # the real programs end with torchrun
+        with start(tmp_path, gpus) as (launcher, processes):
+            for process in processes[killed]:  # the real programs end with torchrun
                 process.kill()
             output, _ = launcher.communicate(timeout=800)
         assert launcher.returncode == 1
@@ -235,14 +237,16 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     assert second.result() == 0
 
 
-@pytest.mark.parametrize(("step", "known", "again"), [(7, 1, True), (3, 1, False), (7, 2, False)])
-def test_a_run_that_took_no_step_is_not_queued_again(tmp_path, step, known, again):
+@pytest.mark.parametrize(
+    ("step", "start_count", "again"), [(7, 1, True), (3, 1, False), (7, 2, False)]
+)
+def test_a_run_that_took_no_step_is_not_queued_again(tmp_path, step, start_count, again):
     """It would be for ever, also where a job stops before it begins."""
     starts = [{"step": 0}, {"step": 3}]
     (tmp_path / "run.json").write_text(
         json.dumps({"status": "interrupted", "step": step, "starts": starts})
     )
-    assert has_advanced(tmp_path, known) == again
+    assert has_advanced(tmp_path, start_count) == again
 
 
 def test_on_end_gets_the_status_in_its_environment(tmp_path, capfd):

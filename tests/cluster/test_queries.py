@@ -1,3 +1,5 @@
+"""Surroundings of queries to Slurm: standard input and environment variables."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Slurm's time format, and srun on all nodes and GPUs of a job."""
+
 from __future__ import annotations
 
 import math

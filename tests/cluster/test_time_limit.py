@@ -1,3 +1,5 @@
+"""End of a training before the wall time of its job."""
+
 from __future__ import annotations
 
 import math

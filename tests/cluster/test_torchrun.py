@@ -38,7 +38,7 @@ with join("cpu") as ranks:
 
 
 @pytest.mark.parametrize(
-    ("given", "ranks", "expected"),
+    ("threads", "ranks", "expected"),
     [
         (None, 1, "12"),
         (None, 5, "2"),
@@ -50,13 +50,13 @@ with join("cpu") as ranks:
         ("", 1, "12"),
     ],
 )
-def test_threads_are_divided_among_the_processes(monkeypatch, given, ranks, expected):
+def test_threads_are_divided_among_the_processes(monkeypatch, threads, ranks, expected):
     # The machine of the tests may have too few to tell a quotient from 1.
     monkeypatch.setattr(torchrun, "available_cpus", lambda: 12)
-    if given is None:
+    if threads is None:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     else:
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
     assert training_environment(Devices(), ranks)["OMP_NUM_THREADS"] == expected
 
 
@@ -64,22 +64,22 @@ def test_processes_of_one_machine_listen_on_the_loopback_interface_alone(tmp_pat
     program = tmp_path / "training.py"
     program.write_text(TRAINING)
     assert run_training(tmp_path, TWO, program, {}) == ProgramExit(0, was_stopped=False)
-    seen = json.loads((tmp_path / "seen.json").read_text())
-    assert seen["gradient"] == 1.5  # of both: they have talked
-    assert set(seen["addresses"]) == {"127.0.0.1"}
+    record = json.loads((tmp_path / "seen.json").read_text())
+    assert record["gradient"] == 1.5  # of both: they have talked
+    assert set(record["addresses"]) == {"127.0.0.1"}
 
 
 @pytest.fixture
 def started(monkeypatch) -> dict[str, list[str] | dict[str, str]]:
     """Command and environment of what is started, in place of the start."""
-    seen: dict[str, list[str] | dict[str, str]] = {}
+    record: dict[str, list[str] | dict[str, str]] = {}
 
     def note(command: list[str], stop: object, environment: dict[str, str], *_: object):
-        seen.update(command=command, environment=environment)
+        record.update(command=command, environment=environment)
         return ProgramExit(0, was_stopped=False)
 
     monkeypatch.setattr(torchrun, "run", note)
-    return seen
+    return record
 
 
 def test_machines_meet_at_an_endpoint_and_choose_their_interfaces(started, tmp_path):

@@ -15,12 +15,12 @@ parser = argparse.ArgumentParser()
 for option in ("preset", "configfile", "dataset", "output", "log"):
     parser.add_argument(f"--{option}", required=True)
 arguments = parser.parse_args()
-asked, plan = Path("asked.jsonl"), json.loads(Path("plan.json").read_text())
-number = len(asked.read_text().splitlines()) if asked.exists() else 0
+requests, plan = Path("asked.jsonl"), json.loads(Path("plan.json").read_text())
+number = len(requests.read_text().splitlines()) if requests.exists() else 0
 turn = plan[number]
 workflow = json.loads(Path(arguments.configfile).read_text())
 settings = json.loads(Path(workflow["PRESET_DIR"], f"{arguments.preset}.yaml").read_text())
-with asked.open("a") as stream:
+with requests.open("a") as stream:
     stream.write(json.dumps({**vars(arguments), "workflow": workflow, "settings": settings}) + "\n")
 
 for line in turn.get("said", []):

@@ -1,3 +1,5 @@
+"""Proposed batch sizes and learning rates."""
+
 from __future__ import annotations
 
 import pytest

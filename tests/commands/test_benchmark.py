@@ -68,15 +68,15 @@ def planned(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) ->
     return make
 
 
-def asked(folder: Path) -> list[dict[str, Any]]:
+def requests(folder: Path) -> list[dict[str, Any]]:
     """The arguments of each turn."""
     return read_records(folder / "asked.jsonl")
 
 
 def files(folder: Path) -> set[str]:
     """All files below a folder; links are not followed."""
-    found = (Path(where, name) for where, _, names in os.walk(folder) for name in names)
-    return {str(path.relative_to(folder)) for path in found if path.parent.name != "__pycache__"}
+    paths = (Path(where, name) for where, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)) for path in paths if path.parent.name != "__pycache__"}
 
 
 def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
@@ -98,11 +98,11 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
         "3 turns of each, 3 steps of a turn timed after 1",
     ]
     assert shown.err.splitlines()[1] == f"turn 2 of 6, {CHANGED}: 0.1 s a step"
-    for each, average in zip(asked(folder), [0.0, 0.9] * 3, strict=True):
-        workflow = each["workflow"]
-        assert each["settings"]["TRAIN"]["EMA"] == average
-        assert (each["dataset"], workflow["GPUS"]) == (str(MANIFEST), 0)
-        for place in (workflow["RUNS"], workflow["RESULTS"], each["output"], each["log"]):
+    for request, average in zip(requests(folder), [0.0, 0.9] * 3, strict=True):
+        workflow = request["workflow"]
+        assert request["settings"]["TRAIN"]["EMA"] == average
+        assert (request["dataset"], workflow["GPUS"]) == (str(MANIFEST), 0)
+        for place in (workflow["RUNS"], workflow["RESULTS"], request["output"], request["log"]):
             assert place.startswith(f"{temporary}/")
     assert files(folder) - before == {"asked.jsonl"}
     assert list(temporary.iterdir()) == []
@@ -110,11 +110,11 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
 
 def test_the_configuration_counts_and_first_steps_are_called_so(planned, capsys):
     folder = planned(*({"ms": ms} for ms in TIMES))
-    given = ["--config", "GPUS=3", "SET=TRAIN.BATCH_SIZE=2"]
-    run_command(["benchmark", "phases", *CHANGE, *LENGTH, *given])
-    for each in asked(folder):
-        assert each["workflow"]["GPUS"] == 3
-        assert each["settings"]["TRAIN"]["BATCH_SIZE"] == 2
+    options = ["--config", "GPUS=3", "SET=TRAIN.BATCH_SIZE=2"]
+    run_command(["benchmark", "phases", *CHANGE, *LENGTH, *options])
+    for request in requests(folder):
+        assert request["workflow"]["GPUS"] == 3
+        assert request["settings"]["TRAIN"]["BATCH_SIZE"] == 2
     phases = [{"CROP_SIZE": 32, "EPOCHS": 1000000}]
     note = f"timed are the first steps, with TRAIN.PROGRESSIVE={phases}"
     assert f"\n{note}\n" in capsys.readouterr().out
@@ -171,18 +171,18 @@ def test_a_turn_that_fails_or_does_not_compare_ends_it(planned, temporary, secon
     with pytest.raises(RunError) as caught:
         run_command(["benchmark", "tiny", *CHANGE, *LENGTH])
     assert str(caught.value) == message
-    assert len(asked(folder)) == 2
+    assert len(requests(folder)) == 2
     assert list(temporary.iterdir()) == []
 
 
 def test_waiting_for_a_gpu_and_for_the_last_step(planned, capsys):
-    said = ["waiting: GPU 0 is held by them", "free now: GPU-a"]
+    messages = ["waiting: GPU 0 is held by them", "free now: GPU-a"]
     # There are as many lines as steps before the last one: one is no step.
-    late = {"ms": [1.0, 2.0, 2.0, 4.0], "last_after_s": 1, "said": said}
+    late = {"ms": [1.0, 2.0, 2.0, 4.0], "last_after_s": 1, "said": messages}
     planned(late, *[{"ms": TIMES[0]}] * 5)
     run_command(["benchmark", "tiny", *CHANGE, *LENGTH])
     assert capsys.readouterr().err.splitlines()[:2] == [
-        said[0], "turn 1 of 6, as it is: 0.002 s a step",
+        messages[0], "turn 1 of 6, as it is: 0.002 s a step",
     ]  # fmt: skip
 
 

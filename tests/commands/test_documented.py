@@ -29,14 +29,14 @@ tests/workflow/test_run.py."""
 
 def documented(page: str = PAGE) -> list[tuple[list[str], list[str]]]:
     """The words of each command line and the lines that are shown below it."""
-    found: list[tuple[list[str], list[str]]] = []
+    examples: list[tuple[list[str], list[str]]] = []
     for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((shlex.split(line)[2:], []))
+                examples.append((shlex.split(line)[2:], []))
             elif line:
-                found[-1][1].append(line)
-    return found
+                examples[-1][1].append(line)
+    return examples
 
 
 def label(line: str) -> str:
@@ -89,13 +89,13 @@ def test_every_documented_command_runs(folder, documented_machine, capsys):
             continue
         status = main.run_command(words)
         printed = capsys.readouterr()
-        said = {label(line) for line in (printed.out + printed.err).splitlines()}
+        labels = {label(line) for line in (printed.out + printed.err).splitlines()}
         # That data and weights are not there yet breaks nothing.
         assert not status, words
         if words[0] == "memory":  # nothing trains here
             shown = shown[-2:]
-        missing = {label(line) for line in shown if not line.startswith("no findings")} - said
-        assert not missing, (words, missing, said)
+        missing = {label(line) for line in shown if not line.startswith("no findings")} - labels
+        assert not missing, (words, missing, labels)
         if words[0] == "advise":  # all figures are those of the page's machine
             assert set(shown) <= set(printed.out.splitlines())
     assert (folder / "000226_spikes.mp4").stat().st_size > 1000

@@ -1,3 +1,5 @@
+"""GPUs, disks and speed of this machine, and GPUs by name."""
+
 from __future__ import annotations
 
 import pytest
@@ -62,9 +64,9 @@ def test_the_speed_of_this_machine_is_measured():
 def test_a_gpu_of_this_machine_is_measured(install_gpus, monkeypatch):
     """Not taken from the data sheet of the H100 SXM, which gives 3.35 TB/s."""
     install_gpus(GPUS[0] | {"name": "NVIDIA H100 PCIe"})
-    found = find_gpus()
+    gpus = find_gpus()
     monkeypatch.setattr(hardware, "measure_bandwidth", lambda device: 0.6)
-    assert measure_speed(found) == (
+    assert measure_speed(gpus) == (
         pytest.approx(2.52),
         "2.5 TFLOP/s in a training step, by 0.60 TB/s of memory of a copy now",
     )
@@ -74,7 +76,7 @@ def test_a_gpu_of_this_machine_is_measured(install_gpus, monkeypatch):
 
     monkeypatch.setattr(hardware, "measure_bandwidth", broken)
     with pytest.raises(RunError, match=r"PCIe does not compute \(no kernel image\); see vrtspike"):
-        measure_speed(found)
+        measure_speed(gpus)
 
 
 def test_the_bytes_of_a_copy_are_those_read_and_written(monkeypatch):

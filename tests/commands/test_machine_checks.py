@@ -1,3 +1,5 @@
+"""Checks of `vrtspike doctor` on packages, GPU, compiler, shared memory and programs."""
+
 from __future__ import annotations
 
 import shutil
@@ -38,7 +40,7 @@ OLD = "The NVIDIA driver on your system is too old"
     ("value", "state", "detail", "cure"),
     [
         (1, "ok", "", ""),
-        (2, "broken", "", "replace the GPU"),
+        (2, "broken", "", "the GPU computes wrong products"),
         (None, "broken", f"; {OLD}", "docs/install.md"),
     ],
 )

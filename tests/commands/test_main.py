@@ -1,3 +1,5 @@
+"""The command line `vrtspike`: help, completion, exit status and slow imports."""
+
 from __future__ import annotations
 
 import os
@@ -49,10 +51,10 @@ def test_without_a_known_command_all_are_shown(words, fault):
 
 def completions(line: str) -> list[str]:
     """The words that bash is offered at the end of a line."""
-    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    environment = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     answer = subprocess.run(
         ["bash", "-c", '"$0" -m vrtspike 8>&1 9>/dev/null', sys.executable],
-        env={**os.environ, **asked, "_ARGCOMPLETE_IFS": "\n"},
+        env={**os.environ, **environment, "_ARGCOMPLETE_IFS": "\n"},
         capture_output=True,
         text=True,
         check=True,
@@ -71,13 +73,13 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     answer = vrtspike_command("doctor")
     assert answer.returncode == 2
-    found = re.escape("is installed, but cannot be imported (libtorch.so: no such file)")
+    message = re.escape("is installed, but cannot be imported (libtorch.so: no such file)")
     cure = "pip install --force-reinstall --no-deps torch=="
-    assert re.match(f"error: the package torch [^ ]+ {found}; .*{cure}[^ ]+$", answer.stderr)
+    assert re.match(f"error: the package torch [^ ]+ {message}; .*{cure}[^ ]+$", answer.stderr)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["show", "a.dat", "--steps", "0"], "found 0, expected 1 or more"),
         (["advise", "--gpu", "A100", "--gpus", "0"], "found 0, expected 1 or more"),
@@ -88,10 +90,10 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
         ),
     ],
 )
-def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
+def test_a_number_that_makes_no_sense_is_refused(words, message, capsys):
     with pytest.raises(SystemExit):
         make_parser().parse_args(words)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", [f"{__file__}/out.onnx", "/dev/null/out.onnx", "/proc/out.onnx"])

@@ -1,3 +1,5 @@
+"""Checks of `vrtspike doctor` on presets, data, disks and weights."""
+
 from __future__ import annotations
 
 import os
@@ -128,8 +130,8 @@ def test_weights(tmp_path, monkeypatch):
     assert "found SHA-256" in wrong.detail
     monkeypatch.setitem(PUBLISHED, published.name, file_digest(published))
     assert weight_check(published, "TEST.METRICS").state == "ok"
-    given = tmp_path / "vrt.pth"
-    assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "missing"
-    assert weight_check(given, "TRAIN.DISTILL.TEACHER", is_trained_here=True).state == "note"
-    given.write_bytes(b"weights")
-    assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "ok"
+    weights = tmp_path / "vrt.pth"
+    assert weight_check(weights, "MODEL.VRT.PRETRAINED").state == "missing"
+    assert weight_check(weights, "TRAIN.DISTILL.TEACHER", is_trained_here=True).state == "note"
+    weights.write_bytes(b"weights")
+    assert weight_check(weights, "MODEL.VRT.PRETRAINED").state == "ok"

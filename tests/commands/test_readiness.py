@@ -1,3 +1,5 @@
+"""Conclusion of `vrtspike doctor`, inside and outside of a project."""
+
 from __future__ import annotations
 
 import pytest

@@ -51,7 +51,7 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--simulate-spikes", "--sensor", 24, 32), "--sensor describes recorded spikes"),
         (("--layout", "spk_gopro"), "--layout describes recorded spikes, and there are none"),
@@ -60,8 +60,8 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
         (("--simulate-spikes", "--precision", "float16"), "found float16 on a CPU"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(call, options, told):
-    with pytest.raises(UserError, match=told):
+def test_options_that_make_no_sense_are_refused(call, options, message):
+    with pytest.raises(UserError, match=message):
         call(*options)
 
 
@@ -89,12 +89,12 @@ def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_p
 def test_no_model_and_two_models_are_refused(small_run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
     run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
-    for words, told in (
+    for words, message in (
         ([run, frames, "--model", run], "found two models, RUN .* give one"),
         ([run], "found a trained model, and no blurry frames"),
         ([frames], "--model: found none, and the weights 'general' are not in this installation"),
     ):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             run_command(["restore", *words, "-o", str(tmp_path / "out")])
     for words in ([run, frames, "more"], [run, frames, "--such"]):
         with pytest.raises(SystemExit):
@@ -121,7 +121,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"run": "nowhere"}, "nowhere/run.json: no such file; expected the folder of a finished"),
         ({"frames": "nowhere"}, "nowhere: cannot be read as a video (No such file"),
@@ -131,12 +131,16 @@ main()
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, changed, told):
+def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, changed, message):
     sequence = small_run.raw / "test" / "b"
-    given = {"run": small_run.train, "frames": sequence / "blur", "--spikes": sequence / "spike"}
-    given |= {"-o": tmp_path / "out"} | changed
-    run, frames = given.pop("run"), given.pop("frames")
-    options = [word for option in given.items() for word in option]
+    arguments = {
+        "run": small_run.train,
+        "frames": sequence / "blur",
+        "--spikes": sequence / "spike",
+    }
+    arguments |= {"-o": tmp_path / "out"} | changed
+    run, frames = arguments.pop("run"), arguments.pop("frames")
+    options = [word for option in arguments.items() for word in option]
     command = [sys.executable, "-c", WITHOUT_PYTORCH, "restore", run, frames, *options]
     no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     ended = subprocess.run(
@@ -144,7 +148,7 @@ def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, c
     )
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr.startswith("error: ")
-    assert told in ended.stderr
+    assert message in ended.stderr
     assert not (tmp_path / "out").exists()
 
 

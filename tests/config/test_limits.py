@@ -39,7 +39,7 @@ def test_limits_beyond_the_json_schema(name: str, inside: object, outside: objec
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "value"),
+    ("override", "name", "value"),
     [
         ("TOTAL_WORKERS=3", "DATALOADER.TOTAL_WORKERS", 3),
         ("TRAIN.NUM_WORKERS=3", "DATALOADER.TRAIN_WORKERS", 3),
@@ -62,15 +62,15 @@ def test_limits_beyond_the_json_schema(name: str, inside: object, outside: objec
         ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
     ],
 )
-def test_other_spellings(given: str, name: str, value: object) -> None:
-    assert build_settings(parse_overrides([given])).value(name) == value
+def test_other_spellings(override: str, name: str, value: object) -> None:
+    assert build_settings(parse_overrides([override])).value(name) == value
     # Also where the key itself says the same, and not where it says something else.
-    key, _, old = given.partition("=")
+    key, _, old = override.partition("=")
     if not isinstance(value, tuple) and old != "null":
         text = str(value).lower() if isinstance(value, bool) else repr(value)
-        build_settings(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
+        build_settings(overlay(parse_overrides([override]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
-            build_settings(parse_overrides([given, f"{name}=other"]))
+            build_settings(parse_overrides([override, f"{name}=other"]))
 
 
 def test_half_precision_is_off_if_disabled_at_any_level() -> None:
@@ -181,9 +181,9 @@ def test_later_layers_of_the_workflow_win(configured) -> None:
     assert data("config.yaml").SEED == 2
     assert data("config.yaml", "over.yaml").SEED == 3
     assert data("over.yaml", "config.yaml").SEED == 2
-    given = data("config.yaml", "over.yaml", SETTINGS={"SEED": 4}, SET="DATA.CLIP_LEN=5")
-    assert (given.SEED, given.DATA.CLIP_LEN) == (4, 5)
+    settings = data("config.yaml", "over.yaml", SETTINGS={"SEED": 4}, SET="DATA.CLIP_LEN=5")
+    assert (settings.SEED, settings.DATA.CLIP_LEN) == (4, 5)
     assert data("config.yaml", SETTINGS={"SEED": 4}, SET="SEED=6").SEED == 6
     # DATA of the configuration is beneath presets, SETTINGS above.
-    assert (given.DATA.ROOT, given.DATA.NUM_VOXEL_BINS) == ("a", 16)
+    assert (settings.DATA.ROOT, settings.DATA.NUM_VOXEL_BINS) == ("a", 16)
     assert load_workflow(["config.yaml", "over.yaml"], {"GPUS": 1}).settings.GPUS == 1

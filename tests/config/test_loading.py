@@ -26,8 +26,8 @@ def test_every_shipped_preset_loads(repository):
     assert paths
     for path in paths:
         check_training(load_preset(path))
-    own = repository / "config/presets/baseline.yaml"
-    settings = load_preset(own, ["MODEL.VRT_CFG=no/such.yaml"])
+    preset = repository / "config/presets/baseline.yaml"
+    settings = load_preset(preset, ["MODEL.VRT_CFG=no/such.yaml"])
     with pytest.raises(ConfigError, match=r"MODEL.VRT_CFG: no such file: no/such.yaml"):
         check_training(settings)
 

@@ -1,3 +1,5 @@
+"""Registry of problems: discovery, interface, unknown names, metrics of equal names."""
+
 from __future__ import annotations
 
 import inspect
@@ -47,14 +49,14 @@ def test_a_problem_has_the_whole_interface(name):
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "message"),
     [
         ("sstt", "TASK is 'sstt', and there is no such problem; there are: deblurring, sst"),
         ("3", "TASK is 3, and there is no such problem"),
         ("[sst]", "TASK is ['sst'], and there is no such problem"),
     ],
 )
-def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, said):
+def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, message):
     path = tmp_path / "preset.yaml"
     path.write_text("SEED: 1\n")
     assert load_preset(path).TASK == DEFAULT_TASK == "deblurring"
@@ -62,7 +64,7 @@ def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, said)
     with pytest.raises(ConfigError) as caught:
         load_preset(path)
     assert str(caught.value).startswith(f"{path}:2: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_metric_of_two_problems_is_that_of_the_first(monkeypatch):

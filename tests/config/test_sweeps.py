@@ -45,15 +45,15 @@ def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
         train = settings.TRAIN
         result.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
-    own = load().preset("small")
-    rest = (own.TRAIN.EMA, own.TRAIN.BATCH_SIZE)
+    preset = load().preset("small")
+    rest = (preset.TRAIN.EMA, preset.TRAIN.BATCH_SIZE)
     assert result == [
         (1e-3, 0.9, *rest),
         (1e-3, 0.99, *rest),
         (2e-3, 0.9, *rest),
         (2e-3, 0.99, *rest),
-        (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], 0.99, 2),
-        (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], *rest),
+        (preset.TRAIN.OPTIM.LR, preset.TRAIN.OPTIM.BETAS[1], 0.99, 2),
+        (preset.TRAIN.OPTIM.LR, preset.TRAIN.OPTIM.BETAS[1], *rest),
     ]
     assert set(members) <= set(workflow.trainings)
     assert not set(members) & set(workflow.folder_names)

@@ -12,8 +12,8 @@ BINS = "Bins of the voxel grid"
 
 
 def test_a_text_without_chinese_is_english_and_listed(monkeypatch, repository):
-    known = {BINS: "时间段数", "Text of a key that is gone": "没有了"}
-    monkeypatch.setattr(module, "translations", lambda: known)
+    translations = {BINS: "时间段数", "Text of a key that is gone": "没有了"}
+    monkeypatch.setattr(module, "translations", lambda: translations)
     assert "| `DATA.NUM_VOXEL_BINS` | `32` | 时间段数 |" in reference_page(chinese)
     page = missing_page(repository)
     assert "Not needed any more:\n\n- Text of a key that is gone\n" in page
@@ -23,5 +23,5 @@ def test_a_text_without_chinese_is_english_and_listed(monkeypatch, repository):
     assert len(missing) > 100
     assert "Frames of a clip" in missing
     assert BINS not in missing
-    known |= missing
+    translations |= missing
     assert "```toml" not in missing_page(repository)

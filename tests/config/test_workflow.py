@@ -41,8 +41,8 @@ def test_different_data_sets_have_different_names(folder):
     both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
     assert (both.blur_dir, both.train_split, both.val_split) == ("blur_gamma", "x", "y")
-    given = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
-    assert (given.name, given.spike_size, given.layout) == ("Go_Pro", (3, 8), "kair")
+    options = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
+    assert (options.name, options.spike_size, options.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
     clash = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
@@ -268,8 +268,8 @@ def test_older_names_in_the_workflow_are_read(folder):
 @pytest.mark.parametrize("where", ["SET", "SETTINGS"])
 def test_keys_of_one_problem_do_not_affect_presets_of_another(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
-    given = key if where == "SET" else parse_overrides([key]).tree
-    workflow = load_workflow(["config.yaml"], {where: given})
+    overrides = key if where == "SET" else parse_overrides([key]).tree
+    workflow = load_workflow(["config.yaml"], {where: overrides})
     assert workflow.broken == {}
     for preset, expected in (("plain", video), ("sea", sea)):
         settings = workflow.preset(preset)

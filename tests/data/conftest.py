@@ -1,3 +1,5 @@
+"""Spike streams and stores that several tests of data read."""
+
 from __future__ import annotations
 
 import shutil

@@ -29,8 +29,8 @@ def check(
 ) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
     files = find_sequence(root, name, blur_dir, **places)
-    found = ingest_sequence(root, files, spike_size)
-    return {**found, "source_version": "v", "recipe": ""}
+    manifest = ingest_sequence(root, files, spike_size)
+    return {**manifest, "source_version": "v", "recipe": ""}
 
 
 def checked(root: Path, names: Iterable[str], folder: Path, **changes: Any) -> list[Path]:

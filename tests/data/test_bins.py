@@ -1,3 +1,5 @@
+"""Edges of bins about the sharp frame, for whole and fractional instants."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -47,18 +49,18 @@ def test_bins_of_whole_steps_about_the_sharp_frame(frames, bins, steps):
     assert bin_edges(spk_gopro_exposure(frames), bins).tolist() == [0, *np.cumsum(steps)]
 
 
-@pytest.mark.parametrize("each", [1, 3, 8, 16])
+@pytest.mark.parametrize("steps_per_frame", [1, 3, 8, 16])
 @pytest.mark.parametrize("bins", [2, 4, 7])
-def test_the_sharp_frame_lies_at_one_edge_whatever_the_exposure(bins, each):
+def test_the_sharp_frame_lies_at_one_edge_whatever_the_exposure(bins, steps_per_frame):
     for source_frames in (7, 11, 12, 13):
-        exposure = middle_frame(source_frames, each)
-        assert bin_edges(exposure, bins)[bins // 2] == each * (source_frames // 2)
+        exposure = middle_frame(source_frames, steps_per_frame)
+        assert bin_edges(exposure, bins)[bins // 2] == steps_per_frame * (source_frames // 2)
         # Wherever it lies in its file, and with steps of the closed shutter on both sides.
         moved = exposure.moved(100)
         assert bin_edges(moved, bins).tolist() == bin_edges(exposure, bins).tolist()
         wide = moved.widened(5, total=moved.stop + 3)
         assert (wide.start, wide.stop, wide.sharp) == (95, moved.stop + 3, moved.sharp)
-        assert bin_edges(wide, bins)[bins // 2] == 5 + each * (source_frames // 2)
+        assert bin_edges(wide, bins)[bins // 2] == 5 + steps_per_frame * (source_frames // 2)
 
 
 @given(frames=st.integers(1, 300), data=st.data())

@@ -1,3 +1,5 @@
+"""Size of a data set estimated from file names and one frame."""
+
 from __future__ import annotations
 
 import math
@@ -28,8 +30,8 @@ def dataset(root):
 
 
 def test_names_and_one_frame_tell_all(root):
-    found = measure_data(dataset(root))
-    assert found == DataSize(
+    size = measure_data(dataset(root))
+    assert size == DataSize(
         {"train": 2, "test": 1}, {"train": 5, "test": 1}, (64, 96), (32, 48), 88, {}
     )
 
@@ -38,9 +40,9 @@ def test_without_spikes_and_with_faults(root, tmp_path):
     copy = tmp_path / "walk"
     shutil.copytree(root, copy, ignore=shutil.ignore_patterns("spike"))
     shutil.rmtree(copy / "train/b/sharp")
-    found = measure_data(dataset(copy))
-    assert (found.spike_size, found.sequences["train"]) == (None, 1)
-    assert list(found.faults) == ["train/b"]
+    size = measure_data(dataset(copy))
+    assert (size.spike_size, size.sequences["train"]) == (None, 1)
+    assert list(size.faults) == ["train/b"]
     with pytest.raises(DataError, match="does not exist"):
         measure_data(dataset(tmp_path / "nosuch"))
 

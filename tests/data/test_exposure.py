@@ -1,3 +1,5 @@
+"""Tables of exposures: round trip, missing sharp instants and invalid lines."""
+
 from __future__ import annotations
 
 import pytest

@@ -35,17 +35,17 @@ def test_every_reader_refuses_a_manifest_of_another_version(tmp_path, use, stage
 
 def test_the_digest_of_what_a_check_found_knows_contents_only():
     file = {"path": "a.png", "size": 7, "mtime_ns": 1, "digest": "d"}
-    found = {"recipe": "one", "source_version": "one", "files": [file], "frames": ["1"]}
-    before = contents_digest(found)
+    manifest = {"recipe": "one", "source_version": "one", "files": [file], "frames": ["1"]}
+    before = contents_digest(manifest)
     for other in (
         {"recipe": "other"},
         {"source_version": "other"},
         {"files": [{**file, "mtime_ns": 2}]},
     ):
-        assert contents_digest({**found, **other}) == before
+        assert contents_digest({**manifest, **other}) == before
     for other in (
         {"frames": ["2"]},
         {"faults": ["torn"]},
         *({"files": [{**file, key: "other"}]} for key in ("path", "size", "digest")),
     ):
-        assert contents_digest({**found, **other}) != before
+        assert contents_digest({**manifest, **other}) != before

@@ -1,3 +1,5 @@
+"""Rounding, clipping and channel order of 8-bit images."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -71,11 +71,11 @@ def test_a_shard_goes_on_when_a_picture_claims_a_huge_size(repository, script, d
     command += ["--survey", survey, "--ingested", ingested, "--output", output]
     with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = process.stderr.read()
+        stderr = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, said
-    assert "Traceback" not in said
+    assert process.returncode == 0, stderr
+    assert "Traceback" not in stderr
     manifests = {name: read_json(ingested / f"{name}.json") for name in SEQUENCES}
     (fault,) = manifests.pop(SEQUENCES[0])["faults"]
     assert fault.startswith(f"{bomb}: cannot be decoded")
@@ -140,7 +140,7 @@ def test_pairs_of_which_frames_are_missing_are_not_simulated(script, dataset, tm
     # A split that nobody asked for need not be there.
     shutil.rmtree(sequence.parent)
     split = SEQUENCES[0].partition("/")[0]
-    told = script(*command)
-    assert f"left out: {split}: no sequence folders" in told
-    assert "spikes of 3 frames" in told
+    output = script(*command)
+    assert f"left out: {split}: no sequence folders" in output
+    assert "spikes of 3 frames" in output
     assert f"{split}: no sequence folders" in script(*command, "--splits", split, "test", status=2)

@@ -1,3 +1,5 @@
+"""Shards: their number and bounds, and the stable place of a sequence."""
+
 from __future__ import annotations
 
 import hashlib
@@ -35,9 +37,9 @@ def test_many_tiny_sequences_are_few_jobs_and_large_ones_are_bounded_by_bytes(
 
 
 def test_every_sequence_falls_into_exactly_one_shard():
-    found = [members(shard, NAMES) for shard in shard_names(8)]
-    assert sorted(name for each in found for name in each) == sorted(NAMES)
-    sizes = [len(each) for each in found]
+    shards = [members(shard, NAMES) for shard in shard_names(8)]
+    assert sorted(name for names in shards for name in names) == sorted(NAMES)
+    sizes = [len(shard) for shard in shards]
     assert min(sizes) > 80
     assert max(sizes) < 170  # 125 each, and 6 standard deviations
 

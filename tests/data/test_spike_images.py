@@ -1,3 +1,5 @@
+"""Images from spikes alone: intervals and short windows."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,9 +18,9 @@ def spikes() -> np.ndarray:
 
 @pytest.mark.parametrize("step", [0, 1, 7, 16, 20, 33, 39, 40])
 def test_the_interval_is_that_between_the_last_spike_before_and_the_first_after(spikes, step):
-    found = tfi(spikes, step)
-    assert found.shape == (2, 4)
-    assert found.dtype == np.float32
+    result = tfi(spikes, step)
+    assert result.shape == (2, 4)
+    assert result.dtype == np.float32
     for row in range(2):
         for column in range(4):
             times = np.flatnonzero(spikes[:, row, column])
@@ -26,7 +28,7 @@ def test_the_interval_is_that_between_the_last_spike_before_and_the_first_after(
             expected = len(times) / 40
             if len(earlier) and len(later):
                 expected = 1 / (later[0] - earlier[-1])
-            assert found[row, column] == pytest.approx(expected)
+            assert result[row, column] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""`vrtspike show`: figures, plots and videos of spike files, mismatching frames."""
+
 from __future__ import annotations
 
 import random
@@ -74,9 +76,9 @@ def test_another_scene_is_named(exposure, tmp_path):
     folder, _ = exposure
     write_png(tmp_path / "other.png", film(9, 1, 96, 128)[0])
     view = view_spikes(folder / "a.dat", frame=tmp_path / "other.png")
-    (told,) = faults(view)
-    assert "do not show the frame" in told
-    assert "0.3 needed" in told
+    (message,) = faults(view)
+    assert "do not show the frame" in message
+    assert "0.3 needed" in message
     with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
@@ -164,8 +166,8 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     assert "may be cut" in describe(view_spikes(changed, frame=frame, layout=SPK_GOPRO))[-1]
     random.Random(0).shuffle(steps)
     changed.write_bytes(b"".join(steps))
-    (told,) = faults(view_spikes(changed, frame=frame))
-    assert "the steps are shuffled" in told
+    (message,) = faults(view_spikes(changed, frame=frame))
+    assert "the steps are shuffled" in message
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))
@@ -185,17 +187,17 @@ def test_a_chinese_name_leaves_no_warnings_and_a_folder_may_be_named(exposure, t
     path.write_bytes((exposure[0] / "a.dat").read_bytes())
     assert run_command(["show", str(path), "-o", str(tmp_path / "new")]) == 0
     assert (tmp_path / "new" / f"{path.stem}_spikes.png").is_file()
-    assert [str(each.message) for each in recwarn] == []
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("nothing.dat", r"nothing\.dat: no such file; expected a spike file"),
         ("nothing.npz", r"nothing\.npz: no such file; expected a spike file"),
         ("", "found a folder, expected a spike file"),
     ],
 )
-def test_a_missing_file_is_told_before_its_size_is_asked_for(tmp_path, name, told):
-    with pytest.raises(DataError, match=told):
+def test_a_missing_file_is_told_before_its_size_is_asked_for(tmp_path, name, message):
+    with pytest.raises(DataError, match=message):
         run_command(["show", str(tmp_path / name)])

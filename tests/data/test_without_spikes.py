@@ -49,9 +49,9 @@ def test_the_store_holds_frames_only(plain, stores):
     folders = [path for path in stores[0].with_suffix(".zarr").iterdir() if path.is_dir()]
     assert sorted(folder.name for folder in folders) == ["blur", "sharp"]
     for name in ("blur", "sharp"):
-        found = store.read(name, slice(1, 2), slice(None), slice(None))[0]
+        result = store.read(name, slice(1, 2), slice(None), slice(None))[0]
         expected = read_rgb(plain / SEQUENCES[0] / name / "000002.png")
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
     manifest = read_json(stores[0])
     assert (manifest["spike_size"], manifest["histogram"]) == (None, {})
 

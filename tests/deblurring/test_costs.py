@@ -64,19 +64,19 @@ def test_steps_and_clips_of_gopro():
 
 
 def test_phases_cost_their_mean_and_need_memory_for_the_largest():
-    found = training_cost("compact", preset("compact"), gpus=1, **GOPRO)
+    cost = training_cost("compact", preset("compact"), gpus=1, **GOPRO)
     row = table()["presets"]["compact"]
     # Half of the epochs on a quarter of the area.
-    assert found.run_tflop == pytest.approx(row["run_tflop"] * (1 + 0.25) / 2)
+    assert cost.run_tflop == pytest.approx(row["run_tflop"] * (1 + 0.25) / 2)
     state = 16 * row["parameters"] / 2**30
-    assert found.gpu_gib == pytest.approx(state + found.batch * row["clip_gib"])
-    assert found.batch == preset("compact").TRAIN.BATCH_SIZE
+    assert cost.gpu_gib == pytest.approx(state + cost.batch * row["clip_gib"])
+    assert cost.batch == preset("compact").TRAIN.BATCH_SIZE
 
 
 def test_checkpoints_hold_weights_and_two_moments():
-    found = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
-    each = 3 * 4 * table()["presets"]["baseline"]["parameters"] / 2**30
-    assert found.checkpoint_gib(3) == pytest.approx(4 * each)
+    cost = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
+    copy = 3 * 4 * table()["presets"]["baseline"]["parameters"] / 2**30
+    assert cost.checkpoint_gib(3) == pytest.approx(4 * copy)
 
 
 @pytest.mark.endurance

@@ -9,5 +9,5 @@ from vrtspike.settings import names
 
 
 def test_the_names_that_presets_may_use_are_those_of_the_tables():
-    found = Path(names.__file__).read_text(encoding="utf-8")
-    assert found == names_module(), "run: python scripts/config_reference.py"
+    text = Path(names.__file__).read_text(encoding="utf-8")
+    assert text == names_module(), "run: python scripts/config_reference.py"

@@ -59,10 +59,17 @@ def test_own_runs_stand_beside_published_rows_of_their_protocol_alone(tmp_path):
             "SpikeGen",
         ],
     }
-    own = table[table["protocol"] == "own"].set_index("model")
-    assert own["inputs"].to_dict() == {"mine": "RGB and spikes", "plain": "RGB"}
-    assert own["note"].to_dict() == {"mine": "", "plain": "of other data than it was trained on"}
-    assert own.loc["mine", ["psnr", "psnr_error", "parameters"]].tolist() == [33.125, 0.5, 1234567]
+    own_protocol = table[table["protocol"] == "own"].set_index("model")
+    assert own_protocol["inputs"].to_dict() == {"mine": "RGB and spikes", "plain": "RGB"}
+    assert own_protocol["note"].to_dict() == {
+        "mine": "",
+        "plain": "of other data than it was trained on",
+    }
+    assert own_protocol.loc["mine", ["psnr", "psnr_error", "parameters"]].tolist() == [
+        33.125,
+        0.5,
+        1234567,
+    ]
     stored = pd.read_csv(output / "leaderboard.csv")
     assert stored["psnr"].tolist() == pytest.approx(table["psnr"].tolist())
     markdown = (output / "leaderboard.md").read_text()

@@ -81,11 +81,11 @@ def test_blocks_of_the_timing_logger(tmp_path):
         "step/forward/vrt/fusion": 60,
         "step/forward/spike_encoder": 50,
     }
-    found = analyze_old_logs(log)
-    assert found.figures.speed.forward_ms == 300  # the first step is a warm-up
-    assert math.isnan(found.figures.speed.step_ms)  # the log's own total counts parts twice
-    assert any("clocks of this log stood on the host" in note for note in found.notes)
-    assert any("Only the forward pass" in note for note in found.notes)
+    analysis = analyze_old_logs(log)
+    assert analysis.figures.speed.forward_ms == 300  # the first step is a warm-up
+    assert math.isnan(analysis.figures.speed.step_ms)  # the log's own total counts parts twice
+    assert any("clocks of this log stood on the host" in note for note in analysis.notes)
+    assert any("Only the forward pass" in note for note in analysis.notes)
 
 
 def test_a_backward_pass_makes_a_step(tmp_path):
@@ -101,20 +101,20 @@ def test_a_backward_pass_makes_a_step(tmp_path):
 def test_lines_of_progress_memory_and_cache(tmp_path):
     log = tmp_path / "train_1.log"
     log.write_text(TRAIN)
-    found = analyze_old_logs(log)
-    speed, health, memory = found.figures.speed, found.figures.health, found.figures.memory
+    analysis = analyze_old_logs(log)
+    speed, health, memory = analysis.figures.speed, analysis.figures.health, analysis.figures.memory
     assert speed.samples_per_second == pytest.approx(0.5)  # without the first line
     assert speed.data_ms == pytest.approx(20)
     assert (health.logged_steps, health.last_loss, health.losses_not_finite) == (2, 0.5, 0)
     assert (memory.process_mb, memory.system_percent) == (15678.9, 91.2)
     assert memory.cache_hit_rate == pytest.approx(0.8245)
-    assert found.logs.train["lr"].tolist() == [2e-4, 1e-4]
-    told = {finding.symptom: finding for finding in found.findings}
-    assert "system memory nearly full" in told
-    assert told["low throughput"].figure == (
+    assert analysis.logs.train["lr"].tolist() == [2e-4, 1e-4]
+    findings = {finding.symptom: finding for finding in analysis.findings}
+    assert "system memory nearly full" in findings
+    assert findings["low throughput"].figure == (
         "0.5 samples a second (limit 1); what was not timed takes 100% of a step"
     )
-    assert not any("clocks" in note for note in found.notes)
+    assert not any("clocks" in note for note in analysis.notes)
     log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")
     assert analyze_old_logs(log).figures.health.first_not_finite == 7
 
@@ -122,8 +122,8 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
 def test_prints_of_the_debugging_version(tmp_path):
     log = tmp_path / "timing_debug.log"
     log.write_text(PRINTED + PRINTED.replace("1930.85ms", "1830.85ms"))
-    found = means(log)
-    assert found == {
+    figures = means(log)
+    assert figures == {
         "step/forward": pytest.approx(1880.85),
         "step/forward/spike_encoder": pytest.approx(128.40),
         "step/forward/spike_attention": pytest.approx(567.89),
@@ -148,10 +148,10 @@ def test_this_projects_own_text_log_gives_its_own_times(tmp_path):
     }
     (tmp_path / "timing_2.log").write_text(step_text(3, measured, measured))
     assert means(tmp_path) == measured
-    found = analyze_old_logs(tmp_path)
-    assert found.figures.speed.step_ms == 200
-    assert found.figures.speed.recomputation_share == pytest.approx(0.2)
-    assert not any("clocks" in note for note in found.notes)
+    analysis = analyze_old_logs(tmp_path)
+    assert analysis.figures.speed.step_ms == 200
+    assert analysis.figures.speed.recomputation_share == pytest.approx(0.2)
+    assert not any("clocks" in note for note in analysis.notes)
 
 
 def test_a_folder_gives_times_and_progress_together(tmp_path):
@@ -162,11 +162,11 @@ def test_a_folder_gives_times_and_progress_together(tmp_path):
     (logs / "other.log").write_text("nothing")
     names = [file.name for file in old_log_files(tmp_path)]
     assert names == ["timing_1.log", "train_1.log"]
-    found = analyze_old_logs(tmp_path, Settings())
-    assert found.figures.speed.forward_ms == 280
-    assert found.figures.memory.system_percent == 91.2
-    assert not any("settings" in note for note in found.notes)
-    write_analysis(found, tmp_path / "out")
+    analysis = analyze_old_logs(tmp_path, Settings())
+    assert analysis.figures.speed.forward_ms == 280
+    assert analysis.figures.memory.system_percent == 91.2
+    assert not any("settings" in note for note in analysis.notes)
+    write_analysis(analysis, tmp_path / "out")
     assert (tmp_path / "out/findings.html").is_file()
     assert "step/forward/vrt/fusion" in (tmp_path / "out/timing.csv").read_text()
 

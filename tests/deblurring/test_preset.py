@@ -95,8 +95,8 @@ def place(tmp_path_factory) -> Path:
 
 
 def metrics(folder: Path) -> list[dict]:
-    found = list(folder.glob("**/metrics.jsonl"))
-    lines = found[0].read_text().split("\n")[:-1] if found else []
+    logs = list(folder.glob("**/metrics.jsonl"))
+    lines = logs[0].read_text().split("\n")[:-1] if logs else []
     return [json.loads(line) for line in lines]
 
 
@@ -176,10 +176,10 @@ def test_changed_code_is_reported_and_retrained_on_request(place, repository, re
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    told = launch()
-    assert "code has changed since this run began: training/loop.py; " in told
-    assert "snakemake train_tiny --config RETRAIN=tiny" in told
-    assert "the run was finished before" in told
+    output = launch()
+    assert "code has changed since this run began: training/loop.py; " in output
+    assert "snakemake train_tiny --config RETRAIN=tiny" in output
+    assert "the run was finished before" in output
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
         result / "weights.safetensors"
     ).read_bytes()
@@ -293,14 +293,14 @@ def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeyp
 def test_parts_of_a_model_learn_as_the_preset_says(place):
     factors = "{NEW: 2, BACKBONE: 0.5, FLOW: 0.25}"
     overrides = [f"TRAIN.OPTIM.LR_FACTORS={factors}", "TRAIN.FREEZE_FLOW_STEPS=7"]
-    for given, rates, frozen in (
+    for options, rates, frozen in (
         (overrides, {"others": 2.0, "backbone": 0.5, "flow": 0.125}, {"flow": 7}),
         ([], {"others": 1.0, "backbone": 1.0, "flow": 0.125}, {"flow": 0}),
     ):
-        settings = load_preset(place / "presets" / "tiny.yaml", given)
+        settings = load_preset(place / "presets" / "tiny.yaml", options)
         run = identify("tiny", settings, place / "k4" / "dataset.json")
-        found = build(run, ALONE, NO_WORKERS)
-        assert (found.rate_factors, found.frozen_steps) == (rates, frozen)
+        trainable = build(run, ALONE, NO_WORKERS)
+        assert (trainable.rate_factors, trainable.frozen_steps) == (rates, frozen)
 
 
 def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
@@ -331,8 +331,8 @@ def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str
     """Sequence and first frame of the clips in the first batches of a run."""
     dataset = load_dataset(place / "k4" / "dataset.json")
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
-    found = islice(batches.stream(0, 1, count), count)
-    return [list(zip(batch["sequence"], batch["start"].tolist(), strict=True)) for batch in found]
+    stream = islice(batches.stream(0, 1, count), count)
+    return [list(zip(batch["sequence"], batch["start"].tolist(), strict=True)) for batch in stream]
 
 
 def test_batches_of_clips_are_cut_as_the_preset_says(place):
@@ -365,7 +365,7 @@ def test_validation_sees_training_sequences_that_training_does_not(place):
     assert out == min(digests, key=digests.__getitem__)
     dataset = load_dataset(place / "k4" / "dataset.json")
     settings = batch_settings(DATA={"VALIDATION": "held_out"})
-    seen = {
+    names = {
         name
         for batch in training_batches(settings, dataset, NO_WORKERS, ALONE).stream(0, 1, 4)
         for name in batch["sequence"]
@@ -375,7 +375,7 @@ def test_validation_sees_training_sequences_that_training_does_not(place):
         for batch in validation_batches(settings, dataset, NO_WORKERS, ALONE)
         for name in batch["sequence"]
     }
-    assert seen == {f"train/{name}" for name in digests if name != out}
+    assert names == {f"train/{name}" for name in digests if name != out}
     assert validated == {f"train, held out/{out}"}
     single = replace(dataset, held_out=())
     with pytest.raises(ConfigError, match=r"a single training sequence .* DATA.VALIDATION to test"):
@@ -409,8 +409,12 @@ def test_teacher_guides_the_student(place, result, tmp_path):
 
 def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
     publish(result, tmp_path / "teacher")
-    told = {"NUM_VOXEL_BINS=8": "8, 0", "CONTEXT_STEPS=8": "4, 8", "NORM={MEAN: 2, STD: 3}": "4, 0"}
-    for key, ours in told.items():
+    values = {
+        "NUM_VOXEL_BINS=8": "8, 0",
+        "CONTEXT_STEPS=8": "4, 8",
+        "NORM={MEAN: 2, STD: 3}": "4, 0",
+    }
+    for key, ours in values.items():
         overrides = [f"DATA.{key}", f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}"]
         settings = load_preset(place / "presets" / "tiny.yaml", overrides)
         with pytest.raises(ConfigError, match=rf"TEACHER \S+: .* this preset has \({ours}, "):
@@ -476,7 +480,7 @@ def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "message"),
     [
         (["DATA.NUM_VOXEL_BINS=8"], r"DATA\.NUM_VOXEL_BINS is 4 there, 8 here"),
         (["DATA.CONTEXT_STEPS=8"], r"DATA\.CONTEXT_STEPS is 0 there, 8 here"),
@@ -487,12 +491,12 @@ def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_p
     ],
 )
 def test_a_start_of_other_inputs_or_another_network_is_refused(
-    place, result, tmp_path, overrides, told
+    place, result, tmp_path, overrides, message
 ):
     publish(result, tmp_path / "start")
     keys = [f"MODEL.PRETRAINED={tmp_path / 'start'}", *overrides]
     settings = load_preset(place / "presets" / "tiny.yaml", keys)
-    with pytest.raises(ConfigError, match=rf"^MODEL\.PRETRAINED \S+start: .*{told}"):
+    with pytest.raises(ConfigError, match=rf"^MODEL\.PRETRAINED \S+start: .*{message}"):
         identify("tiny", settings, place / "k4" / "dataset.json")
 
 

@@ -69,17 +69,17 @@ def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, ou
         "squared": 2.0 * np.square(difference).mean(),
     }
     for step in range(7):
-        found = {name: float(v) for name, v in task.losses(output, prepared, step).items()}
+        losses = {name: float(v) for name, v in task.losses(output, prepared, step).items()}
         due = expected if step in (0, 3, 6) else {"absolute": expected["absolute"]}
-        assert found == pytest.approx(due, rel=1e-5)
+        assert losses == pytest.approx(due, rel=1e-5)
 
 
 def test_figures_are_means_over_the_frames_of_each_clip(batch, output):
     task = DeblurringTask(None, [], SCORES)
-    found = task.metrics(output, task.prepare(batch, CPU))
-    assert len(found) == CLIPS
+    scores = task.metrics(output, task.prepare(batch, CPU))
+    assert len(scores) == CLIPS
     sharp = batch["sharp"].numpy().astype(float)
-    for figures, restored, truth in zip(found, images(output), sharp, strict=True):
+    for figures, restored, truth in zip(scores, images(output), sharp, strict=True):
         for name, figure in (("psnr", decibels), ("ssim", similarity)):
             expected = [figure(*pair) for pair in zip(restored, truth, strict=True)]
             assert figures[name] == pytest.approx(np.mean(expected))
@@ -127,18 +127,18 @@ def test_the_model_is_given_frames_and_standardised_rates(batch):
 
 
 def test_a_teacher_is_given_the_spikes_of_the_clips_own_frames(batch):
-    given: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     class Teacher(nn.Module):
         def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
-            given.append(voxels)
+            inputs.append(voxels)
             return blur
 
     task = DeblurringTask(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
     clip = prepare_batch(batch, Statistics(0.2, 0.4, 1), CPU)
     task.forward(lambda blur, voxels: blur, clip)
     assert clip.voxels is not None
-    assert torch.equal(given[0], clip.voxels)
+    assert torch.equal(inputs[0], clip.voxels)
     clip.blur = clip.blur[:, 1:2]
     task.forward(lambda blur, voxels: blur, clip)
-    assert torch.equal(given[1], clip.voxels[:, 1:2])
+    assert torch.equal(inputs[1], clip.voxels[:, 1:2])

@@ -35,9 +35,11 @@ def options(**train: str) -> list[str]:
         train: resources of the training, over the usual ones.
     """
     resources = {**RESOURCES, "train": {**RESOURCES["train"], **train}}
-    given = [f"{rule}:{key}={v}" for rule, pairs in resources.items() for key, v in pairs.items()]
+    settings = [
+        f"{rule}:{key}={v}" for rule, pairs in resources.items() for key, v in pairs.items()
+    ]
     site = [word for option, values in SITE.items() for word in (option, *values)]
-    return ["--profile", "workflow/profiles/slurm", *site, "--set-resources", *given]
+    return ["--profile", "workflow/profiles/slurm", *site, "--set-resources", *settings]
 
 
 @dataclass
@@ -72,8 +74,8 @@ class OnCluster:
             arguments: targets and options.
             environment: more variables, such as those of :func:`stop_at`.
         """
-        given = {**self.environment, **environment}
-        return started(self.project, *self.project.command(*arguments), environment=given)
+        variables = {**self.environment, **environment}
+        return started(self.project, *self.project.command(*arguments), environment=variables)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,9 +93,9 @@ class OnCluster:
 
     def record(self, preset: str) -> dict:
         """Record of the only run of a preset; empty before it has begun."""
-        found = list((self.project.folder / "runs" / preset).glob("*/run.json"))
-        assert len(found) <= 1
-        return json.loads(found[0].read_text()) if found else {}
+        records = list((self.project.folder / "runs" / preset).glob("*/run.json"))
+        assert len(records) <= 1
+        return json.loads(records[0].read_text()) if records else {}
 
     def published(self, preset: str) -> dict:
         """The record of a preset's result."""

@@ -266,8 +266,8 @@ def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
     with prepared.start("train_greedy", mem_mb="1000 * attempt") as run:
         output = run.succeed()
     jobs = prepared.cluster.jobs()[-2:]
-    asked = prepared.cluster.call("squeue", "-h", "-t", "all", "-S", "i", "-o", "%i %m")
-    assert [line.split() for line in asked.splitlines()[-2:]] == [
+    queue = prepared.cluster.call("squeue", "-h", "-t", "all", "-S", "i", "-o", "%i %m")
+    assert [line.split() for line in queue.splitlines()[-2:]] == [
         [jobs[0], "1000M"],
         [jobs[1], "2000M"],
     ]

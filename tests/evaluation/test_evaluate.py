@@ -1,3 +1,5 @@
+"""Evaluation of a run: metrics of every protocol, summary, examples, page and terminal."""
+
 from __future__ import annotations
 
 import json
@@ -96,9 +98,9 @@ def evaluate(
 @pytest.fixture(scope="module")
 def evaluated(small_run, tmp_path_factory) -> Path:
     output = tmp_path_factory.mktemp("evaluated")
-    seen: list[tuple[int, int]] = []
-    evaluate(small_run, output, "TEST.SAVE_VIDEO=true", progress=lambda *done: seen.append(done))
-    assert seen == [(n, 10) for n in range(11)]
+    calls: list[tuple[int, int]] = []
+    evaluate(small_run, output, "TEST.SAVE_VIDEO=true", progress=lambda *done: calls.append(done))
+    assert calls == [(n, 10) for n in range(11)]
     assert len(list(read_video(output / "videos/b.mp4"))) == 5
     return output
 
@@ -155,8 +157,8 @@ def test_the_spikes_alone_are_compared_in_grey(small_run, evaluated):
     gain = (gray * whole).sum() / (whole**2).sum()
     window = (gain * spikes[:, 24 - 10 : 24 + 10].mean(axis=1)).astype(np.float32)
     expected = []
-    for seen, truth in zip(window, sharp, strict=True):
-        shown = cv2.resize(seen, (64, 48), interpolation=cv2.INTER_CUBIC)
+    for image, truth in zip(window, sharp, strict=True):
+        shown = cv2.resize(image, (64, 48), interpolation=cv2.INTER_CUBIC)
         gray = np.rint(truth @ np.array([0.299, 0.587, 0.114]))
         expected.append(decibels(np.rint(shown).clip(0, 255), gray))
     rows = frames_of(evaluated).query("sequence == 'b'")
@@ -177,13 +179,13 @@ def test_examples_hold_the_frames_themselves(small_run, evaluated, restored):
         np.testing.assert_array_equal(read_rgb(example / "sharp.png"), sharp[number])
         shown = read_rgb(example / "restored.png").astype(int)
         assert np.abs(shown - restored["b"][number]).max() <= 1
-        seen = read_gray(example / "spikes.png")
+        picture = read_gray(example / "spikes.png")
         area = luma(sharp[number]).reshape(24, 2, 32, 2).mean(axis=(1, 3))
-        assert seen.shape == (24, 32)
-        assert np.abs(seen - area).mean() < 15
+        assert picture.shape == (24, 32)
+        assert np.abs(picture - area).mean() < 15
     index = json.loads((evaluated / "examples/examples.json").read_text())["examples"]
     worst = frames_of(evaluated).sort_values("psnr").iloc[0]
-    middle = {(each["sequence"], each["frame"]) for each in index if "middle" in each["chosen"]}
+    middle = {(entry["sequence"], entry["frame"]) for entry in index if "middle" in entry["chosen"]}
     assert (index[0]["sequence"], index[0]["frame"]) == (worst["sequence"], worst["frame"])
     assert middle == {("b", "000003"), ("c", "000003")}
 
@@ -247,7 +249,7 @@ def test_unmeasurable_metrics_are_refused_before_anything_is_restored(
 ):
     dataset = small_run.dataset.with_name("other.json")
     dataset.write_text(json.dumps(json.loads(small_run.dataset.read_text()) | {"bins": bins}))
-    keys = [f"TEST.{each}" for each in re.split(r" (?=[A-Z])", overrides)]
+    keys = [f"TEST.{override}" for override in re.split(r" (?=[A-Z])", overrides)]
     with pytest.raises(error, match=f"(?s){message}"):
         evaluate(small_run, tmp_path, *keys, dataset=dataset)
     assert list(tmp_path.iterdir()) == []

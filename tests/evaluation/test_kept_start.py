@@ -73,9 +73,9 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
         folder: for the run and the results.
         name: MODEL.PRETRAINED.
     """
-    given = deblurring_settings(read_published(start).settings)
+    start_settings = deblurring_settings(read_published(start).settings)
     above = parse_overrides([*OVERRIDES, f"MODEL.PRETRAINED={name}"])
-    settings = override_settings(given, above, "preset kept")
+    settings = override_settings(start_settings, above, "preset kept")
     assert isinstance(settings, Settings)
     kept = Kept(start, folder / "run", folder / "results")
     kept.run.mkdir(parents=True)
@@ -105,18 +105,18 @@ def kept(small_run, tmp_path_factory) -> Kept:
 
 
 def test_the_weights_of_the_start_are_published_bit_for_bit(kept):
-    expected, found = (
+    expected, result = (
         load_file(folder / "weights.safetensors") for folder in (kept.start, kept.train)
     )
-    assert found.keys() == expected.keys()
+    assert result.keys() == expected.keys()
     for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        assert torch.equal(found[name], tensor), name
+        assert result[name].dtype == tensor.dtype
+        assert torch.equal(result[name], tensor), name
 
 
 def test_their_training_data_are_those_of_the_start(kept):
     names = ("start", "train")
-    start, published = (read_json(getattr(kept, each) / "statistics.json") for each in names)
+    start, published = (read_json(getattr(kept, name) / "statistics.json") for name in names)
     assert "limits" in start
     assert published == start
 
@@ -150,16 +150,16 @@ def test_it_restores_and_is_packed_like_any_run(kept, sequence, tmp_path):
 
 def test_an_evaluation_names_the_training_data_of_the_weights(kept, small_run, tmp_path):
     summary = read_json(kept.results / "evaluate/kept/summary.json")
-    said = "nothing was trained, the weights are those of start as they come"
+    message = "nothing was trained, the weights are those of start as they come"
     # The start is a run of the same data set.
-    assert summary["warnings"] == [f"{said}: they were trained on this data set"]
+    assert summary["warnings"] == [f"{message}: they were trained on this data set"]
     other = shutil.copytree(kept.start, tmp_path / "start")
     contents = read_json(other / "statistics.json") | {"dataset": "far", "dataset_digest": "f"}
     write_json(other / "statistics.json", contents)
     write_json(other / "run.json", {"status": "finished"})
-    found = keep(small_run, other, tmp_path / "far", str(other))
-    (warning,) = read_json(found.results / "evaluate/kept/summary.json")["warnings"]
-    assert warning == f"{said}: they were trained on the data set far"
+    result = keep(small_run, other, tmp_path / "far", str(other))
+    (warning,) = read_json(result.results / "evaluate/kept/summary.json")["warnings"]
+    assert warning == f"{message}: they were trained on the data set far"
 
 
 def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_path, monkeypatch):
@@ -168,8 +168,8 @@ def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_pa
     path = tmp_path / "package/general/statistics.json"
     write_json(path, read_json(path) | {"dataset_digest": "of the package"})
     write_json(path.with_name("run.json"), {"status": "finished"})
-    found = keep(small_run, tmp_path / "package/general", tmp_path / "run", "general")
-    (warning,) = read_json(found.results / "evaluate/kept/summary.json")["warnings"]
+    result = keep(small_run, tmp_path / "package/general", tmp_path / "run", "general")
+    (warning,) = read_json(result.results / "evaluate/kept/summary.json")["warnings"]
     assert warning == (
         "nothing was trained, the weights are those of general as they come: they have not seen "
         "these scenes"
@@ -210,12 +210,12 @@ def test_the_leaderboard_lists_it(kept, tmp_path):
 
 
 def test_the_page_shows_it_next_to_a_training(kept):
-    own, found = (read_run(kept.results, name, kept.results) for name in ("own", "kept"))
-    assert own["training_seconds"] is not None
-    assert (found["training_seconds"], found["validation"]) == (None, None)
-    assert found["curves"] == {"train": {}, "validation": {}}
-    assert found["performance"]["findings"] == []
-    training = dict(found["origin"]["facts"])["training"]
+    trained, initial = (read_run(kept.results, name, kept.results) for name in ("own", "kept"))
+    assert trained["training_seconds"] is not None
+    assert (initial["training_seconds"], initial["validation"]) == (None, None)
+    assert initial["curves"] == {"train": {}, "validation": {}}
+    assert initial["performance"]["findings"] == []
+    training = dict(initial["origin"]["facts"])["training"]
     assert training == "nothing was trained, the weights are those of start as they come"
     page = kept.results / "index.html"
     headline = write_report_page(kept.results, ["kept"], kept.results, page)

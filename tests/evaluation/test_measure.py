@@ -110,17 +110,17 @@ def test_a_temporal_metric_compares_a_frame_with_the_one_before():
 def test_means_are_over_finite_figures(psnr, spikes, expected):
     frames = pd.DataFrame({"frame": range(3), "psnr": psnr, "psnr_spikes": spikes})
     frames = frames.assign(protocol="own", sequence="a", psnr_blur=0.0)
-    found = overall_means(sequence_means(frames), [PSNR])["psnr"]
-    assert expected.pop("reason", "") in found.get("reason", "")
-    assert {name: found[name] for name in expected} == expected
+    means = overall_means(sequence_means(frames), [PSNR])["psnr"]
+    assert expected.pop("reason", "") in means.get("reason", "")
+    assert {name: means[name] for name in expected} == expected
 
 
 def test_a_metric_without_a_figure_has_a_reason():
     frames = pd.DataFrame([["own", "b", 0, np.nan, np.nan]])
     frames.columns = ["protocol", "sequence", "frame", "tof_blur", "tof"]
-    found = overall_means(sequence_means(frames), [TOF])["tof"]
-    assert (found["blurry"], found["restored"], found["gain"]) == (None, None, None)
-    assert "no sequence has two frames" in found["reason"]
+    means = overall_means(sequence_means(frames), [TOF])["tof"]
+    assert (means["blurry"], means["restored"], means["gain"]) == (None, None, None)
+    assert "no sequence has two frames" in means["reason"]
 
 
 def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():

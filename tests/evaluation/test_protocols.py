@@ -31,15 +31,15 @@ def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
     kernel /= kernel.sum()
     weights = kernel[:, None, None] * kernel[:, None] * kernel
     a, b = (np.pad(image.astype(float), 5, mode="edge") for image in (a, b))
-    found = []
+    values = []
     for place in product(*(range(side - 10) for side in a.shape)):
         x, y = (image[tuple(slice(n, n + 11) for n in place)] for image in (a, b))
         mx, my = (weights * x).sum(), (weights * y).sum()
         vx, vy = (weights * (x - mx) ** 2).sum(), (weights * (y - my) ** 2).sum()
         cov = (weights * (x - mx) * (y - my)).sum()
         c1, c2 = 2.55**2, 7.65**2
-        found.append((2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2)))
-    return float(np.mean(found))
+        values.append((2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2)))
+    return float(np.mean(values))
 
 
 def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
@@ -54,7 +54,7 @@ def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
 def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     """The model's result, (5, 3, 48, 64), not rounded."""
     dataset = load_dataset(small_run.dataset)
-    (entry,) = (each for each in dataset.split("test") if each.name == sequence)
+    (entry,) = (entry for entry in dataset.split("test") if entry.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     compute = torch_compute(model, dataset.statistics, CPU)
     source = stored_sequence(Store(entry.store))
@@ -101,7 +101,7 @@ def test_figures_are_those_of_the_definition(small_run, evaluated, name):
 def test_a_summary_names_its_protocol_and_unknown_details(evaluated):
     output, summary = evaluated
     assert (summary["protocol"], summary["mean_over"]) == ("vrt", "frames")
-    means = {name: each["mean_over"] for name, each in summary["other_protocols"].items()}
+    means = {name: entry["mean_over"] for name, entry in summary["other_protocols"].items()}
     assert means == {"own": "sequences", "ssdm": "frames"}
     assert summary["tile"] == {"SIZE": 192, "OVERLAP": 20, "FRAMES": 18, "FRAMES_OVERLAP": 2}
     assert summary["other_protocols"]["own"]["tile"]["SIZE"] == 64
@@ -144,8 +144,8 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
     expected = similarity_by_hand("spkdeblurnet", restored, sharp)
     assert ssim.load(None, CPU)(restored, sharp) == pytest.approx(expected, abs=1e-9)
     error = np.mean((restored - sharp) ** 2)
-    found = psnr.load(None, CPU)(restored, sharp)
-    assert found == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
+    result = psnr.load(None, CPU)(restored, sharp)
+    assert result == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
 
 
 def test_a_name_is_taken_as_a_list_and_an_unknown_one_refused():
@@ -173,9 +173,9 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
     tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
-    found = np.stack(list(restore(compute, source_of(numbers), tiling)))
+    result = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
-    np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
+    np.testing.assert_allclose(result[:, 1, :, 7], whole / counted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

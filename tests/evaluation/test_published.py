@@ -1,3 +1,5 @@
+"""Published figures: sources, protocols and tolerances of a reproduction."""
+
 from __future__ import annotations
 
 import re
@@ -42,12 +44,12 @@ def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
 
 
 @pytest.mark.parametrize(
-    ("found", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
+    ("figure", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
 )
-def test_the_limit_of_a_reproduction(found, within):
+def test_the_limit_of_a_reproduction(figure, within):
     expected = PublishedFigure(34.81, 11, 1111, 0.02)
-    assert expected.is_reproduced_by(found) is within
-    assert ("within the limit of 0.02 dB" in expected.verdict(found)) is within
+    assert expected.is_reproduced_by(figure) is within
+    assert ("within the limit of 0.02 dB" in expected.verdict(figure)) is within
 
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])

@@ -26,7 +26,7 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
     settings = load_video_preset(repository / "config/presets/light.yaml")
     train, loss = settings.TRAIN, settings.LOSS.CHARBONNIER
     clips = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
-    said = [
+    texts = [
         f"{train.MAX_STEPS:,} x {clips} clips of {settings.DATA.CLIP_LEN} neighbouring frames",
         f"| crop | {settings.DATA.CROP_SIZE} x {settings.DATA.CROP_SIZE} |",
         f"Charbonnier, delta {loss.DELTA:.0e}".replace("e-0", "e-"),
@@ -36,4 +36,4 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
         f"norm {train.MAX_GRAD_NORM:g}",
         f"| {train.EMA} |",
     ]
-    assert [words for words in said if words not in text] == []
+    assert [words for words in texts if words not in text] == []

@@ -30,7 +30,7 @@ def reproduce(settings, output, expected: PublishedFigure) -> str:
 @pytest.fixture
 def settings(shared, small_run) -> Settings:
     """A preset without spikes that starts from the golden weights."""
-    given = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
+    configuration = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
     return Settings.model_validate(
         {
             "DATA": {
@@ -41,11 +41,11 @@ def settings(shared, small_run) -> Settings:
             },
             "MODEL": {
                 "USE_SPIKE": False,
-                "VRT_DEPTHS": given["depths"],
-                "WINDOW_SIZE": given["window_size"],
+                "VRT_DEPTHS": configuration["depths"],
+                "WINDOW_SIZE": configuration["window_size"],
                 "VRT": {
                     "PRETRAINED": str(shared / "golden/vrt_tiny_weights.safetensors"),
-                    "EMBED_DIMS": given["embed_dims"],
+                    "EMBED_DIMS": configuration["embed_dims"],
                     "NUM_HEADS": 3,
                     "DEFORMABLE_GROUPS": 4,
                     "DROP_PATH_RATE": 0.0,
@@ -70,9 +70,9 @@ def test_the_figure_is_that_of_the_published_model_over_all_frames(
         restored = (255 * output.clamp(0, 1)).round().permute(0, 2, 3, 1).numpy()
         figures += [decibels(*pair) for pair in zip(restored, sharp, strict=True)]
     mean = float(np.mean(figures))
-    said = reproduce(settings, tmp_path, PublishedFigure(round(mean, 2), 2, 10))
-    assert said.startswith(f"{mean:.2f} dB expected, found {mean:.2f} dB, difference ")
-    assert said.endswith("within the limit of 0.02 dB")
+    message = reproduce(settings, tmp_path, PublishedFigure(round(mean, 2), 2, 10))
+    assert message.startswith(f"{mean:.2f} dB expected, found {mean:.2f} dB, difference ")
+    assert message.endswith("within the limit of 0.02 dB")
     table = pd.read_csv(tmp_path / "frames.csv")
     assert table["psnr"].tolist() == pytest.approx(figures, abs=1e-2)
     assert table["sequence"].tolist() == ["b"] * 5 + ["c"] * 5

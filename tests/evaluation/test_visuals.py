@@ -1,3 +1,5 @@
+"""Labelled side-by-side pictures of an evaluation."""
+
 from __future__ import annotations
 
 import cv2

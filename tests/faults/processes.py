@@ -53,11 +53,11 @@ def stop_at(folder: Path, count: int = 1, **event: str) -> dict[str, str]:
     """
     if "begins" in event:
         event["begins"] = _called_as(event["begins"])
-    asked = folder / f"event-{secrets.token_hex(4)}.json"
-    asked.write_text(json.dumps({**event, "count": count}), encoding="utf-8")
+    request = folder / f"event-{secrets.token_hex(4)}.json"
+    request.write_text(json.dumps({**event, "count": count}), encoding="utf-8")
     paths = [str(Path(__file__).parent / "event"), str(folder / "src")]
     paths += filter(None, [os.environ.get("PYTHONPATH")])
-    return {"VRTSPIKE_TEST_EVENT": str(asked), "PYTHONPATH": os.pathsep.join(paths)}
+    return {"VRTSPIKE_TEST_EVENT": str(request), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _called_as(role: str) -> str:
@@ -87,10 +87,10 @@ class Command:
             servers = {process.pid for process in self.find("server")}
             return [process for process in self.alive() if _parent(process) in servers]
         words = re.compile(_called_as(role))
-        found = [process for process in self.alive() if words.search(_called(process))]
+        processes = [process for process in self.alive() if words.search(_called(process))]
         # What a server or a shell starts has the command line of its parent at first.
-        pids = {process.pid for process in found}
-        first = (process for process in found if _parent(process) not in pids)
+        pids = {process.pid for process in processes}
+        first = (process for process in processes if _parent(process) not in pids)
         return sorted(first, key=lambda process: process.pid)
 
     def wait_for(self, happened: Callable[[], object]) -> None:

@@ -33,21 +33,21 @@ WITHOUT = ("logs/", "benchmarks/", "train/{preset}/memory.jsonl")
 
 def results(folder: Path, preset: str = "tiny") -> dict[str, Any]:
     """Every result of a project by its path: a digest, or what stays without measured figures."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     top = folder / "results"
-    for path in sorted(each for each in top.rglob("*") if each.is_file()):
+    for path in sorted(path for path in top.rglob("*") if path.is_file()):
         name = path.relative_to(top).as_posix()
-        if name.startswith(tuple(each.format(preset=preset) for each in WITHOUT)):
+        if name.startswith(tuple(pattern.format(preset=preset) for pattern in WITHOUT)):
             continue
         if path.suffix == ".lock":  # held while data are prepared; its contents say nothing
             continue
-        found[name] = None if name.startswith(FROM_MEASURED) else _contents(path)
+        contents[name] = None if name.startswith(FROM_MEASURED) else _contents(path)
     for run in (folder / "runs" / preset).iterdir():
         for name in ("weights.safetensors", "best.safetensors", "metrics.jsonl", "run.json"):
-            found[f"{run.name}/{name}"] = _contents(run / name)
+            contents[f"{run.name}/{name}"] = _contents(run / name)
         checkpoints = sorted(path.name for path in (run / "checkpoints").iterdir())
-        found[f"{run.name}/checkpoints"] = checkpoints
-    return found
+        contents[f"{run.name}/checkpoints"] = checkpoints
+    return contents
 
 
 def _contents(path: Path) -> Any:

@@ -83,8 +83,10 @@ STRIKES = [
 @pytest.mark.parametrize(
     "strikes",
     [
-        pytest.param([each for each in STRIKES if each.often], id="often", marks=pytest.mark.core),
-        pytest.param([each for each in STRIKES if not each.often], id="rarely"),
+        pytest.param(
+            [moment for moment in STRIKES if moment.often], id="often", marks=pytest.mark.core
+        ),
+        pytest.param([moment for moment in STRIKES if not moment.often], id="rarely"),
     ],
 )
 def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
@@ -95,16 +97,16 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
         """The second checkpoint of a start is not quite there."""
         return stop_at(project.folder, 2, publishes=CHECKPOINT)
 
-    for each in strikes:
+    for moment in strikes:
         with started(project, *call, environment=saved_once()) as command:
             with command.held("rank"):
                 (rank,) = command.find("rank")
-                strike(command, each.role, each.number)
-                if each.role != "worker":  # the rank finds that out by itself
+                strike(command, moment.role, moment.number)
+                if moment.role != "worker":  # the rank finds that out by itself
                     wait_until_signalled(rank)
             output = end_of(command)
-        for text in each.messages:
-            assert text in output, (each, output)
+        for text in moment.messages:
+            assert text in output, (moment, output)
     with started(project, *call, "--retries", "1", environment=saved_once()) as command:
         with command.held("rank"):
             for number in (INT, TERM, HUP):
@@ -112,9 +114,9 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
             strike(command, "rank", KILL)
         assert command.wait() == 0, command.text
         assert "train tiny is retried" in command.text
-    found = results(project.folder)
-    assert found == {name: undisturbed.results[name] for name in found}
-    assert "train/tiny/weights.safetensors" in found
+    result = results(project.folder)
+    assert result == {name: undisturbed.results[name] for name in result}
+    assert "train/tiny/weights.safetensors" in result
     (run,) = (project.folder / "runs").glob("*/*/run.json")
     starts = json.loads(run.read_text())["starts"]
     assert len(starts) == len(strikes) + 2
@@ -165,8 +167,8 @@ PROGRAMS = {
 def test_every_stage_is_done_as_without_signals(after, undisturbed):
     project = after("raw data")
     for number, (program, target) in enumerate(PROGRAMS.items()):
-        asked = (TERM, INT, HUP)[number // 2 % 3]
-        signals = (KILL, asked) if number % 2 else (asked, KILL)
+        end_signal = (TERM, INT, HUP)[number // 2 % 3]
+        signals = (KILL, end_signal) if number % 2 else (end_signal, KILL)
         call = project.command("--cores", "2", "--", f"results/{target}")
         for struck, signal_ in zip((program, "snakemake"), signals, strict=True):
             if struck == "snakemake" and signal_ != KILL:

@@ -27,7 +27,7 @@ def test_they_listen_on_the_loopback_interface_alone_stop_and_continue(after):
     with started(project, *call, environment=environment | event) as command:
         with command.held("rank"):
             ranks = command.find("rank")
-            sockets = [s for each in command.alive() for s in each.net_connections("inet")]
+            sockets = [s for process in command.alive() for s in process.net_connections("inet")]
             os.killpg(command.process.pid, signal.SIGINT)
             for rank in ranks:
                 wait_until_signalled(rank)
@@ -35,7 +35,7 @@ def test_they_listen_on_the_loopback_interface_alone_stop_and_continue(after):
         assert command.orphans() == []
         assert "the same command continues from there" in command.text
     assert len(ranks) == 2
-    assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
+    assert {socket.laddr.ip for socket in sockets if socket.status == "LISTEN"} == {"127.0.0.1"}
     with started(project, *call, environment=environment) as command:
         command.succeed()
     (run,) = (project.folder / "runs").glob("*/*/run.json")

@@ -52,8 +52,8 @@ def test_sequences_that_are_done_stay_when_their_job_dies(raw, tmp_path, program
     done: dict[Path, tuple[int, int]] = {}
 
     def look() -> dict[Path, tuple[int, int]]:
-        found = project.folder.glob(STAGES[program])
-        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+        files = project.folder.glob(STAGES[program])
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
 
     for role, number, text in STRIKES:
         # One sequence is done by now, and another one nearly.

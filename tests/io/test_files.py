@@ -144,9 +144,9 @@ def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
         with pytest.raises(RuntimeError, match="unexpected pos"):
             fail(RuntimeError("unexpected pos 832 vs 726"))
         with full(path.parent):
-            with pytest.raises(OSError, match="No space left on device") as told:
+            with pytest.raises(OSError, match="No space left on device") as refusal:
                 fail(RuntimeError("unexpected pos 832 vs 726"))
-            assert (told.value.errno, told.value.filename) == (errno.ENOSPC, str(path))
+            assert (refusal.value.errno, refusal.value.filename) == (errno.ENOSPC, str(path))
             with pytest.raises(RunError):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []

@@ -1,3 +1,5 @@
+"""Reading of pictures: channel order, rotation, bit depth, damaged and unsupported files."""
+
 from __future__ import annotations
 
 import os
@@ -233,14 +235,14 @@ def test_a_picture_of_too_many_pixels_is_refused_by_name(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 @pytest.mark.parametrize(
-    ("channels", "told"), [(None, "grey"), (3, "RGB"), (4, "RGB with transparency")]
+    ("channels", "description"), [(None, "grey"), (3, "RGB"), (4, "RGB with transparency")]
 )
-def test_pictures_of_every_kind_are_read_as_rgb(tmp_path, channels, told, kind):
+def test_pictures_of_every_kind_are_read_as_rgb(tmp_path, channels, description, kind):
     shape = (4, 6) if channels is None else (4, 6, channels)
     stored = np.random.default_rng(0).integers(0, np.iinfo(kind).max, shape).astype(kind)
     (tmp_path / "a.png").write_bytes(cv2.imencode(".png", stored)[1])
     picture = read_picture(tmp_path / "a.png")
-    assert (picture.kind, picture.bits) == (told, 8 * np.dtype(kind).itemsize)
+    assert (picture.kind, picture.bits) == (description, 8 * np.dtype(kind).itemsize)
     expected = np.dstack([stored] * 3) if channels is None else stored[:, :, 2::-1]
     np.testing.assert_array_equal(picture.rgb, expected)
 

@@ -42,10 +42,10 @@ def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(tmp_path, 
     refuse(number)
     advice = ("RUNS in config", "set VRTSPIKE_GPU_LOCKS")
     for way, way_out in zip(ways_to_lock(tmp_path), advice, strict=True):
-        with pytest.raises(RunError, match="option flock") as told, way:
+        with pytest.raises(RunError, match="option flock") as error, way:
             pass
         for words in (os.strerror(number), str(tmp_path), way_out):
-            assert words in str(told.value)
+            assert words in str(error.value)
 
 
 def test_other_errors_of_a_lock_are_raised_unchanged(tmp_path, refuse):

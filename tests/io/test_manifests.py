@@ -25,39 +25,39 @@ def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):
     assert files["gone"] == {"path": "gone", "size": -1, "mtime_ns": -1, "digest": ""}
 
     def look(name: str = "a") -> tuple[bool, str]:
-        known = is_unchanged(tmp_path, files, name)
-        return known, contents_digest(tmp_path, files, name)
+        unchanged = is_unchanged(tmp_path, files, name)
+        return unchanged, contents_digest(tmp_path, files, name)
 
-    own = files["a"]["digest"]
-    assert (look(), look("gone"), look("unknown")) == ((True, own), (True, ""), (False, ""))
+    digest = files["a"]["digest"]
+    assert (look(), look("gone"), look("unknown")) == ((True, digest), (True, ""), (False, ""))
     # What it lists is not computed again while size and date are the same.
     files["a"]["digest"] = "listed"
     assert look() == (True, "listed")
     # What could not be read then and can be now is another file.
     files["a"]["digest"] = ""
     assert look()[0] is False
-    files["a"]["digest"] = own
+    files["a"]["digest"] = digest
     os.utime(path, (1, 1))
-    assert look() == (True, own)
+    assert look() == (True, digest)
     for contents in (b"two", b"three"):
         path.write_bytes(contents)
         assert look()[0] is False
-        assert look()[1] not in (own, "")
+        assert look()[1] not in (digest, "")
 
 
 @pytest.mark.parametrize(
-    ("contents", "found"),
+    ("contents", "message"),
     [
         ({"schema": 2, "a": 1}, "found schema 2, expected 3; run make again"),
         ([], "found schema None, expected 3"),
     ],
 )
-def test_a_manifest_of_another_kind_is_refused(tmp_path, contents, found):
+def test_a_manifest_of_another_kind_is_refused(tmp_path, contents, message):
     kind = ManifestKind("list of things", 3, "make")
     write_json(tmp_path / "m.json", {"schema": 3, "a": 1, "c": 2})
     assert read_manifest(tmp_path / "m.json", kind) == {"schema": 3, "a": 1, "c": 2}
     write_json(tmp_path / "m.json", contents)
-    with pytest.raises(DataError, match=rf"m\.json: .*{found}"):
+    with pytest.raises(DataError, match=rf"m\.json: .*{message}"):
         read_manifest(tmp_path / "m.json", kind)
 
 

@@ -63,10 +63,10 @@ def test_half_precision_is_half_as_large_and_keeps_integers_and_metadata(tmp_pat
     whole, half = tmp_path / "whole.safetensors", tmp_path / "half.safetensors"
     save_file({**state, "count": count}, whole, metadata={"fingerprint": "0123"})
     write_half(whole, half)
-    found = read_weights(half)
-    assert torch.equal(found.pop("count"), count)
-    assert found.keys() == state.keys()
-    for name, tensor in found.items():
+    result = read_weights(half)
+    assert torch.equal(result.pop("count"), count)
+    assert result.keys() == state.keys()
+    for name, tensor in result.items():
         assert torch.equal(tensor, state[name].half())
     assert half.stat().st_size < 0.6 * whole.stat().st_size
     (tmp_path / "other").touch()

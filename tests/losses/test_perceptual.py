@@ -1,3 +1,5 @@
+"""LPIPS as a loss, against the package `lpips`."""
+
 from __future__ import annotations
 
 import lpips

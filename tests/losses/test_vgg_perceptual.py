@@ -1,3 +1,5 @@
+"""Perceptual loss of named VGG layers."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Textured frames that the metrics compare."""
+
 from __future__ import annotations
 
 import cv2

@@ -1,3 +1,5 @@
+"""Optical-flow metric tOF: sign, size, border, agreement with the published program."""
+
 from __future__ import annotations
 
 import cv2

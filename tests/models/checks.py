@@ -15,8 +15,8 @@ from vrtspike.models.weights import published_buffers
 
 def explicit_attention(layer: WindowAttention, x: Tensor, *, shifted: bool) -> Tensor:
     """A layer's attention with a score for each pair of tokens, the definition; shape as ``x``."""
-    found = [_one_kind(layer, x, shifted, m) for m in (True, False) if layer.mutual or not m]
-    return layer.proj.forward(torch.cat(found, dim=-1))
+    parts = [_one_kind(layer, x, shifted, m) for m in (True, False) if layer.mutual or not m]
+    return layer.proj.forward(torch.cat(parts, dim=-1))
 
 
 def _one_kind(layer: WindowAttention, x: Tensor, shifted: bool, mutual: bool) -> Tensor:
@@ -30,7 +30,7 @@ def _one_kind(layer: WindowAttention, x: Tensor, shifted: bool, mutual: bool) ->
     place, wrapped = moved % used, moved + shift >= padded
     number = (place * torch.tensor([used[1] * used[2], used[2], 1])).sum(dim=1)
     together = (moved[:, None] // used == moved // used).all(dim=-1)
-    seen = together & (place[:, None, 0] == place[:, 0]) if mutual else together
+    visible = together & (place[:, None, 0] == place[:, 0]) if mutual else together
     bias = -100.0 * (wrapped[:, None] != wrapped).any(dim=-1)
     if mutual:
         code = sine_position_bias(*layer.window[1:], x.shape[-1]).view(*layer.window[1:], -1)
@@ -43,7 +43,7 @@ def _one_kind(layer: WindowAttention, x: Tensor, shifted: bool, mutual: bool) ->
         pair = relative_position_index(layer.window)[number[:, None], number]
         bias = bias + layer.relative_position_bias_table[pair].permute(2, 0, 1)
     q, k, v = (t.unflatten(2, (layer.heads, -1)).transpose(1, 2) for t in (q, k, v))
-    out = written_out(q, k, v, bias.masked_fill(~seen, -torch.inf)).transpose(1, 2).flatten(2)
+    out = written_out(q, k, v, bias.masked_fill(~visible, -torch.inf)).transpose(1, 2).flatten(2)
     return out.unflatten(1, padded.tolist())[:, : size[0], : size[1], : size[2]]
 
 
@@ -65,12 +65,12 @@ def kept_by(run: Callable[[], object]) -> dict[int, Tensor]:
     return kept
 
 
-def assert_same(found: list[Tensor], expected: list[Tensor], leaves: list[Tensor]) -> None:
+def assert_same(results: list[Tensor], expected: list[Tensor], leaves: list[Tensor]) -> None:
     """Results and gradients are equal but for rounding."""
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(results, expected)
     grads = [torch.randn_like(t) for t in expected]
     torch.testing.assert_close(
-        torch.autograd.grad(found, leaves, grads), torch.autograd.grad(expected, leaves, grads)
+        torch.autograd.grad(results, leaves, grads), torch.autograd.grad(expected, leaves, grads)
     )
 
 

@@ -54,9 +54,9 @@ def test_results_are_those_of_torchvision(
     gradients = torch.autograd.grad(expected, inputs, grad, materialize_grads=True)
     for most in (1 << 22, 1):  # both pictures at once, one by one
         monkeypatch.setattr(alignment, "_MAX_SAMPLED", most)
-        found = guided_deform_conv(*inputs, 3.0)
-        torch.testing.assert_close(found, expected)
-        torch.testing.assert_close(torch.autograd.grad(found, inputs, grad), gradients)
+        result = guided_deform_conv(*inputs, 3.0)
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(torch.autograd.grad(result, inputs, grad), gradients)
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -65,10 +65,10 @@ def test_positions_are_not_rounded(autocast: bool) -> None:
     x, raw = x.bfloat16(), raw.bfloat16()
     expected = expected_conv(x.float(), raw.float(), flow, weight, bias, 3.0)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = guided_deform_conv(x, raw, flow, weight, bias, 3.0)
-    assert found.dtype == torch.bfloat16
+        result = guided_deform_conv(x, raw, flow, weight, bias, 3.0)
+    assert result.dtype == torch.bfloat16
     # Operands are rounded to 8 bits; positions that were would be off by whole pixels.
-    assert (found.float() - expected).norm() < 1e-2 * expected.norm()
+    assert (result.float() - expected).norm() < 1e-2 * expected.norm()
 
 
 def test_only_inputs_are_kept_for_the_gradient() -> None:
@@ -92,7 +92,7 @@ def test_both_neighbours_are_aligned() -> None:
             flow, neighbour = flows[:, frame], pictures[:, other]
             warped = flow_warp(neighbour, flow)
             raw = align.conv_offset(torch.cat((warped, pictures[:, here], flow), dim=1))
-            found = expected_conv(neighbour, raw, flow, align.weight, align.bias, 3.0)
-            expected[:, here, at : at + 4] = found
-    found = align(x, torch.cat((backward, forward)).flatten(0, 1))
-    torch.testing.assert_close(found.permute(0, 1, 4, 2, 3), expected)
+            result = expected_conv(neighbour, raw, flow, align.weight, align.bias, 3.0)
+            expected[:, here, at : at + 4] = result
+    result = align(x, torch.cat((backward, forward)).flatten(0, 1))
+    torch.testing.assert_close(result.permute(0, 1, 4, 2, 3), expected)

@@ -59,8 +59,8 @@ def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shi
     layer = WindowAttention(8, window, settings, mutual=mutual).double()
     x = torch.randn(2, *size, 8, dtype=torch.float64, requires_grad=True)
     windows = windows_of(x, window, shifted=shifted, mutual=mutual)
-    found = layer(x, windows, relative_position_index(window))
-    assert_same([found], [explicit_attention(layer, x, shifted=shifted)], [x, *layer.parameters()])
+    result = layer(x, windows, relative_position_index(window))
+    assert_same([result], [explicit_attention(layer, x, shifted=shifted)], [x, *layer.parameters()])
 
 
 def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,18 +118,18 @@ def test_the_fused_kernels_of_cuda_take_their_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
-    given: list[Tensor] = []
+    inputs: list[Tensor] = []
     plain = functional.scaled_dot_product_attention
 
     def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
-        given.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
+        inputs.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
         return plain(*tensors, attn_mask=attn_mask, scale=scale)
 
     monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
     model = small_vrt_spike(small_vrt(attention="sdpa"))
     model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
-    assert {tensor.stride(-1) for tensor in given} == {1}
-    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in given)  # biases
+    assert {tensor.stride(-1) for tensor in inputs} == {1}
+    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in inputs)  # biases
 
 
 @pytest.mark.gpu
@@ -144,8 +144,8 @@ def test_sdpa_agrees_on_a_gpu(
     q, k, v = torch.randn(3, 6, 384, 2, width).to(dtype).transpose(2, 3)
     bias = torch.randn(384, 384, 2).permute(2, 0, 1)  # as it comes from its table
     expected = written_out(q.float(), k.float(), v.float(), bias)
-    found = attend(*(t.cuda() for t in (q, k, v)), bias.to("cuda", dtype)).float().cpu()
-    assert (found - expected).norm() < 2e-2 * expected.norm()
+    result = attend(*(t.cuda() for t in (q, k, v)), bias.to("cuda", dtype)).float().cpu()
+    assert (result - expected).norm() < 2e-2 * expected.norm()
 
 
 def test_relative_position_index_by_hand() -> None:

@@ -42,10 +42,10 @@ def test_geglu_by_hand() -> None:
 def test_whole_samples_are_dropped_in_training_and_the_mean_stays() -> None:
     torch.manual_seed(0)
     layer, x = DropPath(0.25), torch.ones(4000, 2, 3)
-    found = layer(x)
-    assert set(found.flatten().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
-    assert torch.equal(found, found[:, :1, :1].expand_as(found))
+    result = layer(x)
+    assert set(result.flatten().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert torch.equal(result, result[:, :1, :1].expand_as(result))
     # Three standard deviations.
-    assert abs(found.mean().item() - 1) < 3 * (0.25 / 0.75 / 4000) ** 0.5
+    assert abs(result.mean().item() - 1) < 3 * (0.25 / 0.75 / 4000) ** 0.5
     assert layer.eval()(x) is x
     assert DropPath(0.0)(x) is x

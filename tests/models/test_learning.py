@@ -68,8 +68,8 @@ def small(small_vrt: Callable[..., VRT], *, shuffled: bool = False) -> VRTSpike:
 
 @pytest.mark.slow
 def test_spikes_sharpen_clips_after_a_few_steps(small_vrt: Callable[..., VRT]) -> None:
-    own = gain_db(trained(small(small_vrt)), seed=2)
+    gain = gain_db(trained(small(small_vrt)), seed=2)
     foreign = gain_db(trained(small(small_vrt, shuffled=True)), seed=2)
-    print(own, foreign)
-    assert own > 6
-    assert foreign < own - 4, "what is learned is which spikes belong to which frame"
+    print(gain, foreign)
+    assert gain > 6
+    assert foreign < gain - 4, "what is learned is which spikes belong to which frame"

@@ -53,7 +53,7 @@ def test_every_sum_of_the_residual_stream_is_float32(
     with torch.autocast("cpu", dtype):
         vrt(torch.rand(1, 2, 3, 8, 8), fuse)
     assert {name.partition(".")[0] for name in types} == {f"stage{n}" for n in range(1, 9)}
-    assert all(found == {torch.float32} for found in types.values()), types
+    assert all(dtypes == {torch.float32} for dtypes in types.values()), types
     assert fused == [torch.float32] * 4
 
 
@@ -73,9 +73,9 @@ def test_flow_under_autocast_is_that_of_float32(small_vrt: Build, dtype: torch.d
     with torch.no_grad():
         expected = vrt.flows(x)
         with torch.autocast("cpu", dtype):
-            found = vrt.flows(x)
+            result = vrt.flows(x)
             # Pictures of half precision, too: the weights say the type.
             from_half = vrt.flows(x.to(dtype))
     assert expected[0][0].abs().max() > 2
-    assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(expected, result, strict=True))
     assert {flow.dtype for flow in from_half} == {torch.float32}

@@ -32,5 +32,5 @@ def test_encoder_by_hand() -> None:
     x = torch.cat((mean, voxels - mean), dim=2).transpose(1, 2)
     fine = blocks(0, conv(encoder.stem, x).relu())
     coarse = blocks(1, conv(encoder.downs[0], fine, stride=2))
-    for found, expected in zip(encoder(voxels), (fine, coarse), strict=True):
-        torch.testing.assert_close(found, expected.permute(0, 2, 3, 4, 1))
+    for result, expected in zip(encoder(voxels), (fine, coarse), strict=True):
+        torch.testing.assert_close(result, expected.permute(0, 2, 3, 4, 1))

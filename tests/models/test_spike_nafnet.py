@@ -115,21 +115,21 @@ def test_cells_shrink_with_the_scale_of_the_features():
 
 def test_a_frame_gets_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
     voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
-    seen = mean_and_deviations(without_neighbours(voxels), 1)[0, :, :, 0, 0]
-    assert seen.tolist() == [
+    features = mean_and_deviations(without_neighbours(voxels), 1)[0, :, :, 0, 0]
+    assert features.tolist() == [
         [3, -2, 0, 2, 0, 10 - 3],
         [30, -20, -10, 30, 5 - 30, 0 - 30],
         [1, -1, -1, 2, 60 - 1, 0],
     ]
     alone = mean_and_deviations(without_neighbours(voxels), 1, isolated=True)[0, :, :, 0, 0]
-    assert torch.equal(alone[:, :4], seen[:, :4])
+    assert torch.equal(alone[:, :4], features[:, :4])
     assert not alone[:, 4:].any()
     assert torch.equal(
-        mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], seen[:, :4]
+        mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], features[:, :4]
     )
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
-    own = voxels[0, 1].mean()
-    neighbours = mean_and_deviations(without_neighbours(voxels), 2)[0, 1, 5:, 0, 0] + own
+    mean = voxels[0, 1].mean()
+    neighbours = mean_and_deviations(without_neighbours(voxels), 2)[0, 1, 5:, 0, 0] + mean
     assert neighbours.tolist() == [2, 3, 8, 9]
 
 
@@ -161,32 +161,32 @@ def test_a_learned_enlargement_starts_as_the_bilinear_one_and_adds_detail(ratio)
     assert torch.equal(learned(blur, voxels), plain(blur, voxels))
     assert learned.detail is not None
     torch.nn.init.ones_(learned.detail[0].weight)
-    seen: list[Tensor] = []
-    learned.detail.register_forward_hook(lambda _, inputs, output: seen.append(output))
+    outputs: list[Tensor] = []
+    learned.detail.register_forward_hook(lambda _, inputs, output: outputs.append(output))
     learned(blur, voxels)
-    assert seen[0].shape == (3, 4, 16, 24)
+    assert outputs[0].shape == (3, 4, 16, 24)
 
 
 def test_further_blocks_work_at_the_resolution_of_the_sensor():
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 1), "DECODER_BLOCKS": (1, 1), "SPIKE_WIDTH": 4}
     model = SpikeNAFNet(NAFSettings(**sizes, NEIGHBOUR_BINS=2, SPIKE_BLOCKS=3), bins=BINS)
-    seen: list[torch.Size] = []
+    shapes: list[torch.Size] = []
     for module in model.spikes.modules():
         if isinstance(module, NAFBlock):
-            module.register_forward_hook(lambda _, inputs, output: seen.append(output.shape[-2:]))
+            module.register_forward_hook(lambda _, inputs, output: shapes.append(output.shape[-2:]))
     model(*clip())
-    assert sorted(map(tuple, seen)) == [(4, 6)] + 3 * [(8, 12)]
+    assert sorted(map(tuple, shapes)) == [(4, 6)] + 3 * [(8, 12)]
 
 
-@pytest.mark.parametrize(("ratio", "seen"), [(1, (16, 24)), (2, (8, 12)), (4, (8, 12))])
-def test_spikes_are_encoded_at_the_resolution_of_the_sensor(ratio, seen):
+@pytest.mark.parametrize(("ratio", "resolution"), [(1, (16, 24)), (2, (8, 12)), (4, (8, 12))])
+def test_spikes_are_encoded_at_the_resolution_of_the_sensor(ratio, resolution):
     """Or, where it is coarser than the coarsest scale, at that scale's."""
     model = small()
     blur, voxels = clip(ratio=ratio)
     sizes = []
     model.spikes.stem.register_forward_pre_hook(lambda _, x: sizes.append(x[0].shape[-2:]))
     assert model(blur, voxels).shape == blur.shape
-    assert sizes == [seen]
+    assert sizes == [resolution]
 
 
 def test_sizes_that_no_scale_divides_are_padded_at_their_end():
@@ -250,5 +250,5 @@ def test_after_a_step_every_parameter_learns():
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter -= 1e-3 * parameter.grad
-    still = [name for name, each in model.named_parameters() if not each.grad.abs().sum() > 0]
+    still = [name for name, weight in model.named_parameters() if not weight.grad.abs().sum() > 0]
     assert still == []

@@ -18,9 +18,9 @@ from vrtspike.system.errors import ConfigError
 def test_every_frame_is_taken_once_and_by_another(frames: int, random: bool) -> None:
     torch.manual_seed(0)
     orders = derangements(200, frames, random=random)
-    own = torch.arange(frames)
-    assert torch.equal(orders.sort(dim=1).values, own.expand(200, frames))
-    assert not (orders == own).any()
+    identity = torch.arange(frames)
+    assert torch.equal(orders.sort(dim=1).values, identity.expand(200, frames))
+    assert not (orders == identity).any()
 
 
 def test_random_orders_differ_between_clips_and_all_frames_meet() -> None:
@@ -40,25 +40,27 @@ def test_the_fixed_order_moves_frames_by_half_a_clip() -> None:
 
 def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:
     """For each of two clips of three frames, the frames whose spikes the encoder is given."""
-    seen = []
-    hook = model.spike_encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    batches = []
+    hook = model.spike_encoder.register_forward_pre_hook(
+        lambda _, inputs: batches.append(inputs[0])
+    )
     voxels = torch.arange(6.0).view(2, 3, 1, 1, 1).expand(2, 3, 4, 16, 16)
     torch.manual_seed(seed)
     with torch.no_grad():
         model(torch.rand(2, 3, 3, 16, 16), voxels)
     hook.remove()
-    return (seen[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
+    return (batches[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
 
 
 def test_training_shows_each_clip_a_new_order_for_each_seed_and_evaluation_one(
     small_vrt_spike: Callable[..., VRTSpike],
 ) -> None:
     model = small_vrt_spike(SPIKE_ORDER="shuffled").train()
-    found = [orders_seen(model, seed) for seed in range(8)]
-    assert found == [orders_seen(model, seed) for seed in range(8)]
+    orders_by_seed = [orders_seen(model, seed) for seed in range(8)]
+    assert orders_by_seed == [orders_seen(model, seed) for seed in range(8)]
     # The two ways in which none of three frames keeps its own.
-    assert {tuple(order) for orders in found for order in orders} == {(1, 2, 0), (2, 0, 1)}
-    assert any(first != second for first, second in found)
+    assert {tuple(order) for orders in orders_by_seed for order in orders} == {(1, 2, 0), (2, 0, 1)}
+    assert any(first != second for first, second in orders_by_seed)
     assert orders_seen(model.eval(), 3) == orders_seen(model, 4) == [[2, 0, 1]] * 2
     assert orders_seen(small_vrt_spike().eval(), 3) == [[0, 1, 2]] * 2
 

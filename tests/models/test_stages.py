@@ -29,9 +29,9 @@ def test_warping_is_fused_and_recomputed_if_set(
     for again in (False, True):
         stage.warping.checkpoint = again
         kept.append(sum(t.numel() for t in kept_by(lambda: stage.align(x, flows)).values()))
-        found = stage.align(x, flows)
-        assert torch.equal(found, expected)
-        pairs = zip(torch.autograd.grad(found, leaves, grad), gradients, strict=True)
+        result = stage.align(x, flows)
+        assert torch.equal(result, expected)
+        pairs = zip(torch.autograd.grad(result, leaves, grad), gradients, strict=True)
         assert all(torch.equal(a, b) for a, b in pairs)
     assert kept[1] == x.numel() + flows.numel() < kept[0]
     # The warping has no parameters of its own: names are those of the published weights.

@@ -28,10 +28,10 @@ def test_attention_runs_along_time_only() -> None:
     # A random direction: the layer norms take out any that is equal on all channels.
     (layer(x)[0, 1, 2, 3] * torch.randn(8)).sum().backward()
     assert x.grad is not None
-    seen = x.grad[0].abs().amax(dim=-1)
-    assert (seen[:, 2, 3] > 1e-3).all(), "every frame of the pixel counts"
-    seen[:, 2, 3] = 0
-    assert not seen.any(), "no other pixel does"
+    gradient = x.grad[0].abs().amax(dim=-1)
+    assert (gradient[:, 2, 3] > 1e-3).all(), "every frame of the pixel counts"
+    gradient[:, 2, 3] = 0
+    assert not gradient.any(), "no other pixel does"
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -44,17 +44,17 @@ def test_layers_by_hand(fused: bool) -> None:
         layer = TemporalCrossAttn(8, FuseSettings(HEADS=2, INIT="random")).double()
         key_value = layer.key_value(layer.norm_spikes(spikes))
         qkv = torch.cat((layer.query(layer.norm_query(x)), key_value), dim=-1)
-        found = layer(x.view(1, 4, 1, 1, 8), spikes.view(1, 4, 1, 1, 8))
+        result = layer(x.view(1, 4, 1, 1, 8), spikes.view(1, 4, 1, 1, 8))
     else:
         layer = SpikeTemporalSA(8, TWO_HEADS).double()
         qkv = layer.qkv(layer.norm1(x))
-        found = layer(x.view(1, 4, 1, 1, 8))
+        result = layer(x.view(1, 4, 1, 1, 8))
     q, k, v = qkv.view(4, 3, 2, 4).permute(1, 2, 0, 3)
     attended = ((q @ k.transpose(-2, -1) / 2).softmax(-1) @ v).transpose(0, 1).flatten(1)
     middle = x + layer.proj(attended)
     first, _, last = layer.mlp
     expected = middle + last(functional.gelu(first(layer.norm2(middle))))
-    torch.testing.assert_close(found.view(4, 8), expected)
+    torch.testing.assert_close(result.view(4, 8), expected)
 
 
 FIXED = {"ADAPTIVE_CHUNK": False}
@@ -81,14 +81,14 @@ def test_chunks_of_pixels_do_not_change_the_result(
     attention = SpikeTemporalSA(8, TemporalAttentionSettings(), checkpoint=again).double()
     fusion = TemporalCrossAttn(8, FuseSettings(INIT="random"), checkpoint=again).double()
     layers = ((attention, attention.qkv, (x,)), (fusion, fusion.query, (x, spikes)))
-    for layer, part, given in layers:
+    for layer, part, inputs in layers:
         sizes: list[int] = []
         part.register_forward_pre_hook(lambda _, x, sizes=sizes: sizes.append(x[0].shape[2]))
         with torch.set_grad_enabled(mode != "restoring"):
-            expected = layer(*given)
+            expected = layer(*inputs)
             layer.settings = layer.settings.model_copy(update=keys)
             sizes.clear()
-            torch.testing.assert_close(layer(*given), expected, rtol=0, atol=1e-12)
+            torch.testing.assert_close(layer(*inputs), expected, rtol=0, atol=1e-12)
         # What is kept for the gradient anyway is divided only where a size is asked for.
         whole = mode == "training" and "CHUNK_SIZE" not in keys
         assert len(sizes) == (1 if whole else count)

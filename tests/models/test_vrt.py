@@ -50,8 +50,8 @@ def test_checkpointing_changes_no_bit_of_a_gradient(
     torch.manual_seed(1)
     expected = gradients(kept, x)
     torch.manual_seed(1)
-    found = gradients(checkpointed, x)
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    result = gradients(checkpointed, x)
+    assert all(torch.equal(expected[name], result[name]) for name in expected)
 
 
 def test_training_after_inference_mode(small_vrt: Build) -> None:
@@ -101,13 +101,13 @@ def test_arguments_of_blocks_and_stages(small_vrt: Build) -> None:
 
 def test_spikes_are_fused_after_the_first_four_stages(small_vrt: Build) -> None:
     vrt = small_vrt()
-    seen: list[tuple[int, tuple[int, ...]]] = []
+    shapes: list[tuple[int, tuple[int, ...]]] = []
 
     def fuse(scale: int, x: Tensor) -> Tensor:
-        seen.append((scale, tuple(x.shape)))
+        shapes.append((scale, tuple(x.shape)))
         return x + 1
 
     x = torch.rand(1, 2, 3, 16, 24)
     nn.init.normal_(vrt.conv_last.weight)
     assert not torch.equal(vrt(x, fuse), vrt(x)), "what it returns takes the place"
-    assert seen == [(s, (1, 2, 16 // 2**s, 24 // 2**s, 8)) for s in range(4)]
+    assert shapes == [(s, (1, 2, 16 // 2**s, 24 // 2**s, 8)) for s in range(4)]

@@ -71,7 +71,7 @@ def test_flow_and_alignment_are_one_group_and_the_rest_of_the_backbone_another(
     model = small_vrt_spike()
     names = {name for name, _ in model.vrt.named_parameters(prefix="vrt")}
     flow = {name for name in names if "spynet" in name or "pa_deform" in name}
-    groups = {group: set(found) for group, found in model.rate_groups().items()}
+    groups = {group: set(names) for group, names in model.rate_groups().items()}
     assert groups == {"flow": flow, "backbone": names - flow}
 
 
@@ -86,14 +86,14 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
         # Layers that start at zero: no flow, no offsets, nothing learned behind them.
         if name in flow or not parameter.any():
             torch.nn.init.normal_(parameter, std=0.05)
-    found = []
+    groups = []
     for fixed in (set[str](), flow):
         model.zero_grad()
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in fixed)
         model(*(part.double() for part in clip)).square().mean().backward()
-        found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
-    free, others = found
+        groups.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    free, others = groups
     assert all(grad.any() for grad in free.values())
     assert others.keys() == free.keys() - flow
     for name, grad in others.items():

@@ -1,3 +1,5 @@
+"""Progress on terminals, in plain output and beside a log."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Records of memory: processes, system, GPU, tensors and warnings."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""Processes of a run and memory limits of containers."""
+
 from __future__ import annotations
 
 import os
@@ -38,12 +40,12 @@ def test_a_run_is_recognised_by_its_option_with_all_descendants(tmp_path):
         os.killpg(process.pid, 9)
         process.wait()
     roles = [("training", 0), ("helper", 1), ("worker", 2)]
-    assert [(each.role, each.depth) for each in result] == roles
+    assert [(process.role, process.depth) for process in result] == roles
     program, *others = result
     assert program.pid == process.pid
     assert 40 < program.own < program.proportional == program.taken <= program.resident
-    assert all(each.own < 30 for each in others)
-    assert [each.gpu for each in result] == [None] * 3
+    assert all(process.own < 30 for process in others)
+    assert [process.gpu for process in result] == [None] * 3
 
 
 MB = 2**20

@@ -1,3 +1,5 @@
+"""JSON lines: durability, truncation and damaged lines."""
+
 from __future__ import annotations
 
 import pytest

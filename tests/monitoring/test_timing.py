@@ -1,3 +1,5 @@
+"""Timed sections: nesting, recomputation, totals, reports and CUDA."""
+
 from __future__ import annotations
 
 import io

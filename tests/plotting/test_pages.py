@@ -1,3 +1,5 @@
+"""HTML tables: numbers, text, missing values and narrow screens."""
+
 from __future__ import annotations
 
 import pandas as pd

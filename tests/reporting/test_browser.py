@@ -66,20 +66,20 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def show(browser: Browser) -> Iterator[Show]:
     """Opens an address in a new window; no page may have anything to tell the console."""
-    told, pages = [], []
+    messages, pages = [], []
 
     def show(address: str, **window: Any) -> Page:
         page = opened(browser, **{"viewport": {"width": 1280, "height": 720}, **window})
         pages.append(page)
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.goto(address)
         return page
 
     yield show
     for page in pages:
         page.close()
-    assert told == []
+    assert messages == []
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def split(page: Page) -> float:
     """The place of the boundary, by the slider and by the visible part of the left picture."""
     value = float(page.get_attribute(HANDLE, "aria-valuenow"))
     box, handle = (page.locator(name).first.bounding_box() for name in (STAGE, HANDLE))
-    seen = 100 * (handle["x"] + handle["width"] / 2 - box["x"]) / box["width"]
+    percent = 100 * (handle["x"] + handle["width"] / 2 - box["x"]) / box["width"]
     clip = page.locator(f"{STAGE} .layer").nth(1).evaluate("layer => layer.style.clipPath")
-    assert seen == pytest.approx(value, abs=1)
+    assert percent == pytest.approx(value, abs=1)
     assert 100 - float(clip.split()[1].rstrip("%")) == pytest.approx(value, abs=1)
     return value
 
@@ -224,7 +224,7 @@ def test_panels_sides_and_runs_are_chosen(page):
         "Blurry", "Restored", "Sharp", "Spike image", "Error map", "Restored by without",
     ]  # fmt: skip
     page.select_option(RIGHT, "sharp")
-    shown = [page.locator(f"{each} img").first for each in (".layer", ".panel")]
+    shown = [page.locator(f"{selector} img").first for selector in (".layer", ".panel")]
     assert shown[0].get_attribute("src") == shown[1].get_attribute("src")
     page.select_option("#pictures .bar label select >> nth=0", "1")
     assert page.locator(".thumb").count() == 3
@@ -286,9 +286,9 @@ def test_spikes_alone_are_explained_where_they_win(page, show, tmp_path):
     make_run(tmp_path, "a")
     table = make_evaluation(tmp_path, "a") / "sequences.csv"
     table.write_text(table.read_text().replace(",15.0,", ",23.0,"))
-    told = show(written(tmp_path, "a")).text_content(".spikes-win")
+    text = show(written(tmp_path, "a")).text_content(".spikes-win")
     # Restored: 21 and 24 dB.
-    assert told.startswith("On 1 of 2 sequences (GOPR1) the picture from spikes alone has the")
+    assert text.startswith("On 1 of 2 sequences (GOPR1) the picture from spikes alone has the")
 
 
 HOSTILE = "</script><script>alert(1)</script>\"'&{{data}}"
@@ -313,10 +313,10 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(show, tmp_path):
     better = {"psnr": "improved above the line", "lpips": "improved below the line"}
     for names in (("psnr", "lpips"), ("lpips", "psnr")):
         page = show(written(tmp_path, *names))
-        said = page.text_content("#figures")
-        assert "evaluated on different frames" in said
-        assert "lpips: 3 frames of 1 sequence in reds/test, blurry ones of blur" in said
-        assert better[names[0]] in said
+        text = page.text_content("#figures")
+        assert "evaluated on different frames" in text
+        assert "lpips: 3 frames of 1 sequence in reds/test, blurry ones of blur" in text
+        assert better[names[0]] in text
         link = page.locator(".videos a").get_attribute("href")
         assert unquote(urlsplit(link).path).endswith(video.name)
         options = texts(page, f"{RIGHT} option")
@@ -543,7 +543,7 @@ def test_a_phone_needs_no_scrolling_to_the_side_and_two_fingers_zoom(show, addre
     assert page.locator("#figures .scroll").first.evaluate(shade) == "local, scroll"
     wait_for_plots(page)
     memory = page.locator(".chart", has=page.locator("h3", has_text="Memory"))
-    legend, title = (memory.locator(each).bounding_box() for each in (".legend", ".xtitle"))
+    legend, title = (memory.locator(selector).bounding_box() for selector in (".legend", ".xtitle"))
     assert legend["y"] + legend["height"] < title["y"]
     assert min(b.bounding_box()["height"] for b in page.locator(".bar button").all()) >= 44
 
@@ -562,5 +562,7 @@ def test_dark_is_dark_curves_follow_and_paper_has_no_switches(show, address):
         ink = curves.evaluate("plot => plot.layout.font.color")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
     page.emulate_media(media="print")
-    shown = [page.locator(each).first.is_visible() for each in ("nav", ".bar", ".thumbs", STAGE)]
+    shown = [
+        page.locator(selector).first.is_visible() for selector in ("nav", ".bar", ".thumbs", STAGE)
+    ]
     assert shown == [False, False, False, True]

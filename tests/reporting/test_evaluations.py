@@ -1,3 +1,5 @@
+"""Evaluations on the report page: metrics, protocols, gaps, damaged summaries."""
+
 from __future__ import annotations
 
 import json
@@ -21,51 +23,51 @@ def read(folder, **keys):
     path = folder / "summary.json"
     summary = json.loads(path.read_text()) | keys
     path.write_text(json.dumps({name: v for name, v in summary.items() if v != GONE}))
-    found = read_evaluation(folder.parent.parent / "train/a", RUN)
-    assert "reason" not in found, found
-    return found
+    evaluation = read_evaluation(folder.parent.parent / "train/a", RUN)
+    assert "reason" not in evaluation, evaluation
+    return evaluation
 
 
 def test_figures_of_all_metrics_with_the_baseline(tmp_path):
-    found = read(make_evaluation(tmp_path, "a", spikes=True))
-    psnr, lpips = found["metrics"]
+    evaluation = read(make_evaluation(tmp_path, "a", spikes=True))
+    psnr, lpips = evaluation["metrics"]
     expected = {"title": "PSNR", "unit": "dB", "decimals": 2, "spikes": 15.0, "gain": 4.0}
     assert {name: psnr[name] for name in expected} == expected
     assert (psnr["blurry"], psnr["restored"], psnr["definition"]) == (18.5, 22.5, "PSNR in dB")
     assert not lpips["larger_is_better"]
-    assert found["spikes_note"] == "rate in a window"
-    assert (found["dataset"], found["frames"], found["sequences"]) == ("gopro", 6, 2)
-    assert found["choice"].startswith("of every sequence")
+    assert evaluation["spikes_note"] == "rate in a window"
+    assert (evaluation["dataset"], evaluation["frames"], evaluation["sequences"]) == ("gopro", 6, 2)
+    assert evaluation["choice"].startswith("of every sequence")
 
 
 def test_tables_keep_names_as_texts(tmp_path):
     folder = make_evaluation(tmp_path, "a", ("007", "街道"))
-    found = read(folder)
-    rows = found["sequence_rows"]
+    evaluation = read(folder)
+    rows = evaluation["sequence_rows"]
     assert [row["sequence"] for row in rows] == ["007", "街道"]
-    assert len(found["frame_rows"]) == 6
-    assert found["frame_rows"][0] == ["007", "000001", 16.0, 20.0, 0.5, 0.25]
-    assert [e["label"] for e in found["examples"]] == ["007"] * 3 + ["街道"] * 3
+    assert len(evaluation["frame_rows"]) == 6
+    assert evaluation["frame_rows"][0] == ["007", "000001", 16.0, 20.0, 0.5, 0.25]
+    assert [e["label"] for e in evaluation["examples"]] == ["007"] * 3 + ["街道"] * 3
 
 
 def test_figures_of_another_protocol_are_called_by_it(tmp_path):
     """So that the page, which joins metrics by name, sets them beside no others."""
     folder = make_evaluation(tmp_path, "a")
-    own = read(folder)
+    default = read(folder)
     for name in ("frames.csv", "sequences.csv"):
         table = pd.read_csv(folder / name, dtype={"sequence": str, "frame": str})
         both = pd.concat([table.assign(protocol="vrt"), table.assign(protocol="own", psnr=1.0)])
         both.to_csv(folder / name, index=False)
-    found = read(folder, protocol="vrt")
-    psnr = found["metrics"][0]
+    evaluation = read(folder, protocol="vrt")
+    psnr = evaluation["metrics"][0]
     assert [psnr[name] for name in ("name", "title")] == ["psnr (vrt)", "PSNR (vrt)"]
     assert (psnr["restored"], psnr["spikes"]) == (22.5, 15.0)
-    assert psnr["columns"] == own["metrics"][0]["columns"]
-    for row, expected in zip(found["sequence_rows"], own["sequence_rows"], strict=True):
+    assert psnr["columns"] == default["metrics"][0]["columns"]
+    for row, expected in zip(evaluation["sequence_rows"], default["sequence_rows"], strict=True):
         assert row == expected | {"protocol": "vrt"}
     for name in ("frame_rows", "worst"):
-        assert found[name] == own[name]
-    assert (own["protocol"], found["protocol"]) == ("own", "vrt")
+        assert evaluation[name] == default[name]
+    assert (default["protocol"], evaluation["protocol"]) == ("own", "vrt")
 
 
 def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_gaps(tmp_path):
@@ -73,9 +75,9 @@ def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_g
     empty = {"protocol": "own", "psnr": None, "psnr_blur": None}
     pd.read_csv(path, dtype=str).assign(**empty).to_csv(path, index=False)
     assert read(path.parent)["frame_rows"][0] == ["GOPR1", "000001", None, None, 0.5, 0.25]
-    found = read(path.parent, worst=[{"sequence": "GOPR1", "frame": "000001", "lpips": 0.25}])
-    assert [metric["name"] for metric in found["metrics"]] == ["lpips", "psnr"]
-    assert found["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25, None, None]
+    evaluation = read(path.parent, worst=[{"sequence": "GOPR1", "frame": "000001", "lpips": 0.25}])
+    assert [metric["name"] for metric in evaluation["metrics"]] == ["lpips", "psnr"]
+    assert evaluation["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25, None, None]
 
 
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
@@ -86,17 +88,17 @@ def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path
         for what in ("blurry", "restored", "sharp")
     }
     (folder / "examples/examples.json").unlink()
-    found = read(folder, worst=GONE, spikes_alone=GONE, spikes_alone_note=GONE)
-    assert (found["examples"], found["worst"]) == ([], [])
-    assert found["spikes_note"] == ""
+    evaluation = read(folder, worst=GONE, spikes_alone=GONE, spikes_alone_note=GONE)
+    assert (evaluation["examples"], evaluation["worst"]) == ([], [])
+    assert evaluation["spikes_note"] == ""
     assert read(folder, task="sst", metrics={}, blur_dir=GONE)["metrics"] == []
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr("vrtspike.reporting.evaluations.MAX_FRAMES", 2)
-    found = read(make_evaluation(tmp_path, "a"))
-    assert found["frame_step"] == 3
-    assert [row[3] for row in found["frame_rows"]] == [20.0, 23.0]
+    evaluation = read(make_evaluation(tmp_path, "a"))
+    assert evaluation["frame_step"] == 3
+    assert [row[3] for row in evaluation["frame_rows"]] == [20.0, 23.0]
 
 
 def test_a_missing_evaluation_has_a_reason(tmp_path):

@@ -1,3 +1,5 @@
+"""Curves of training and alignment on the report page."""
+
 from __future__ import annotations
 
 import math
@@ -24,14 +26,14 @@ from vrtspike.reporting.measurements import curves_of, read_alignment, training_
     ],
 )
 def test_curves_are_thinned(steps, values, points, expected):
-    found = curves_of(pd.DataFrame({"step": steps, "a": values}), {"a": "first"}, points)
-    assert tuple(found["first"].values()) == expected
+    curves = curves_of(pd.DataFrame({"step": steps, "a": values}), {"a": "first"}, points)
+    assert tuple(curves["first"].values()) == expected
 
 
 def test_curves_are_those_of_columns_with_numbers_in_the_order_of_steps():
     table = pd.DataFrame({"step": [2, 1], "a": [4.0, 3.0], "b": [math.nan, math.nan]})
-    found = curves_of(table, {"a": "first", "b": "second", "c": "third"})
-    assert found == {"first": {"steps": [1, 2], "values": [3.0, 4.0], "width": 1}}
+    curves = curves_of(table, {"a": "first", "b": "second", "c": "third"})
+    assert curves == {"first": {"steps": [1, 2], "values": [3.0, 4.0], "width": 1}}
 
 
 def test_training_and_validation_of_a_log(tmp_path):
@@ -42,10 +44,10 @@ def test_training_and_validation_of_a_log(tmp_path):
         {"kind": "validation", "step": 2, "psnr": 31.5},
     ]
     write_lines(tmp_path / "metrics.jsonl", lines)
-    found = training_curves(read_run_logs(tmp_path), METRICS)
-    assert list(found["train"]) == ["loss", "loss: charbonnier", "loss: lpips", "learning rate"]
-    assert found["train"]["loss"]["values"] == [0.5, 0.3]
-    assert found["validation"] == {"PSNR, dB": {"steps": [2], "values": [31.5], "width": 1}}
+    curves = training_curves(read_run_logs(tmp_path), METRICS)
+    assert list(curves["train"]) == ["loss", "loss: charbonnier", "loss: lpips", "learning rate"]
+    assert curves["train"]["loss"]["values"] == [0.5, 0.3]
+    assert curves["validation"] == {"PSNR, dB": {"steps": [2], "values": [31.5], "width": 1}}
     # A single loss is not shown twice.
     write_lines(tmp_path / "metrics.jsonl", [lines[0] | {"losses": {"charbonnier": 0.5}}])
     assert list(training_curves(read_run_logs(tmp_path), METRICS)["train"])[:2] == [
@@ -54,10 +56,10 @@ def test_training_and_validation_of_a_log(tmp_path):
 
 
 def test_medians_and_extremes_of_every_sequence(tmp_path):
-    found = read_alignment(make_alignment(tmp_path))
-    assert (found["dataset"], found["exposures"]) == ("gopro", 4)
-    assert (found["offset"], found["correlation"]) == (0.5, 0.9)
-    a, b = found["rows"]
+    alignment = read_alignment(make_alignment(tmp_path))
+    assert (alignment["dataset"], alignment["exposures"]) == ("gopro", 4)
+    assert (alignment["offset"], alignment["correlation"]) == (0.5, 0.9)
+    a, b = alignment["rows"]
     assert (a["sequence"], a["exposures"], a["offset"]) == ("a", 1, 0.5)
     assert b == {
         "split": "test", "sequence": "b", "exposures": 3, "offset": 0.5, "offset_low": -1.0,
@@ -75,9 +77,9 @@ def test_medians_and_extremes_of_every_sequence(tmp_path):
     ],
 )
 def test_alignment_with_little_data(tmp_path, rows, exposures, correlation):
-    found = read_alignment(make_alignment(tmp_path, rows=rows))
-    assert (found["exposures"], found["correlation"]) == (exposures, correlation)
-    assert [row["sequence"] for row in found["rows"]] == [
+    alignment = read_alignment(make_alignment(tmp_path, rows=rows))
+    assert (alignment["exposures"], alignment["correlation"]) == (exposures, correlation)
+    assert [row["sequence"] for row in alignment["rows"]] == [
         line.split(",")[1] for line in rows.splitlines()
     ]
     assert read_alignment(tmp_path / "none/alignment.csv") is None

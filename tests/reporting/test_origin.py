@@ -1,3 +1,5 @@
+"""Origin of a run: changed settings, code, versions and hours."""
+
 from __future__ import annotations
 
 import hashlib
@@ -12,8 +14,8 @@ from vrtspike.settings import Settings
 
 
 def origin(folder, presets, **record):
-    known = read_record(folder) | record
-    return read_origin(folder, read_published(folder), known, 3600.0, presets)
+    full_record = read_record(folder) | record
+    return read_origin(folder, read_published(folder), full_record, 3600.0, presets)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +35,8 @@ def test_settings_are_compared_with_the_base_of_the_preset(
 ):
     (tmp_path / "base.yaml").write_text("SEED: 5\n")
     (tmp_path / "mine.yaml").write_text("BASE: base\nSEED: 6\n")
-    found = origin(make_run(tmp_path / "results", name, **settings), tmp_path)
-    assert (found["base"], found["differences"]) == (base, (differences,))
+    facts = origin(make_run(tmp_path / "results", name, **settings), tmp_path)
+    assert (facts["base"], facts["differences"]) == (base, (differences,))
 
 
 def test_changes_are_written_as_json():
@@ -53,9 +55,9 @@ def test_changes_are_written_as_json():
 
 def test_facts_of_a_run(tmp_path):
     folder = make_run(tmp_path, "mine")
-    found = origin(folder, tmp_path)
-    assert found["commit"] == "commit 01234567"
-    facts = dict(found["facts"])
+    result = origin(folder, tmp_path)
+    assert result["commit"] == "commit 01234567"
+    facts = dict(result["facts"])
     expected = {
         "code": "0123456789abcdef",
         "data set": "gopro, " + "ab12" * 16,
@@ -73,15 +75,15 @@ def test_further_facts_about_code(tmp_path):
     folder = make_run(tmp_path, "mine")
     (folder / "weights.safetensors").unlink()
     git = {"commit": "c0ffee", "changed": True}
-    known = read_record(folder)["environment"] | {"device": {"name": "x86"}}
-    environment = known | {"git": git}
+    recorded_environment = read_record(folder)["environment"] | {"device": {"name": "x86"}}
+    environment = recorded_environment | {"git": git}
     facts = dict(origin(folder, tmp_path, environment=environment, code_changed=["a.b"])["facts"])
     changes = "with changes that were not committed; changed during the run: a.b"
     assert facts["code"] == f"c0ffee; {changes}"
     assert (facts["machine"], facts["weights"]) == ("x86 (CPU), 8 CPUs, host node7", "missing")
-    found = origin(folder, tmp_path, environment=known | {"git": None})
+    result = origin(folder, tmp_path, environment=recorded_environment | {"git": None})
     none = "no commit known: trained outside a git checkout"
-    assert (found["commit"], dict(found["facts"])["code"]) == ("no known commit", none)
+    assert (result["commit"], dict(result["facts"])["code"]) == ("no known commit", none)
 
 
 def test_time_between_starts_does_not_count():

@@ -1,3 +1,5 @@
+"""The report page: contents, escaping, size limit, videos and verdict."""
+
 from __future__ import annotations
 
 import base64
@@ -233,11 +235,11 @@ BETTER = measured(30.0, 40.0)
     ],
 )
 def test_the_result_is_a_sentence_and_facts(tmp_path, made, best, text, facts):
-    said = verdict([run(tmp_path, name, **options) for name, options in made.items()])
-    assert said.preset == best
-    assert text in said.text
-    assert [fact for fact in said.facts if fact in facts] == list(facts)
-    bold = said.sentence.split("**")[1::2]
+    result = verdict([run(tmp_path, name, **options) for name, options in made.items()])
+    assert result.preset == best
+    assert text in result.text
+    assert [fact for fact in result.facts if fact in facts] == list(facts)
+    bold = result.sentence.split("**")[1::2]
     assert all(figure in bold for figure in re.findall(r"\d+\.\d\d dB", text) if best)
 
 

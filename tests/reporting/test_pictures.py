@@ -1,3 +1,5 @@
+"""Pictures of the report page: error map, shrinking and compression."""
+
 from __future__ import annotations
 
 import base64
@@ -28,8 +30,8 @@ def make_examples(folder, count, size=(36, 64)):
     return examples
 
 
-def characters(found) -> int:
-    return sum(len(text) for texts in found.values() for text in texts.values())
+def characters(encoded) -> int:
+    return sum(len(text) for texts in encoded.values() for text in texts.values())
 
 
 @pytest.mark.parametrize(
@@ -78,15 +80,15 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "LEVELS", levels)
     sizes = []
     for side, _ in levels:
-        form, found = encode_examples(examples, sizes[-1] - 1 if sizes else 10**7)
+        form, encoded = encode_examples(examples, sizes[-1] - 1 if sizes else 10**7)
         assert f"at most {side} pixels" in form
-        sizes.append(characters(found))
+        sizes.append(characters(encoded))
     # Pictures that fit at no level are left out evenly.
     many = make_examples(tmp_path, 9)
-    _, found = encode_examples(many, 2 * sizes[-1])
-    assert 4 <= len(found) <= 7
-    assert (min(found), max(found)) == (0, 8)
-    assert characters(found) <= 2 * sizes[-1]
+    _, encoded = encode_examples(many, 2 * sizes[-1])
+    assert 4 <= len(encoded) <= 7
+    assert (min(encoded), max(encoded)) == (0, 8)
+    assert characters(encoded) <= 2 * sizes[-1]
     assert encode_examples(many, 0)[1] == encode_examples([], 0)[1] == {}
 
 

@@ -85,8 +85,8 @@ def test_a_pack_in_half_precision_replaces_former_weights(finished, former, smal
         "| psnr",
     ):
         assert words in card
-    for name, found in contents(former).items():
-        assert not [word for word in private_words(small_run) if word in found], name
+    for name, content in contents(former).items():
+        assert not [word for word in private_words(small_run) if word in content], name
     before = contents(former)
     bundle_weights(run, output=former)
     assert contents(former) == before
@@ -134,9 +134,9 @@ def remove(name: str) -> Callable[[Path], None]:
 
 def flip_a_bit(results: Path) -> None:
     path = results / "train/general/weights.safetensors"
-    found = bytearray(path.read_bytes())
-    found[-4] ^= 1
-    path.write_bytes(found)
+    damaged = bytearray(path.read_bytes())
+    damaged[-4] ^= 1
+    path.write_bytes(damaged)
 
 
 def forget_limits(results: Path) -> None:

@@ -42,12 +42,12 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
     expected = stored.read(slice(1, 4))
     whole = np.concatenate(spikes)
     every = [Exposure(first, first + STEPS, first + 24) for first in range(0, len(whole), STEPS)]
-    for given, exposures in (
+    for table, exposures in (
         *((spikes, SPK_GOPRO), (whole, SPK_GOPRO), (np.stack(spikes), SPK_GOPRO)),
         *((whole, every), (spikes, every[:1] * 5)),
     ):
         pictures = array_pictures(frames)
-        source = given_clip(pictures, array_spikes(pictures, given, exposures), BINS)
+        source = given_clip(pictures, array_spikes(pictures, table, exposures), BINS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window["blur"], expected["blur"])

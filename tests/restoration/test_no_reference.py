@@ -66,8 +66,8 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     write_picture(tmp_path / "blur/1.png", frame.blur)
     write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
     source = recorded_clip(tmp_path / "blur", tmp_path / "spike", bins=2)
-    found = no_reference_figures(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
-    assert found == {}
+    figures = no_reference_figures(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
+    assert figures == {}
 
 
 def test_piqe_separates_a_blurry_frame_from_a_sharp_one():

@@ -85,9 +85,9 @@ def test_weights_in_half_precision_are_widened_when_they_are_loaded(results, hal
     settings["MODEL"]["PRETRAINED"] = str(half)
     started = build_model(Settings.model_validate(settings))
     for network in (model.network, started):
-        found = network.state_dict()
-        assert found.keys() == rounded.keys()
-        for name, tensor in found.items():
+        tensors = network.state_dict()
+        assert tensors.keys() == rounded.keys()
+        for name, tensor in tensors.items():
             assert tensor.dtype == torch.float32
             assert torch.equal(tensor, rounded[name])
     clip = arrays(sequence)
@@ -207,8 +207,8 @@ def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, t
     write_light_run(small_run, tmp_path / "train/alone")
     words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
     run_command(words)
-    said = capsys.readouterr().out
-    assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in said
+    output = capsys.readouterr().out
+    assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in output
     assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
     with pytest.raises(ConfigError, match="already exists; give another name"):
         run_command(words)

@@ -1,3 +1,5 @@
+"""Clips from folders, videos and arrays, of 8 and 16 bits."""
+
 from __future__ import annotations
 
 import os

@@ -183,11 +183,11 @@ def test_frames_of_noise_stay_blurry(model, dark):
     pictures = array_pictures(blur)
     gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4).gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
-    given = noise_model(model, limits)
-    with pytest.warns(UserWarning, match="warning: ") as told:
-        restored = given.restore(blur, spikes, exposures=exposures)
+    trained = noise_model(model, limits)
+    with pytest.warns(UserWarning, match="warning: ") as notices:
+        restored = trained.restore(blur, spikes, exposures=exposures)
     np.testing.assert_array_equal(restored, blur)
-    first, second = (str(warning.message) for warning in told)
+    first, second = (str(warning.message) for warning in notices)
     assert re.search(
         r"outside the recordings .*\n  - gain \S+, trained on .*2 times the lar", first
     )
@@ -201,13 +201,13 @@ def test_frames_of_noise_stay_blurry(model, dark):
 def test_a_far_recording_needs_anyway_in_python(model, dark):
     blur, spikes, exposures, _ = dark
     limits = RecordingLimits((0.1, 0.1), (0.3, 0.3), (2.0, 2.0), (56, 56))
-    given = replace(model, limits=limits)
+    trained = replace(model, limits=limits)
     with pytest.raises(
         DataError, match=r"far outside .*at most 5 times are restored(.|\n)*anyway="
     ):
-        given.restore(blur, spikes, exposures=exposures)
+        trained.restore(blur, spikes, exposures=exposures)
     with pytest.warns(UserWarning, match="averaged over 3 x 3 pixels"):
-        assert given.restore(blur, spikes, exposures=exposures, anyway=True).shape == blur.shape
+        assert trained.restore(blur, spikes, exposures=exposures, anyway=True).shape == blur.shape
 
 
 def changed_limits(train, target, limits: RecordingLimits | None):
@@ -280,9 +280,9 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     gain = source.gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     progress = contextlib.nullcontext(lambda *done: None)
-    given = noise_model(model, limits)
+    trained = noise_model(model, limits)
     record = restore_into(
-        given, request, source, None, progress=lambda title: progress, note=lambda text: None
+        trained, request, source, None, progress=lambda title: progress, note=lambda text: None
     )
     for number, frame in enumerate(blur):
         kept = read_picture(tmp_path / f"out/restored/{number}.png").rgb
@@ -295,7 +295,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
         patch.setattr(folder, "check_clip", lambda clip: ["0: does not fit"])
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
-            given, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
+            trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
         )
     assert (read_picture(tmp_path / "doubtful/restored/0.png").rgb != blur[0]).any()
     assert record["verdicts"] == {"kept blurry": [], "reblur": [], "unseen": []}

@@ -1,3 +1,5 @@
+"""Restoration in tiles and temporal windows, inputs of the model, changed weights."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -73,15 +75,15 @@ def test_a_model_without_spikes_gets_none(clip):
         return blur
 
     source, _ = clip
-    found = restored(blurry, source, None, Tiling(32, 8, 0, 0))
-    np.testing.assert_array_equal(found, source.read(slice(0, 5))["blur"])
+    result = restored(blurry, source, None, Tiling(32, 8, 0, 0))
+    np.testing.assert_array_equal(result, source.read(slice(0, 5))["blur"])
 
 
 def test_the_model_gets_normalised_voxels(clip):
-    seen = []
+    inputs = []
 
     def record(blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
-        seen.append(voxels)
+        inputs.append(voxels)
         return blur
 
     source, statistics = clip
@@ -89,7 +91,7 @@ def test_the_model_gets_normalised_voxels(clip):
     window = source.read(slice(0, 5))
     rate = window["counts"] / window["bin_steps"][..., None, None]
     expected = (source.gain() * rate - statistics.mean) / statistics.std
-    np.testing.assert_allclose(seen[0][0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(inputs[0][0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_temporal_windows_share_a_sixth_and_at_least_a_frame():

@@ -36,5 +36,5 @@ def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
         for spikes in exposures
     ]
     _, gain = write_store(tmp_path / "a.zarr", layout, frames)
-    found = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
-    np.testing.assert_allclose(found, 255 * gain * exposures[0][4:20].mean(axis=0), rtol=1e-5)
+    result = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
+    np.testing.assert_allclose(result, 255 * gain * exposures[0][4:20].mean(axis=0), rtol=1e-5)

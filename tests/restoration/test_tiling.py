@@ -1,3 +1,5 @@
+"""Tiles and their blending: coverage, weights, order of frames and prefetching."""
+
 from __future__ import annotations
 
 import math
@@ -157,16 +159,16 @@ def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, over
 
 
 def test_recomputation_counts_the_pixels_of_the_model(model, clip):
-    given = []
+    shares = []
 
     def compute(batch: InputArrays) -> np.ndarray:
         result = apply(model, batch)
-        given.append(result.size / 3)
+        shares.append(result.size / 3)
         return result
 
     tiling = Tiling(16, 4, 3, 1)
     list(restore(compute, source_of(clip), tiling))
-    expected = sum(given) / np.prod(CLIP_SHAPE)
+    expected = sum(shares) / np.prod(CLIP_SHAPE)
     assert expected > 1.5
     assert recomputation(CLIP_SHAPE, tiling, unit=8) == pytest.approx(expected)
     assert recomputation(CLIP_SHAPE, Tiling(0, 0, 0, 0), unit=8) == 1
@@ -182,13 +184,13 @@ def test_wanted_frames_are_those_of_the_whole_clip(model, clip, wanted):
 
 
 def test_progress_counts_tiles(model, clip):
-    seen: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     tiling = Tiling(16, 8, 3, 1)
-    run(model, clip, tiling, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(n, seen[-1][0]) for n in range(1, seen[-1][0] + 1)]
-    total = seen.pop()
-    run(model, clip, tiling, tiles_at_once=4, progress=lambda *done: seen.append(done))
-    assert seen[-1] == total
+    run(model, clip, tiling, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(n, calls[-1][0]) for n in range(1, calls[-1][0] + 1)]
+    total = calls.pop()
+    run(model, clip, tiling, tiles_at_once=4, progress=lambda *done: calls.append(done))
+    assert calls[-1] == total
 
 
 HD = (100, 720, 1280)

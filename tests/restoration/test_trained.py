@@ -1,3 +1,5 @@
+"""`TrainedModel`: inputs, precision, memory, unfinished runs."""
+
 from __future__ import annotations
 
 import shutil
@@ -56,10 +58,10 @@ def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
     source = recorded_clip(sequence / "blur", sequence / "spike", 4)
     expected = np.stack(list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1))))
-    seen: list[tuple[int, int]] = []
-    restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
+    calls: list[tuple[int, int]] = []
+    restored = model.restore(frames, spikes, progress=lambda *done: calls.append(done))
     np.testing.assert_array_equal(restored, expected)
-    assert seen == [(1, 2), (2, 2)]
+    assert calls == [(1, 2), (2, 2)]
     np.testing.assert_array_equal(model.restore(frames, np.concatenate(spikes)), expected)
     assert np.abs(restored.astype(int) - frames).max() > 5
     # Frames of 48 x 64 pixels in tiles of 32.
@@ -94,9 +96,9 @@ def test_spikes_go_with_models_that_take_them(
     request, sequence, name, with_spikes, simulate, message
 ):
     frames, spikes = arrays(sequence)
-    given = request.getfixturevalue(name)
+    trained = request.getfixturevalue(name)
     with pytest.raises(ConfigError, match=message):
-        given.restore(frames, spikes if with_spikes else None, simulate_spikes=simulate)
+        trained.restore(frames, spikes if with_spikes else None, simulate_spikes=simulate)
 
 
 def test_a_model_without_spikes_restores_frames_alone(plain, sequence):

@@ -41,8 +41,8 @@ def test_code_is_recorded_until_the_first_checkpoint_and_compared_afterwards(tmp
     folder = tmp_path / "run"
     assert record(folder, program) == "[]"
     begun = read_json(folder / "code.json")["files"]
-    own = {name for name in begun if name.startswith("scripts/")}
-    assert own == {"scripts/train.py", "scripts/helper.py"}
+    programs = {name for name in begun if name.startswith("scripts/")}
+    assert programs == {"scripts/train.py", "scripts/helper.py"}
     helper = program.with_name("helper.py")
     helper.write_text(helper.read_text().replace("2 * x", "x + x"))
     # Nothing was computed yet: the run begins with today's code.

@@ -1,3 +1,5 @@
+"""Folder of a run: lock, status, record of starts, runs set aside."""
+
 from __future__ import annotations
 
 import json

@@ -388,9 +388,9 @@ def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
 
 @pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])
 def test_missing_and_damaged_statistics_are_refused(tmp_path, contents):
-    told = r"statistics\.json: missing, damaged, or not the statistics"
-    with pytest.raises(RunError, match=told):
+    message = r"statistics\.json: missing, damaged, or not the statistics"
+    with pytest.raises(RunError, match=message):
         read_statistics(tmp_path)
     (tmp_path / "statistics.json").write_text(contents)
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=message):
         read_statistics(tmp_path)

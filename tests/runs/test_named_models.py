@@ -47,8 +47,8 @@ def test_weights_of_the_package_are_found_by_name_from_any_folder(bundled):
 
 
 def test_a_start_is_a_folder_or_its_file(bundled):
-    for given in ("results/train/p", "results/train/p/weights.safetensors"):
-        assert start_file(given) == Path("results/train/p/weights.safetensors")
+    for name in ("results/train/p", "results/train/p/weights.safetensors"):
+        assert start_file(name) == Path("results/train/p/weights.safetensors")
 
 
 def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monkeypatch):
@@ -69,7 +69,7 @@ def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monke
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("name", "message"),
     [
         ("general", "the weights 'general' are not in this installation; name a result folder"),
         ("somebody/else", "hf download somebody/else"),
@@ -77,6 +77,6 @@ def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monke
         ("results/train/p", "name a result folder"),
     ],
 )
-def test_the_message_on_a_missing_start_lists_valid_forms(bundled, given, told):
+def test_the_message_on_a_missing_start_lists_valid_forms(bundled, name, message):
     Path("vrt.pth").touch()
-    assert told in missing_start_advice(given)
+    assert message in missing_start_advice(name)

@@ -1,3 +1,5 @@
+"""Published runs: reading, missing and changed files, unfinished runs."""
+
 from __future__ import annotations
 
 import pytest

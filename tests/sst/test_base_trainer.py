@@ -1,3 +1,5 @@
+"""`BaseTrainer`: training, saving, resuming, initial models and invalid parameters."""
+
 from __future__ import annotations
 
 import json
@@ -29,7 +31,7 @@ FAST = {"epochs": 2, "batch_size": 20, "num_workers": 0}
 
 
 def trainer(store: Any, folder: Path, **changes: Any) -> BaseTrainer:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "title": "tiny",
         "area": PACIFIC,
         "uid": "one",
@@ -41,7 +43,7 @@ def trainer(store: Any, folder: Path, **changes: Any) -> BaseTrainer:
         "trainer_params": FAST,
         "model_params": TINY,
     }
-    return BaseTrainer(**given | changes)
+    return BaseTrainer(**options | changes)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def test_the_best_weights_are_the_ones_returned(store, tmp_path):
 
 
 def test_parameters_arrive_where_they_act_and_are_printed(store, tmp_path, capsys):
-    asked = {
+    parameters = {
         **{"epochs": 40, "batch_size": 10, "accumulate_grad_batches": 2, "max_steps": 1000},
         **{"gradient_clip_val": 0.5, "compile_model": True, "compile_mode": "max-autotune"},
         **{"precision": "bf16-mixed", "num_workers": 0, "prefetch_factor": 5, "pin_memory": False},
@@ -87,9 +89,9 @@ def test_parameters_arrive_where_they_act_and_are_printed(store, tmp_path, capsy
         **{"weight_decay": 0.25, "early_stopping_patience": 7},
     }
     made = trainer(
-        store, tmp_path, trainer_params=asked, model_params=TINY | {"learning_rate": 0.02}
+        store, tmp_path, trainer_params=parameters, model_params=TINY | {"learning_rate": 0.02}
     )
-    expected = {PARAMETERS[name][0]: value for name, value in asked.items()}
+    expected = {PARAMETERS[name][0]: value for name, value in parameters.items()}
     expected |= {"TRAIN.OPTIM.LR": 0.02, "TRAIN.VAL_BATCH_SIZE": 10, "DATALOADER.DROP_LAST": False}
     # Six batches an epoch, two a step: 120 steps, of which a twentieth warms up.
     expected |= {"TRAIN.SCHED.WARMUP_STEPS": 6, "LOG.VAL_EVERY_STEPS": 3}
@@ -97,7 +99,7 @@ def test_parameters_arrive_where_they_act_and_are_printed(store, tmp_path, capsy
     output = capsys.readouterr().out.splitlines()
     assert output[0] == "========== tiny, Pacific =========="
     assert output[1] == "samples: 58, steps: 120, learning_rate: 0.02"
-    assert {f"{name}: {value}" for name, value in asked.items()} < {*output}
+    assert {f"{name}: {value}" for name, value in parameters.items()} < {*output}
     assert "warmup_steps: 6 instead of None" in output
 
 
@@ -127,14 +129,14 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(trained, store, tmp_path
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("given", [True, "path"])
-def test_it_starts_from_a_model(trained, store, tmp_path, given):
+@pytest.mark.parametrize("start", [True, "path"])
+def test_it_starts_from_a_model(trained, store, tmp_path, start):
     done, model = trained
-    if given is True:
+    if start is True:
         (tmp_path / "model.pkl").write_bytes(done.save_path.read_bytes())
     # One step at next to no rate leaves the weights where they were.
     changes: dict[str, Any] = {
-        "pre_model": True if given is True else done.save_path,
+        "pre_model": True if start is True else done.save_path,
         "trainer_params": FAST | {"max_steps": 1},
         "model_params": TINY | {"learning_rate": 1e-7},
     }
@@ -197,15 +199,15 @@ class Own(nn.Module):
 
 
 def test_a_custom_model_is_trained(store, tmp_path):
-    own = trainer(
+    custom = trainer(
         store,
         tmp_path,
         model_class=Own,
         model_params={"factor": 1.0, "learning_rate": 0.05},
         trainer_params=FAST | {"epochs": 10, "batch_size": 58},
     )
-    model = own.train()
-    assert own.learning_rate == 0.05
+    model = custom.train()
+    assert custom.learning_rate == 0.05
     # Half of an anomaly is weather: less than all of it is the better forecast.
     assert model.factor.item() < 0.9
 
@@ -227,8 +229,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_invalid_parameters_are_refused_before_anything_is_read(store, tmp_path, words):
-    given = REFUSED[words]
-    changes = given if {"uid", "model_params"} & set(given) else {"trainer_params": given}
+    options = REFUSED[words]
+    changes = options if {"uid", "model_params"} & set(options) else {"trainer_params": options}
     with pytest.raises(ConfigError) as caught:
         trainer(store, tmp_path, **changes)
     assert words in str(caught.value)
@@ -254,7 +256,7 @@ def test_missing_model_parameters_come_from_the_data(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "value"),
+    ("name", "key", "value"),
     [
         ({"ims_per_gpu": 64, CLIPPING: "norm"}, "TRAIN.BATCH_SIZE", 64),
         ({"gradient_accumulation_steps": 2}, "TRAIN.GRADIENT_ACCUMULATION_STEPS", 2),
@@ -265,8 +267,8 @@ def test_missing_model_parameters_come_from_the_data(store, tmp_path):
         ({"cudnn_benchmark": False}, "DETERMINISTIC", True),
     ],
 )
-def test_other_names_of_parameters_are_accepted(given, key, value):
-    assert preset_values(given, 1e-3)[key] == value
+def test_other_names_of_parameters_are_accepted(name, key, value):
+    assert preset_values(name, 1e-3)[key] == value
 
 
 SMALLER = {

@@ -45,16 +45,16 @@ def errors(
 ) -> dict[str, float]:
     """Mean squared error of every baseline on a later series."""
     now = later[:-months]
-    said = fit_baselines(training, cells, ahead(months))(now, now["time"]).isel(lead=0)
-    result = ((said - later[months:].values) ** 2).mean(("time", "row", "column"))
+    forecasts = fit_baselines(training, cells, ahead(months))(now, now["time"]).isel(lead=0)
+    result = ((forecasts - later[months:].values) ** 2).mean(("time", "row", "column"))
     return {name: float(result.sel(system=name)) for name in BASELINES}
 
 
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
     """Forecast of damped persistence for an anomaly of 1."""
     one = xarray.ones_like(kelvin[-1])
-    said = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
-    return said.sel(system="damped")[0].values.ravel()
+    forecasts = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
+    return forecasts.sel(system="damped")[0].values.ravel()
 
 
 @pytest.mark.parametrize("months", [1, 3])
@@ -77,9 +77,9 @@ def test_damping_is_the_slope_of_each_cell_and_skips_missing_values():
     result = slopes(series(noise), 2)
     for cell, pairs in enumerate((198 - 12, 198, 198)):
         before, after = noise[:-2, cell], noise[2:, cell]
-        known = np.isfinite(before * after)
-        assert known.sum() == pairs
-        before, after = before[known], after[known]
+        valid = np.isfinite(before * after)
+        assert valid.sum() == pairs
+        before, after = before[valid], after[valid]
         assert result[cell] == pytest.approx(before @ after / (before @ before))
     noise[:, 0] = np.nan
     assert slopes(series(noise), 1)[0] == 0
@@ -89,7 +89,7 @@ def test_a_trend_is_extrapolated():
     """Two kelvin a decade; 40 years on, only those that know of it are right."""
     cells, now = lines(MONTHS, slope=0.2), series(red_noise(MONTHS))
     later = series(red_noise(MONTHS, seed=2), MONTHS + 480)
-    training, later = (each + trend_line(cells, each.time) for each in (now, later))
+    training, later = (field + trend_line(cells, field.time) for field in (now, later))
     result = errors(training, cells, later, 3)
     assert result["trend"] == pytest.approx(1, rel=0.15)
     assert result["damped_trend"] == pytest.approx(1 - MEMORY**6, rel=0.1)
@@ -102,12 +102,12 @@ def test_missing_anomalies_are_forecast_as_climatology_or_trend():
     cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
     last = xarray.DataArray([[np.nan], [0.5]], dims=("row", "column"))
     training = now + trend_line(cells, now.time)
-    said = fit_baselines(training, cells, ahead(1))(last, 1000)
-    assert np.isfinite(said).all()
+    forecasts = fit_baselines(training, cells, ahead(1))(last, 1000)
+    assert np.isfinite(forecasts).all()
     for name in ("persistence", "damped", "climatology"):
-        assert said.sel(system=name)[0, 0, 0] == 0
+        assert forecasts.sel(system=name)[0, 0, 0] == 0
     for name in ("trend", "damped_trend"):
-        assert said.sel(system=name)[0, 0, 0] == trend_line(cells, 1001)[0, 0]
+        assert forecasts.sel(system=name)[0, 0, 0] == trend_line(cells, 1001)[0, 0]
 
 
 @pytest.mark.parametrize("chunked", [False, True])

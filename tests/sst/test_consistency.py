@@ -1,3 +1,5 @@
+"""Implausible months: coasts, temperatures and ice that differ from other months."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Samples of months: splits, gaps, workers, losses over open sea."""
+
 from __future__ import annotations
 
 import pickle
@@ -119,35 +121,37 @@ def batch_and_output() -> tuple[dict[str, torch.Tensor], torch.Tensor]:
 @pytest.mark.parametrize("iced", [False, True])
 @pytest.mark.parametrize("offset", [0, 2])
 def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
-    given, said = batch_and_output()
+    batch, output = batch_and_output()
     valid = torch.rand(3, 2, 2, 3, generator=torch.Generator().manual_seed(1)) > 0.3 * iced
     if iced:
-        given["valid"] = valid
+        batch["valid"] = valid
     task = SSTTask(WEIGHTS, DEVIATION, offset)
-    result = task.metrics(said, task.prepare(given, torch.device("cpu")))
+    result = task.metrics(output, task.prepare(batch, torch.device("cpu")))
     losses = []
     for sample, month in enumerate((0, 10, 11)):
         kelvin = DEVIATION[(month + offset + np.array([1, 2])) % 12]
         weights = WEIGHTS * valid[sample].numpy()
         weights /= weights.sum((1, 2), keepdims=True)
-        f, o = (x[sample].numpy().astype(float) for x in (said, given["future"]))
+        f, o = (x[sample].numpy().astype(float) for x in (output, batch["future"]))
         losses.append((weights * (f - o) ** 2).sum() / 2)
         f, o = f * kelvin, o * kelvin
-        error, product, own, other = (
+        error, product, squared_truth, other = (
             (weights * field).sum() for field in ((f - o) ** 2, f * o, f * f, o * o)
         )
         assert result[sample]["rmse"] == pytest.approx(np.sqrt(error / 2), rel=1e-5)
-        assert result[sample]["acc"] == pytest.approx(product / np.sqrt(own * other), rel=1e-4)
-    assert float(task.losses(said, given, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
-    nothing = task.metrics(torch.zeros_like(said), given)
+        assert result[sample]["acc"] == pytest.approx(
+            product / np.sqrt(squared_truth * other), rel=1e-4
+        )
+    assert float(task.losses(output, batch, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
+    nothing = task.metrics(torch.zeros_like(output), batch)
     assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]
 
 
 def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
-    given, said = batch_and_output()
+    batch, output = batch_and_output()
     land = torch.from_numpy(~SEA)
-    given["future"][..., land] = float("nan")
-    SSTTask(WEIGHTS, DEVIATION).losses(said.requires_grad_(), given, 0)["mse"].backward()
-    assert said.grad is not None
-    assert (said.grad[..., land] == 0).all()
-    assert (said.grad[..., ~land] != 0).all()
+    batch["future"][..., land] = float("nan")
+    SSTTask(WEIGHTS, DEVIATION).losses(output.requires_grad_(), batch, 0)["mse"].backward()
+    assert output.grad is not None
+    assert (output.grad[..., land] == 0).all()
+    assert (output.grad[..., ~land] != 0).all()

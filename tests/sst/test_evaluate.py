@@ -39,17 +39,17 @@ def by_hand(icy) -> dict:
     pairs: dict = {}
     for start in range(84, 84 + SAMPLES):
         last = start + 2
-        known = np.nan_to_num(anomaly[last])
+        anomalies = np.nan_to_num(anomaly[last])
         for ahead in (2, 3):
             target = last + ahead
             observed = anomaly[target]
             trend = slope * (first + target - middle) / 12
-            standard = known / deviation[last % 12]
-            said = standard / (2 if ahead == 2 else 4) + (last % 12) / 10
+            standard = anomalies / deviation[last % 12]
+            forecast = standard / (2 if ahead == 2 else 4) + (last % 12) / 10
             forecasts = {
-                "model": said * deviation[target % 12],
-                "persistence": known,
-                "climatology": 0 * known,
+                "model": forecast * deviation[target % 12],
+                "persistence": anomalies,
+                "climatology": 0 * anomalies,
                 "trend": trend,
             }
             weights = (rows * np.isfinite(observed))[sea]
@@ -73,8 +73,8 @@ def test_every_score_follows_its_definition(evaluation, by_hand, system, ahead):
                 if centred:
                     a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
                 sums.append([np.average(x * y, weights=w) for x, y in ((a, b), (a, a), (b, b))])
-            product, own, other = np.mean(sums, axis=0)
-            expected = product / np.sqrt(own * other) if own > 1e-9 else np.nan
+            product, variance, other = np.mean(sums, axis=0)
+            expected = product / np.sqrt(variance * other) if variance > 1e-9 else np.nan
             acc = score(evaluation, f"acc{centred}{about}", system, ahead)
             assert acc == pytest.approx(expected, abs=1e-4, nan_ok=True)
     assert evaluation.table.lead.values.tolist() == [2, 3]
@@ -97,8 +97,8 @@ def test_the_index_of_nino34_is_the_mean_of_its_box(evaluation, icy, data):
     kelvin = np.nan_to_num(icy.anomalies)
     index = (kelvin * box).sum((1, 2)) / box.sum()
     last = np.array(data.last_months) - icy.first_month
-    said = evaluation.means["nino34"].sel(system="persistence", lead=3)
-    np.testing.assert_allclose(said, index[last], atol=1e-6)
+    means = evaluation.means["nino34"].sel(system="persistence", lead=3)
+    np.testing.assert_allclose(means, index[last], atol=1e-6)
     expected = np.corrcoef(index[last], index[last + 3])[0, 1]
     assert score(evaluation, "nino34", "persistence", 3) == pytest.approx(expected, abs=1e-6)
     assert np.isnan(score(evaluation, "nino34", "climatology", 2))

@@ -56,8 +56,8 @@ def test_the_best_forecast_is_as_good_as_theory_says():
         assert error.mean() == pytest.approx(expected.mean(), rel=0.05)
         # Each of its errors is new: nothing of the month before says it.
         here = LONG.expectation(ahead)[:-ahead] - truth[ahead:]
-        known = truth[:-ahead] - by_month(truth).mean(axis=0)[np.arange(len(here)) % 12]
-        assert abs(np.corrcoef(here.ravel(), known.ravel())[0, 1]) < 0.03
+        anomalies = truth[:-ahead] - by_month(truth).mean(axis=0)[np.arange(len(here)) % 12]
+        assert abs(np.corrcoef(here.ravel(), anomalies.ravel())[0, 1]) < 0.03
 
 
 def test_the_oscillation_turns_and_decays():

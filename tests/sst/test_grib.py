@@ -1,3 +1,5 @@
+"""GRIB files: variables, damage, editions and products other than monthly means."""
+
 from __future__ import annotations
 
 from pathlib import Path

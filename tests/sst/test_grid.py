@@ -1,3 +1,5 @@
+"""Area-weighted regridding: means, axes, regions across the seam, coasts."""
+
 from __future__ import annotations
 
 import math

@@ -72,12 +72,12 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
 @pytest.mark.slow
 def test_the_demos_network_comes_close_to_the_best_possible_forecast(tmp_path):
     result, best = trained(tmp_path, Globe(), 24, rate=0.003)
-    error, known = result.table["rmse_k"], best.table["rmse_k"].sel(system=MODEL)
-    assert (error.sel(system=MODEL) < 1.13 * known).all()
+    error, optimum = result.table["rmse_k"], best.table["rmse_k"].sel(system=MODEL)
+    assert (error.sel(system=MODEL) < 1.13 * optimum).all()
     assert (error.sel(system=MODEL) < 0.97 * error.sel(system="persistence")).all()
     assert (error.sel(system=MODEL) < 0.7 * error.sel(system="climatology")).all()
     # Nothing is better than the best: whatever were, would know what it cannot.
-    assert (error > 0.99 * known).all()
+    assert (error > 0.99 * optimum).all()
     assert best.verdicts.loc[2, "verdict"].startswith("better than")
     # Damped persistence is what theory says: better than persistence, not as good as it can be.
     assert error.sel(system="damped", lead=3) < error.sel(system="persistence", lead=3)

@@ -1,3 +1,5 @@
+"""Transformer for sea surface temperatures: land, positions, recursion and sizes."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -19,9 +21,15 @@ LONGITUDES = np.linspace(150, 240, COLUMNS)
 
 
 def small(**options: Any) -> RecursiveAttentionTransformer:
-    given = {"d_model": 16, "num_heads": 4, "num_layers": 2, "dim_feedforward": 24, "patch_size": 3}
+    defaults = {
+        "d_model": 16,
+        "num_heads": 4,
+        "num_layers": 2,
+        "dim_feedforward": 24,
+        "patch_size": 3,
+    }
     torch.manual_seed(1)
-    return RecursiveAttentionTransformer(COLUMNS, ROWS, 2, **given | {"dropout": 0.0} | options)
+    return RecursiveAttentionTransformer(COLUMNS, ROWS, 2, **defaults | {"dropout": 0.0} | options)
 
 
 def trained(**options: Any) -> RecursiveAttentionTransformer:

@@ -1,3 +1,5 @@
+"""Recognition of monthly means by the attributes of a field."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -70,44 +70,46 @@ def test_a_preset_prepares_its_region(download, tmp_path):
 def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
     digests = set()
     for seed in (0, 5):
-        asked = settings(GENERATE={"YEARS": 4, "SEED": seed}, YEARS=None, ROOT=str(tmp_path / "no"))
+        preset = settings(
+            GENERATE={"YEARS": 4, "SEED": seed}, YEARS=None, ROOT=str(tmp_path / "no")
+        )
         manifest = tmp_path / f"{seed}/dataset.json"
-        problem.prepare(asked, manifest, print)
+        problem.prepare(preset, manifest, print)
         digests.add(problem.dataset_digest(manifest))
-        assert problem.data_files(asked) == ()
-        assert problem.statistics(asked, manifest)["years"]["TEST"] == [1983, 1983]
+        assert problem.data_files(preset) == ()
+        assert problem.statistics(preset, manifest)["years"]["TEST"] == [1983, 1983]
     assert len(digests) == 2
     assert not (tmp_path / "no").exists()
 
 
 def test_the_network_is_built_by_name_for_the_cells_of_a_store(store):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}
-    asked = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
-    network = build_model(asked, store)
+    preset = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
+    network = build_model(preset, store)
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
     assert np.array_equal(network.sea.numpy(), store.fields["sea"].values)
-    said = network.eval()(torch.zeros(1, 3, *store.grid.shape), torch.tensor([0]))
-    assert said.shape == (1, 2, *store.grid.shape)
+    output = network.eval()(torch.zeros(1, 3, *store.grid.shape), torch.tensor([0]))
+    assert output.shape == (1, 2, *store.grid.shape)
 
 
 def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     path = tmp_path / "weights.safetensors"
-    asked = SSTSettings.model_validate(
+    preset = SSTSettings.model_validate(
         {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(path)}}
     )
-    assert problem.training_weights(asked) == {"MODEL.PRETRAINED": path}
+    assert problem.training_weights(preset) == {"MODEL.PRETRAINED": path}
     folder = {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(tmp_path)}}
     named = problem.training_weights(SSTSettings.model_validate(folder))
     assert named == {"MODEL.PRETRAINED": path}
     assert problem.training_weights(settings()) == {}
-    before = build_model(asked, store)
+    before = build_model(preset, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
     ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
-    kept = asked.model_copy(update={"TRAIN": asked.TRAIN.model_copy(update={"MAX_STEPS": 0})})
-    for chosen, trains in ((asked, True), (kept, False)):
+    kept = preset.model_copy(update={"TRAIN": preset.TRAIN.model_copy(update={"MAX_STEPS": 0})})
+    for chosen, trains in ((preset, True), (kept, False)):
         run = RunIdentity("sea", chosen, str(store.path), "")
         built = problem.build(run, ranks, Workers(1, 1, 0, 0))
         assert torch.equal(built.model.head.weight, before.head.weight)
@@ -146,13 +148,13 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
         "TRAIN": {"MAX_STEPS": 0},
         "TEST": {"SPLIT": "val"},
     }
-    asked = SSTSettings.model_validate(values)
+    preset = SSTSettings.model_validate(values)
     weights = tmp_path / "weights.safetensors"
-    network = build_model(asked, store)
+    network = build_model(preset, store)
     # An untrained one says that anomalies stay.
     torch.nn.init.normal_(network.head.weight)
     save_file(network.state_dict(), weights)
-    run = PublishedRun("sea", asked, str(store.path), "0123")
+    run = PublishedRun("sea", preset, str(store.path), "0123")
     cpu = torch.device("cpu")
     output = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")

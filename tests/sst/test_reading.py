@@ -1,3 +1,5 @@
+"""Downloads as one series of months: formats, preliminary values, damage and mismatches."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

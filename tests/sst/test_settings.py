@@ -1,3 +1,5 @@
+"""Years of the splits: overlaps, defaults and missing years."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Prepared store: anomalies from the training years, ice mask, gaps and chunks."""
+
 from __future__ import annotations
 
 import json
@@ -67,15 +69,15 @@ def test_climatology_deviation_and_trend_are_those_of_the_training_years(store):
     assert np.isnan(mean[:, ~sea]).all()
 
 
-@pytest.mark.parametrize("given", ["siconc", "temperature"])
-def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
+@pytest.mark.parametrize("source", ["siconc", "temperature"])
+def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, source):
     """Cells under ice: never, in one July, in most Julys, always."""
     random = np.random.default_rng(0)
     kelvin = 280 + random.normal(size=(144, 4))
     frozen = np.zeros((144, 4), bool)
     frozen[6, 1] = frozen[6:84:12, 2] = True
     frozen[:, 3] = True
-    if given == "siconc":
+    if source == "siconc":
         store = series_store(kelvin, tmp_path, SERIES_YEARS, siconc=0.15 * frozen)
     else:
         kelvin[frozen] = ICE_LIMIT_K - 0.1
@@ -86,7 +88,7 @@ def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
     expected[6::12, 2] = False
     np.testing.assert_array_equal(valid, expected)
     assert store.manifest["ice"] == (
-        "siconc" if given == "siconc" else f"sst below {ICE_LIMIT_K} K"
+        "siconc" if source == "siconc" else f"sst below {ICE_LIMIT_K} K"
     )
     # The July without ice, and nothing else, makes the climatology of the second cell.
     july = kelvin[18:120:12, 1].mean()

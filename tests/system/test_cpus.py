@@ -75,10 +75,12 @@ def test_the_smallest_limit_counts(tmp_path, monkeypatch):
     assert available_cpus(cgroups=tmp_path) == 1
 
 
-@pytest.mark.parametrize(("given", "told"), [({}, "2000"), ({"GOMP_SPINCOUNT": "77"}, "77")])
-def test_threads_of_every_program_sleep_while_they_wait(monkeypatch, given, told):
+@pytest.mark.parametrize(
+    ("environment", "expected"), [({}, "2000"), ({"GOMP_SPINCOUNT": "77"}, "77")]
+)
+def test_threads_of_every_program_sleep_while_they_wait(monkeypatch, environment, expected):
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     program = f"import os, vrtspike; print(*map(os.environ.get, {names}))"
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    assert run_python("-c", program, env=given).stdout == f"PASSIVE {told}\n"
+    assert run_python("-c", program, env=environment).stdout == f"PASSIVE {expected}\n"

@@ -20,9 +20,9 @@ print(os.environ["USER"], os.environ["HOME"], *environment_faults(), sep="\\n")
 
 def ask(folder, before=(), **environment: str) -> list[str]:
     command = [*before, sys.executable, "-c", ASK]
-    given = {"PATH": os.environ["PATH"], **environment}
+    variables = {"PATH": os.environ["PATH"], **environment}
     done = subprocess.run(
-        command, cwd=folder, env=given, capture_output=True, text=True, check=True
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=True
     )
     return done.stdout.splitlines()
 

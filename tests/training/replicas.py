@@ -30,7 +30,7 @@ def train(case: Case, ranks: Ranks) -> dict[str, Tensor]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(STEPS):
         with accumulate(replica, sync=True):
-            output = replica(*(each[share] for each in inputs))
+            output = replica(*(tensor[share] for tensor in inputs))
             (output - 0.3).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -1,3 +1,5 @@
+"""Batches: order by epoch, division among processes, shuffled blocks and validation."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -160,11 +162,11 @@ def test_reading_draws_nothing_from_the_global_generator():
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "pinned"),
+    ("device", "pin_memory", "pinned"),
     [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)],
 )
-def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
-    settings = RunSettings.model_validate({"DATALOADER": {"PIN_MEMORY": asked}})
+def test_batches_for_a_gpu_come_from_page_locked_memory(device, pin_memory, pinned):
+    settings = RunSettings.model_validate({"DATALOADER": {"PIN_MEMORY": pin_memory}})
     ranks = replace(ALONE, device=torch.device(device))
     validation = ValidationBatches(Recorder(4), settings, loading(0), ranks)
     assert validation._loader.pin_memory == pinned

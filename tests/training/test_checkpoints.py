@@ -1,3 +1,5 @@
+"""Checkpoints: newest and older ones, damage, foreign files."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Compilation of a model by its own method."""
+
 from __future__ import annotations
 
 import torch

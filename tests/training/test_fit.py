@@ -1,3 +1,5 @@
+"""Training by `fit`: best weights, records, seeds, profiles and invalid settings."""
+
 from __future__ import annotations
 
 import json

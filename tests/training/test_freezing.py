@@ -37,21 +37,21 @@ class Watch(Disturbed):
 
 @pytest.mark.parametrize("stop_after", [0, FROZEN - 1, FROZEN, FROZEN + 1])
 def test_flow_is_fixed_for_the_first_steps_and_learns_in_the_next(tmp_path, stop_after):
-    seen, frozen = [], {"inlet": FROZEN}
+    states, frozen = [], {"inlet": FROZEN}
     settings = forecast_settings(TRAIN)
     if stop_after:
-        train(tmp_path, settings, task=Watch(seen, stop_after), frozen_steps=frozen)
-        assert len(seen) == stop_after
-    train(tmp_path, settings, task=Watch(seen, 0), frozen_steps=frozen)
-    assert len(seen) == STEPS
+        train(tmp_path, settings, task=Watch(states, stop_after), frozen_steps=frozen)
+        assert len(states) == stop_after
+    train(tmp_path, settings, task=Watch(states, 0), frozen_steps=frozen)
+    assert len(states) == STEPS
     moved = [
         {name for name in after if not torch.equal(before[name], after[name])}
-        for (before, _), (after, _) in pairwise(seen)
+        for (before, _), (after, _) in pairwise(states)
     ]
     others = {"body.2.weight", "body.2.bias", "outlet.weight", "outlet.bias"}
     flow = {"inlet.weight", "inlet.bias"}
     assert moved == [others] * FROZEN + [others | flow] * (STEPS - 1 - FROZEN)
-    in_graph = [of_flow for _, of_flow in seen]
+    in_graph = [of_flow for _, of_flow in states]
     assert in_graph == [False] * FROZEN + [True] * (STEPS - FROZEN)
 
 

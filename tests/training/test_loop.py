@@ -1,3 +1,5 @@
+"""The training loop: exact resume, signals, crashes, early stopping and validation."""
+
 from __future__ import annotations
 
 import json

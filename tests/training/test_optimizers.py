@@ -1,3 +1,5 @@
+"""Optimisers and schedules: groups, 8-bit moments, warm-up and scaled rates."""
+
 from __future__ import annotations
 
 import sys

@@ -1,3 +1,5 @@
+"""Data types, loss scaling and deterministic algorithms."""
+
 from __future__ import annotations
 
 import pytest
@@ -63,16 +65,18 @@ def test_unscaled_gradients_have_their_true_size():
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("asked", [True, False])
-def test_determinism_is_an_error_on_a_cpu_and_a_warning_on_a_gpu(monkeypatch, kind, asked):
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_determinism_is_an_error_on_a_cpu_and_a_warning_on_a_gpu(monkeypatch, kind, deterministic):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     try:
-        set_arithmetic(Settings(DETERMINISTIC=asked), torch.device(kind))
-        assert torch.are_deterministic_algorithms_enabled() is asked
-        assert torch.is_deterministic_algorithms_warn_only_enabled() is (asked and kind == "cuda")
+        set_arithmetic(Settings(DETERMINISTIC=deterministic), torch.device(kind))
+        assert torch.are_deterministic_algorithms_enabled() is deterministic
+        assert torch.is_deterministic_algorithms_warn_only_enabled() is (
+            deterministic and kind == "cuda"
+        )
         # The fastest algorithm is looked for where results need not repeat.
-        assert torch.backends.cudnn.benchmark is (kind == "cuda" and not asked)
+        assert torch.backends.cudnn.benchmark is (kind == "cuda" and not deterministic)
         # Sums of products are not cut to half precision.
         matmul = torch.backends.cuda.matmul
         assert not matmul.allow_bf16_reduced_precision_reduction

@@ -246,7 +246,7 @@ def test_every_micro_batch_draws_numbers_of_its_own_and_half_precision_ends_befo
     assert len(set(drawn[0])) == STEPS * MICRO
     assert drawn[0] == drawn[1]
     for place in range(3):
-        numbers = [{each[place] for each in run} for run in (drawn[0], drawn[2])]
+        numbers = [{draw[place] for draw in run} for run in (drawn[0], drawn[2])]
         assert numbers[0].isdisjoint(numbers[1])
 
 

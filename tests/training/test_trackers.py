@@ -66,11 +66,11 @@ def test_a_store_that_mlflow_refuses_is_reported_before_training(tmp_path, store
 
 @pytest.mark.slow
 def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, store):
-    said: list[str] = []
-    (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, said.append)
+    messages: list[str] = []
+    (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, messages.append)
     tracker.log(1, {"no such name!": 1.0})
     tracker.close(True)
-    (text,) = said
+    (text,) = messages
     assert text.startswith("warning: LOG.MLFLOW: figures were not sent: ")
 
 

@@ -158,6 +158,6 @@ def test_workers_do_not_run_the_script(monkeypatch):
     with pytest.raises(ZeroDivisionError), hide_main_script(Waves):
         _ = 1 / 0
     assert sent() == "/home/someone/train.py"
-    own = type("Own", (), {"__module__": "__main__"})
-    with hide_main_script(own):
+    local_class = type("Own", (), {"__module__": "__main__"})
+    with hide_main_script(local_class):
         assert sent() == "/home/someone/train.py"

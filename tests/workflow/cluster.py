@@ -257,11 +257,11 @@ def _steps(*logs: Path) -> list[psutil.Process]:
     Args:
         logs: of their nodes. They overwrite their environment, but write to these.
     """
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             if process.name() == "slurmstepd":
                 files = {Path(file.path) for file in process.open_files()}
                 if files.intersection(logs):
-                    found.append(process)
-    return found
+                    processes.append(process)
+    return processes

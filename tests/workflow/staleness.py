@@ -56,7 +56,7 @@ def _logs(project: Project) -> set[Path]:
 def _finished(log: str) -> set[str]:
     """Stages of Snakemake's log, as ``vrtspike why`` names them."""
     done = set(re.findall(r"^Finished jobid: (\d+) ", log, re.MULTILINE))
-    found = set()
+    stages = set()
     for rule, text in _JOB.findall(log):
         fields = dict(re.findall(r"^ {4}(\w+): (.*)$", text, re.MULTILINE))
         if "output" not in fields:
@@ -65,5 +65,5 @@ def _finished(log: str) -> set[str]:
         pairs = [pair.split("=", 1) for pair in fields.get("wildcards", "").split(", ") if pair]
         wildcards = dict(pairs)
         subject = wildcards.get("preset") or wildcards.get("dataset")
-        found.add(f"{rule} {subject}" if subject else rule)
-    return found
+        stages.add(f"{rule} {subject}" if subject else rule)
+    return stages

@@ -38,8 +38,8 @@ def copied(docker) -> list[str]:
 
 def installs(text: str) -> list[str]:
     """The packages that a recipe installs."""
-    found = re.findall(r"(?:apt-get install|pip install) [^&\n]+", text)
-    return [" ".join(line.split()) for line in found]
+    commands = re.findall(r"(?:apt-get install|pip install) [^&\n]+", text)
+    return [" ".join(line.split()) for line in commands]
 
 
 def test_the_python_is_one_that_is_tried(repository, docker, apptainer):
@@ -55,11 +55,11 @@ def test_the_python_is_one_that_is_tried(repository, docker, apptainer):
 def test_both_recipes_install_the_same_from_the_lock(docker, apptainer):
     runs = [text for word, text in docker if word == "RUN"]
     assert installs("\n".join(runs)) == installs(apptainer["post"])
-    system, packages, own = installs(apptainer["post"])
+    system, packages, project = installs(apptainer["post"])
     # A compiler for Triton, and git for what a result is of.
     assert {"gcc", "libc6-dev", "git"} <= set(system.split())
     assert packages.endswith("--requirement requirements.lock")
-    assert "--no-deps" in own
+    assert "--no-deps" in project
     assert ("ENV", "PYTHONPATH=src") in docker
 
 

@@ -35,7 +35,7 @@ def test_high_speed_frames_become_a_data_set(tiny):
     target = ("results/data/simulated-test_on_training/k8/dataset.json", "--configfile", "my.yaml")
     tiny.make(*target)
     dataset = read_json(tiny.folder / target[0])
-    assert {split: len(found) for split, found in dataset["splits"].items()} == {
+    assert {split: len(sequences) for split, sequences in dataset["splits"].items()} == {
         "train": 1,
         "test": 1,
     }

@@ -46,11 +46,11 @@ def documented(repository: Path) -> list[str]:
 def example(repository: Path, file: str) -> str:
     """The contents that the tutorial gives a file: the block after the line that names it."""
     text = (repository / "docs/tutorial.md").read_text(encoding="utf-8")
-    found = re.search(
+    match = re.search(
         rf"`{re.escape(file)}`[^\n]*\n\n```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL
     )
-    assert found is not None, file
-    return found[1]
+    assert match is not None, file
+    return match[1]
 
 
 @pytest.mark.core

@@ -18,17 +18,17 @@ pytestmark = pytest.mark.workflow
 def test_the_run_that_it_starts_from_is_trained_before_and_decides_it(finished):
     start = finished.folder / "results/train/tiny"
     finished.write("config/presets/tuned.yaml", TUNED)
-    told = finished.make("train_tuned")
-    assert stages(told) == {"train": (1, 1)}
+    output = finished.make("train_tuned")
+    assert stages(output) == {"train": (1, 1)}
     tuned = RunIdentity.read(finished.folder / "results/train/tuned")
     assert tuned.weights == {"MODEL.PRETRAINED": file_digest(start / "weights.safetensors")}
     assert finished.why("train_tuned") == {}
     # If its start is trained again, it is trained again, too.
     with finished.replaced("config/presets/tiny.yaml", "MAX_STEPS: 2", "MAX_STEPS: 3"):
         assert {"train tiny", "train tuned"} <= finished.why("train_tuned").keys()
-        told = finished.snakemake("--dry-run", "train_tuned").stdout
-    assert "tiny: TRAIN.MAX_STEPS raised: it is trained from the beginning" in told
-    assert "BASE: tiny and MODEL.PRETRAINED: results/train/tiny" in told
+        output = finished.snakemake("--dry-run", "train_tuned").stdout
+    assert "tiny: TRAIN.MAX_STEPS raised: it is trained from the beginning" in output
+    assert "BASE: tiny and MODEL.PRETRAINED: results/train/tiny" in output
 
 
 def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(finished):
@@ -40,13 +40,13 @@ def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(fin
     finished.write("config/presets/kept.yaml", KEPT)
     targets = ("analyze_performance_kept", "compare", "leaderboard", "page")
     targets += ("--config", "PRESETS=tiny,kept")
-    told = stages(finished.make(*targets))
-    assert (told["train"], told["evaluate"], told["compare"]) == ((1, 1), (1, 1), (1, 1))
+    counts = stages(finished.make(*targets))
+    assert (counts["train"], counts["evaluate"], counts["compare"]) == ((1, 1), (1, 1), (1, 1))
     results = finished.folder / "results"
-    expected, found = (
+    expected, result = (
         load_file(results / "train" / name / "weights.safetensors") for name in ("tiny", "kept")
     )
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    assert all(torch.equal(result[name], tensor) for name, tensor in expected.items())
     assert "nothing was trained" in (results / "logs/train/kept.log").read_text()
     means = [
         read_json(results / "evaluate" / name / "summary.json")["metrics"]

@@ -15,8 +15,8 @@ def test_a_plan_shows_how_two_presets_share_two_gpus(tiny, install_gpus):
         *("-n", "-p", "--cores", "40", "train_tiny", "train_other", "evaluate_tiny"),
         *("--resources", "gpu=2", "--config", "GPUS=auto"),
     ).stdout
-    found = re.findall(r"threads: (\d+)\n    resources:.* gpu=(\d)", output)
-    assert found == [("20", "1")] * 3
+    shares = re.findall(r"threads: (\d+)\n    resources:.* gpu=(\d)", output)
+    assert shares == [("20", "1")] * 3
     # Their programs know the number of CPU cores.
     calls = re.findall(r"VRTSPIKE_CPUS=20 python (\S+) (.*)", output)
     assert (

@@ -53,14 +53,14 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
     ],
 )
 def test_a_training_gets_its_part_of_the_machine(case, gpus, threads):
-    found = devices(**case)
-    assert found.gpus == gpus
-    assert found.threads(gpus, 40) == threads
+    result = devices(**case)
+    assert result.gpus == gpus
+    assert result.threads(gpus, 40) == threads
 
 
 def test_evaluations_take_one_gpu_each():
-    found = devices("auto", due=["evaluate a", "evaluate b", "train c"], here=3)
-    assert found.threads(1, 42) == 14
+    result = devices("auto", due=["evaluate a", "evaluate b", "train c"], here=3)
+    assert result.threads(1, 42) == 14
     assert devices("auto", due=[]).threads(1, 42) == 42
     assert devices(1).threads(1, 1) == 1
 

@@ -25,8 +25,8 @@ def test_other_errors_stay():
 def test_a_mistyped_target_is_answered_with_the_nearest(monkeypatch):
     monkeypatch.setattr(messages, "TARGETS", ["train_light", "train_demo", "all"])
     text = "No rule to produce trian_light (if you use input functions make sure ...)"
-    told = error(text, "MissingRuleException")
-    assert told.startswith(
+    message = error(text, "MissingRuleException")
+    assert message.startswith(
         "error: no target and no file of this workflow: trian_light; did you mean train_light?\n"
     )
     text = "No rule to produce results/x.csv (if you use input functions make sure ...)"
@@ -39,8 +39,8 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path):
     bad.write_text("GPUS: 0\nDATA: {ROOT: x\n")
     text = "WorkflowError:\nConfig file is not valid JSON or YAML."
     for options in (["--configfile", str(good), str(bad), "--cores"], [f"--configfiles={bad}"]):
-        found = error(text, "WorkflowError", "-n", "demo", "--config", "GPUS=1", *options)
-        assert found.startswith(f"error: {bad}:3: not YAML: ")
+        message = error(text, "WorkflowError", "-n", "demo", "--config", "GPUS=1", *options)
+        assert message.startswith(f"error: {bad}:3: not YAML: ")
     assert error(text, "WorkflowError", "--configfile", str(good), "--cores", str(bad)) == text
 
 
@@ -73,8 +73,10 @@ def test_one_message_says_that_a_result_is_kept(flag):
 
 
 def test_a_file_that_cannot_be_written_is_named():
-    found = error("Write-protected output files for rule x:\nr/a.json", "ProtectedOutputException")
-    assert found.startswith("error: r/a.json: cannot be written; ")
+    message = error(
+        "Write-protected output files for rule x:\nr/a.json", "ProtectedOutputException"
+    )
+    assert message.startswith("error: r/a.json: cannot be written; ")
 
 
 PROGRAM = """

@@ -1,3 +1,5 @@
+"""Summary of a plan: one line per stage with reason and cost."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -46,8 +48,8 @@ def job(
     rule: str, reason: str, benchmark: Path | None = None, waits: bool = False, **wildcards: str
 ) -> dict[str, Any]:
     """As Snakemake logs it."""
-    known = {"rule_name": rule, "reason": reason, "benchmark": benchmark, "wildcards": wildcards}
-    return {**known, "input": ["<TBD>"] if waits else None}
+    fields = {"rule_name": rule, "reason": reason, "benchmark": benchmark, "wildcards": wildcards}
+    return {**fields, "input": ["<TBD>"] if waits else None}
 
 
 def benchmark(path: Path, seconds: float) -> Path:
@@ -63,8 +65,8 @@ def test_a_stage_is_one_line_with_its_cost(tmp_path):
     ]
     train = job("train", "Forced execution", benchmark(tmp_path / "t.tsv", 3725.0), preset="p")
     many = [job("page", f"{number}") for number in range(5)]
-    found = summary([*three, train, *many])
-    assert found == [
+    lines = summary([*three, train, *many])
+    assert lines == [
         # 80 s of two jobs, so 120 s of three.
         "ingest d (3 jobs): no result yet, what it reads is newer; took 2:00 last time",
         "train p: asked for; took 1:02:05 last time",

@@ -1,3 +1,5 @@
+"""Last lines of `snakemake -n`."""
+
 from __future__ import annotations
 
 import io

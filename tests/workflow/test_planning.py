@@ -41,7 +41,7 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     presets = {path.stem for path in (clone.folder / "config/presets").glob("*.yaml")}
     listed = clone.snakemake("--list").stdout.splitlines()
     targets = dict(
-        found.groups() for line in listed if (found := re.match(r"(\w+) \((.+)\)", line))
+        match.groups() for line in listed if (match := re.match(r"(\w+) \((.+)\)", line))
     )
     for preset in presets:
         for kind in ("train", "evaluate", "analyze_performance"):
@@ -140,14 +140,14 @@ def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone, is_closed):
 def test_a_preset_that_is_not_finished_is_reported_and_blocks_nothing_else(clone):
     path = clone.write("config/presets/draft.yaml", "base: baseline\nTRAIN: {EPOCHS: 3}\n")
     try:
-        asked = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
-        own = [clone.snakemake("--dry-run", f"{kind}_draft") for kind in ("evaluate", "ablation")]
+        plan = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
+        plans = [clone.snakemake("--dry-run", f"{kind}_draft") for kind in ("evaluate", "ablation")]
     finally:
         path.unlink()
     fault = "config/presets/draft.yaml:1: unknown key base; did you mean BASE?"
-    assert asked.returncode == 0, asked.stdout
-    assert f"preset draft cannot be used, others can:\n{fault}\n" in asked.stdout
-    for done in own:
+    assert plan.returncode == 0, plan.stdout
+    assert f"preset draft cannot be used, others can:\n{fault}\n" in plan.stdout
+    for done in plans:
         assert done.returncode == EXIT_USER_ERROR, done.stdout
         assert f"error: {fault}" in done.stdout
         assert done.stdout.count(fault) == 1

@@ -25,19 +25,19 @@ def profile(request, repository) -> dict[str, Any]:
 
 def read(repository: Path, name: str) -> dict[str, Any]:
     path = repository / "workflow/profiles" / name / "config.yaml"
-    found: dict[str, Any] = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    return document
 
 
 def test_every_rule_of_a_profile_exists(profile, repository):
     text = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
     rules = set(re.findall(r"^(?:rule|checkpoint) (\w+):", text, re.MULTILINE))
-    given = profile["set-threads"].keys() | profile["set-resources"].keys()
-    assert given <= rules
+    rule_names = profile["set-threads"].keys() | profile["set-resources"].keys()
+    assert rule_names <= rules
     # Without a number these would ask for every core of a machine.
     assert {*SHARED, "train", "evaluate", "reproduce_vrt"} <= profile["set-threads"].keys()
-    for each in (profile["default-resources"], *profile["set-resources"].values()):
-        assert "* attempt" in each["mem_mb"]
+    for resources in (profile["default-resources"], *profile["set-resources"].values()):
+        assert "* attempt" in resources["mem_mb"]
     assert not re.search(r"mem_mb=\d", text)  # a rule's own goes before the profile's
 
 
@@ -60,7 +60,7 @@ def test_resources_of_a_job_reach_the_batch_system(repository, tmp_path):
     }
     template = profile["cluster-generic-submit-cmd"]
     quoted = {f"{name}:q": shlex.quote(value) for name, value in values.items()}
-    command = re.sub(r"\{([\w.:]+)\}", lambda found: (values | quoted)[found[1]], template)
+    command = re.sub(r"\{([\w.:]+)\}", lambda match: (values | quoted)[match[1]], template)
     (tmp_path / "bsub").write_text(BSUB)
     (tmp_path / "bsub").chmod(0o755)
     (tmp_path / "job.sh").touch()
@@ -70,12 +70,12 @@ def test_resources_of_a_job_reach_the_batch_system(repository, tmp_path):
     done = run_python(repository / words[1], *words[2:], "job.sh", cwd=tmp_path, env=path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("lsf:7:")
-    asked = " ".join((tmp_path / "asked").read_text().split())
+    request = " ".join((tmp_path / "asked").read_text().split())
     for words_of_lsf in (
         *("-J vrtspike-train-3", "-n 6", "rusage[mem=8000MB]", "-W 95", "-gpu num=2", "-q long"),
         "-P lab -l place=a b",
     ):
-        assert words_of_lsf in asked, words_of_lsf
+        assert words_of_lsf in request, words_of_lsf
 
 
 BKILL = """\

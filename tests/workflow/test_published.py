@@ -22,7 +22,7 @@ VERIFICATION = (
 @pytest.fixture
 def project(tiny: Project, shared) -> Project:
     """A copy whose preset ``reproduce`` is of the golden weights' size; only the test split."""
-    given = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
+    configuration = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
     shutil.rmtree(tiny.folder / "data/tiny/train")
     tiny.write(
         "config/presets/reproduce.yaml",
@@ -30,11 +30,11 @@ def project(tiny: Project, shared) -> Project:
 BASE: tiny
 DATA: {{CLIP_LEN: 6, CROP_SIZE: 64}}
 MODEL:
-  VRT_DEPTHS: {given["depths"]}
-  WINDOW_SIZE: {given["window_size"]}
+  VRT_DEPTHS: {configuration["depths"]}
+  WINDOW_SIZE: {configuration["window_size"]}
   VRT:
     PRETRAINED: weights/golden.safetensors
-    EMBED_DIMS: {given["embed_dims"]}
+    EMBED_DIMS: {configuration["embed_dims"]}
     NUM_HEADS: 3
     DEFORMABLE_GROUPS: 4
 """,
@@ -63,12 +63,12 @@ def test_the_published_figure_is_looked_for_in_the_test_split_alone(project, sha
     assert missed.returncode not in (0, EXIT_USER_ERROR), missed.stdout
     verification = re.search(VERIFICATION.format(expected="34.81", which="beyond"), missed.stdout)
     assert verification is not None, missed.stdout
-    found = float(verification[1])
-    assert float(verification[2]) == pytest.approx(found - 34.81, abs=0.011)
+    psnr = float(verification[1])
+    assert float(verification[2]) == pytest.approx(psnr - 34.81, abs=0.011)
 
-    project.replace(f"{PUBLISHED}.csv", "34.81", f"{found:.2f}")
+    project.replace(f"{PUBLISHED}.csv", "34.81", f"{psnr:.2f}")
     done = project.make("reproduce_vrt")
-    verification = re.search(VERIFICATION.format(expected=f"{found:.2f}", which="within"), done)
+    verification = re.search(VERIFICATION.format(expected=f"{psnr:.2f}", which="within"), done)
     assert verification is not None, done
     verdict = (project.folder / "results/reproduce_vrt/verdict.txt").read_text()
     assert verdict.startswith(verification[0])

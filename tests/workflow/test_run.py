@@ -41,19 +41,19 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     report = (finished.folder / "results/report.html").read_text()
     loaded = re.findall(r"""(?:src|href)=["'](https?:[^"']+)""", report)
     assert [address for address in loaded if not address.endswith(("LICENSE", ".md"))] == []
-    for found in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
-        assert f'"{found}"' in report
+    for title in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
+        assert f'"{title}"' in report
     # The search box of the report looks at paths.
     assert '"results/evaluate/tiny/metrics.html": {' in report
 
 
 def test_a_run_is_shown_in_a_line_per_stage(finished):
     output = (finished.folder / "terminal.txt").read_text()
-    found = stages(output)
-    assert [found.get(name) for name in ("survey", "ingest", "voxelize", "train", "evaluate")] == [
+    counts = stages(output)
+    assert [counts.get(name) for name in ("survey", "ingest", "voxelize", "train", "evaluate")] == [
         *((1, 1), (1, 1), (1, 1), (2, 2), (2, 2))
     ]
-    assert list(found)[:3] == ["survey", "ingest", "alignment"]
+    assert list(counts)[:3] == ["survey", "ingest", "alignment"]
     # Nothing of Snakemake's own, and of training what one waits for.
     assert "localrule" not in output
     assert "Timing summary" not in output
@@ -122,8 +122,8 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
 def sequence_results(project: Project) -> dict[str, int]:
     """Manifest and store of every sequence; the number changes when it is written again."""
     folder = project.folder / "results/data/tiny"
-    found = [path for place in ("ingest", "k8") for path in folder.glob(f"{place}/t*/*")]
-    return {str(path.relative_to(folder)): path.stat().st_ino for path in found}
+    paths = [path for place in ("ingest", "k8") for path in folder.glob(f"{place}/t*/*")]
+    return {str(path.relative_to(folder)): path.stat().st_ino for path in paths}
 
 
 def test_missing_weights_are_refused_before_anything_is_computed(finished):

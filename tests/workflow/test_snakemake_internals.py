@@ -85,17 +85,17 @@ def snakemake(folder: Path, *arguments: str) -> dict:
     command = ("-m", "snakemake", "--cores", 2, *arguments)
     done = run_python(*command, cwd=folder, env={"SLURM_CONF": os.devnull})
     assert done.returncode == 0, done.stderr
-    found: dict = json.loads((folder / "found.json").read_text())
-    return found
+    record: dict = json.loads((folder / "found.json").read_text())
+    return record
 
 
 def test_every_internal_name_works(tmp_path):
-    found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
-    assert (found["is_main"], found["is_dry_run"], found["runs_locally"]) == (True, False, True)
-    assert found["config"] == ["ABC={B: 3}"]
+    result = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
+    assert (result["is_main"], result["is_dry_run"], result["runs_locally"]) == (True, False, True)
+    assert result["config"] == ["ABC={B: 3}"]
     due = [["first", {}, ["first.txt"]]]
     due.append(["second", {"name": "a"}, ["second-a.txt"]])
-    assert sorted(job for job in found["due"] if job[0] != "all") == due
+    assert sorted(job for job in result["due"] if job[0] != "all") == due
     # A file that is there is made again because it is forced.
     (tmp_path / "first.txt").write_text("as before")
     snakemake(tmp_path, "--forceall")
@@ -190,5 +190,5 @@ def test_they_are_few_and_stand_in_one_module(repository):
     names = set(re.findall(r"(?:_workflow|dag|settings)\.((?:dag\.)?\w+)", source)) - {"dag"}
     assert len(names) <= 12, names
     for path in [*(repository / "rules").rglob("*.smk"), repository / "workflow/Snakefile"]:
-        found = re.findall(r"(?<![./])\bworkflow\.([a-z_]+)", path.read_text(encoding="utf-8"))
-        assert set(found) <= {"configfiles", "cores"}, path
+        attributes = re.findall(r"(?<![./])\bworkflow\.([a-z_]+)", path.read_text(encoding="utf-8"))
+        assert set(attributes) <= {"configfiles", "cores"}, path

@@ -309,9 +309,9 @@ CASES: dict[str, Case] = {
 }
 
 
-def decided(found: dict[str, str]) -> dict[str, str]:
+def decided(reasons: dict[str, str]) -> dict[str, str]:
     """Stages that will run in any case; of others it is known when the data are made again."""
-    return {stage: reason for stage, reason in found.items() if OPEN not in reason}
+    return {stage: reason for stage, reason in reasons.items() if OPEN not in reason}
 
 
 PLANNED = {name: case for name, case in CASES.items() if case.reasons is not None}
@@ -321,9 +321,9 @@ PLANNED = {name: case for name, case in CASES.items() if case.reasons is not Non
 @pytest.mark.parametrize("case", PLANNED.values(), ids=PLANNED)
 def test_stale_stages_are_named_with_the_reason(project, case):
     case.change(project)
-    found = decided(project.why(*case.targets))
-    assert {stage: reason.partition(";")[0] for stage, reason in found.items()} == case.reasons
-    assert all("; took " in reason for reason in found.values())
+    reasons = decided(project.why(*case.targets))
+    assert {stage: reason.partition(";")[0] for stage, reason in reasons.items()} == case.reasons
+    assert all("; took " in reason for reason in reasons.values())
 
 
 def folders_of_runs(project: Project) -> set[Path]:
@@ -341,10 +341,10 @@ def folders_of_runs(project: Project) -> set[Path]:
 def test_dependent_stages_run_and_no_others(project, case):
     runs = folders_of_runs(project)
     case.change(project)
-    found = outcome(project, *case.targets)
-    assert found.ran == case.ran
+    result = outcome(project, *case.targets)
+    assert result.ran == case.ran
     # The stages reported before have run, but for those decided when the data are made again.
-    assert decided(found.reasons).keys() <= found.ran <= found.reasons.keys()
+    assert decided(result.reasons).keys() <= result.ran <= result.reasons.keys()
     # No run is lost.
     assert runs < folders_of_runs(project) if case.runs else runs == folders_of_runs(project)
     assert len(folders_of_runs(project)) == len(runs) + case.runs

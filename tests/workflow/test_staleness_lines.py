@@ -1,3 +1,5 @@
+"""Lines that make stages stale: keys, code, manifests and raw files."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -59,25 +61,25 @@ def forced(tmp_path) -> Callable[..., list[tuple[str, str]]]:
     """The forced files of a folder, with the reasons."""
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        note = lambda path, reason: found.append((path, reason))  # noqa: E731
+        failures: list[tuple[str, str]] = []
+        note = lambda path, reason: failures.append((path, reason))  # noqa: E731
         assert rerun_damaged(tmp_path, note, *arguments, **more)({"name": "a"}) == []
-        return found
+        return failures
 
     return ask
 
 
 def test_a_manifest_is_damaged_wherever_it_is_cut(tmp_path, forced):
     path = tmp_path / "a.json"
-    known = {"sequences": ["train/a"], "excluded": {}, "overlaps": {}}
-    write_json(path, {"schema": ACCEPTED.schema, **known})
+    contents = {"sequences": ["train/a"], "excluded": {}, "overlaps": {}}
+    write_json(path, {"schema": ACCEPTED.schema, **contents})
     assert forced("{name}.json", ACCEPTED) == []
     whole = path.read_bytes()
     damaged = [(str(path), f"{path} is damaged")]
     for length in range(len(whole) - 1):
         path.write_bytes(whole[:length])
         assert forced("{name}.json", ACCEPTED) == damaged, length
-    write_json(path, {"schema": ACCEPTED.schema + 1, **known})
+    write_json(path, {"schema": ACCEPTED.schema + 1, **contents})
     assert forced("{name}.json", ACCEPTED) == damaged
 
 

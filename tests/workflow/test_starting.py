@@ -52,10 +52,10 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert not reserve_files(tmp_path, ["a", "b"], pytest.fail)
-    said: list[str] = []
+    messages: list[str] = []
 
     def show(text: str) -> None:
-        said.append(text)
+        messages.append(text)
         assert other.poll() is None
         other.stdin.close()
 
@@ -66,7 +66,7 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     assert not reserve_files(tmp_path, ["e"], pytest.fail)
     assert len([*tmp_path.glob("*.plan")]) == 2
     assert other.wait(60) == 0
-    (text,) = said
+    (text,) = messages
     assert f"process {other.pid} of " in text
     assert "which makes ../b and 1 more of the files that are due here, too" in text
 
@@ -103,7 +103,7 @@ def test_files_dated_in_the_future_are_refused_with_advice(tmp_path):
     plan = [*map(str, files), str(tmp_path / "missing.json")]
     refuse_future_dates(plan)
     os.utime(files[1], (time.time() + 86400,) * 2)
-    with pytest.raises(RunError, match=r"future.*\(1\):\n  - \S*b.json\n.*: (touch .*)") as told:
+    with pytest.raises(RunError, match=r"future.*\(1\):\n  - \S*b.json\n.*: (touch .*)") as error:
         refuse_future_dates(plan)
-    subprocess.run(str(told.value).rpartition(": ")[2], shell=True, check=True)
+    subprocess.run(str(error.value).rpartition(": ")[2], shell=True, check=True)
     refuse_future_dates(plan)

@@ -47,8 +47,8 @@ def test_page_and_analysis_name_the_metrics(project):
     assert title.startswith(words)
     (text,) = re.findall(r'<script type="application/json" id="report">(.*?)</script>', page)
     (run,) = json.loads(text)["runs"]
-    (found,) = (m for m in run["evaluation"]["metrics"] if m["name"] == "rmse")
-    assert (found["blurry"], found["restored"]) == (rmse["persistence"], rmse["forecast"])
+    (metric,) = (m for m in run["evaluation"]["metrics"] if m["name"] == "rmse")
+    assert (metric["blurry"], metric["restored"]) == (rmse["persistence"], rmse["forecast"])
     assert [figure["caption"] for figure in run["evaluation"]["figures"]] == [
         "Last read, forecast, true"
     ]

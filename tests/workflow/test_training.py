@@ -1,3 +1,5 @@
+"""Planning of trainings: initial weights, longer runs, changed code and retraining."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -27,8 +29,10 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def trainings(**presets) -> Trainings:
-    known = {name: Settings.model_validate(sections) for name, sections in presets.items()}
-    return Trainings(Workflow(WorkflowSettings(), known), Path("scripts/train.py"))
+    presets_by_name = {
+        name: Settings.model_validate(sections) for name, sections in presets.items()
+    }
+    return Trainings(Workflow(WorkflowSettings(), presets_by_name), Path("scripts/train.py"))
 
 
 def give(path: str, contents: bytes = b"weights") -> str:
@@ -42,7 +46,7 @@ def student_of(teacher: str) -> dict:
 
 
 def test_weights_are_trained_here_downloaded_or_given_by_the_user(here):
-    found = trainings(
+    result = trainings(
         large={},
         student=student_of("results/train/large"),
         sharp={"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": "w"}},
@@ -54,17 +58,17 @@ def test_weights_are_trained_here_downloaded_or_given_by_the_user(here):
         ("sharp", "downloaded", "w/vgg16-397923af.pth"),
         ("given", "given", "spynet.pth"),
     ):
-        for asked in ("trained", "downloaded", "given"):
-            expected = [Path(path)] if asked == origin else []
-            assert list(found.weights(preset, asked).values()) == expected
+        for case in ("trained", "downloaded", "given"):
+            expected = [Path(path)] if case == origin else []
+            assert list(result.weights(preset, case).values()) == expected
     for preset, key, file in (
         ("given", r"MODEL\.VRT\.SPYNET", "spynet.pth"),
         ("elsewhere", r"TRAIN\.DISTILL\.TEACHER", "old/large/weights.safetensors"),
     ):
         with pytest.raises(ConfigError, match=rf"preset {preset}: {key}: no such file: {file}"):
-            found.require_files(preset)
+            result.require_files(preset)
         give(file)
-        found.require_files(preset)
+        result.require_files(preset)
 
 
 def test_a_training_that_needs_itself_is_refused(here):
@@ -96,12 +100,12 @@ def test_a_start_is_trained_here_or_must_be_there(here, monkeypatch):
     expected = Path("results/train/first/weights.safetensors")
     assert planned.weights("tuned", "trained") == {"MODEL.PRETRAINED": expected}
     planned.require_files("tuned")
-    for preset, told in (
+    for preset, message in (
         ("alone", r"PRETRAINED is circular: alone needs alone;"),
         ("general", r"PRETRAINED: no such file: .*; the weights 'general' are not in this install"),
         ("elsewhere", r"no such file: old/run/of_mine/weights\.safetensors; name a result folder"),
     ):
-        with pytest.raises(ConfigError, match=rf"preset {preset}: MODEL\..*{told}"):
+        with pytest.raises(ConfigError, match=rf"preset {preset}: MODEL\..*{message}"):
             planned.require_files(preset)
 
 
@@ -161,9 +165,9 @@ def test_given_weights_must_be_there_where_a_preset_is_trained(here, changed):
         give("spynet.pth", b"others")
     elif changed == "no weights":
         Path("results/train/p/weights.safetensors").unlink()
-    found = trainings(p=sections)
+    result = trainings(p=sections)
     with pytest.raises(ConfigError, match=MISSING):
-        found.require_files("p", retrain=changed == "again")
+        result.require_files("p", retrain=changed == "again")
 
 
 def test_changes_since_a_training_are_those_of_its_settings_json(here):
@@ -186,8 +190,8 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
     write_json(DATA, manifest | {"digest": "others"})
     assert trainings(p=GIVEN).change("p") == "the data have changed"
     give("vrt.pth", b"others")
-    found = trainings(p=GIVEN).change("p")
-    assert found == "the data have changed, MODEL.VRT.PRETRAINED: other weights"
+    change = trainings(p=GIVEN).change("p")
+    assert change == "the data have changed, MODEL.VRT.PRETRAINED: other weights"
     Path("vrt.pth").unlink()
     assert trainings(p=GIVEN).change("p") == "the data have changed"
     assert trainings(q=GIVEN).change("q") == ""
@@ -197,20 +201,20 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
 
 
 def test_changed_code_of_a_trained_preset_is_one_line(here):
-    found = trainings(p={}, q={})
-    assert found.code_notice("p") is None
+    result = trainings(p={}, q={})
+    assert result.code_notice("p") is None
     give("results/train/p/weights.safetensors")
-    assert found.code_notice("p") is None
+    assert result.code_notice("p") is None
     code = dict(training_code(Path("scripts/train.py"), "deblurring"))
     assert code
     write_code(Path("results/train/p"), code)
-    assert found.code_notice("p") is None
+    assert result.code_notice("p") is None
     write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
-    assert found.code_notice("p") == (
+    assert result.code_notice("p") == (
         "p was trained by other code: scripts/train.py. Its weights stay; to train it again: "
         "snakemake train_p --config RETRAIN=p"
     )
-    assert found.code_notice("q") is None
+    assert result.code_notice("q") is None
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def test_faults_have_the_given_rates_and_stay_within_the_steps():
     assert rate(every, flipped=0.02) == pytest.approx(0.98, abs=0.002)
     assert rate(none, hot=0.05) == pytest.approx(0.05, rel=0.1)
     assert rate(every, dead=0.05) == pytest.approx(0.95, abs=0.005)
-    given = none.clone()
-    add_faults(given, steps, random, **{**NO_FAULTS, "dark": 0.5})
-    assert not given.any(), "the counts that were read may be cached"
+    clip = none.clone()
+    add_faults(clip, steps, random, **{**NO_FAULTS, "dark": 0.5})
+    assert not clip.any(), "the counts that were read may be cached"
 
 
 def test_late_spikes_go_to_the_next_bin_of_their_exposure():

@@ -347,13 +347,13 @@ def test_absent_neighbours_deviate_in_no_bin(dataset):
     voxels = prepare_batch(clips.collate([clips[0], clips[2], clips[4]]), statistics, "cpu").voxels
     assert torch.isfinite(voxels).all()
     alone = ClipDataset(dataset, "test", settings(CLIP_LEN=5), train=False)
-    own = prepare_batch(alone.collate([alone[0]]), statistics, "cpu").voxels[0]
-    mean = own.mean(dim=1, keepdim=True).expand_as(own)
+    single = prepare_batch(alone.collate([alone[0]]), statistics, "cpu").voxels[0]
+    mean = single.mean(dim=1, keepdim=True).expand_as(single)
     expected = torch.stack(
         [
-            torch.stack([mean[0], own[0], own[1]]),
-            torch.stack([own[1], own[2], own[3]]),
-            torch.stack([own[3], own[4], mean[4]]),
+            torch.stack([mean[0], single[0], single[1]]),
+            torch.stack([single[1], single[2], single[3]]),
+            torch.stack([single[3], single[4], mean[4]]),
         ]
     )
     torch.testing.assert_close(voxels, expected)

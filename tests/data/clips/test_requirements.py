@@ -1,3 +1,5 @@
+"""Sizes and spikes that presets require of a data set."""
+
 from __future__ import annotations
 
 import pytest
@@ -50,4 +52,4 @@ def test_the_least_that_crops_ask_of_a_data_set(presets, sizes):
 
 
 def test_the_largest_crops_of_a_preset():
-    assert [largest_crop(each) for each in (preset(6, 96), preset(*GROWING))] == [96, 128]
+    assert [largest_crop(settings) for settings in (preset(6, 96), preset(*GROWING))] == [96, 128]

@@ -35,12 +35,12 @@ def run(scenes, *more):
 
 def test_warp_and_shift_are_measured_and_undone(scenes, tmp_path, capsys):
     status = run(scenes, "--data", str(scenes / "data"), "-o", str(tmp_path))
-    found = json.loads((tmp_path / "calibration.json").read_text())
-    assert max_error(found["homography"], SENSOR) < 0.15  # half a pixel of the frame is 0.25
-    assert found["residual_pixels"] < 0.5
-    assert found["offset_steps"] == pytest.approx(OFFSET, abs=0.5)
-    assert found["residual_steps"] < 0.5
-    assert 0.95 < found["covered"] < 1
+    calibration = json.loads((tmp_path / "calibration.json").read_text())
+    assert max_error(calibration["homography"], SENSOR) < 0.15  # half a pixel of the frame is 0.25
+    assert calibration["residual_pixels"] < 0.5
+    assert calibration["offset_steps"] == pytest.approx(OFFSET, abs=0.5)
+    assert calibration["residual_steps"] < 0.5
+    assert 0.95 < calibration["covered"] < 1
     assert read_rgb(tmp_path / "calibration.png").shape == (SENSOR[0], 2 * SENSOR[1], 3)
     out = capsys.readouterr().out
     assert status == 0
@@ -51,8 +51,8 @@ def test_warp_and_shift_are_measured_and_undone(scenes, tmp_path, capsys):
     assert (folder / "spike.dat").read_bytes() == (before / "spike.dat").read_bytes()
     recorded = read_exposures(before / TABLE)["4"]
     moved = read_exposures(folder / TABLE)["4"]
-    assert moved.start - recorded.start == round(found["offset_steps"])
-    assert moved.sharp - recorded.sharp == pytest.approx(found["offset_steps"], abs=0.01)
+    assert moved.start - recorded.start == round(calibration["offset_steps"])
+    assert moved.sharp - recorded.sharp == pytest.approx(calibration["offset_steps"], abs=0.01)
     # The result is read without settings, whatever the ratio of sensor to frame is.
     files = find_sequence(tmp_path, "train/moving", "blur")
     assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
@@ -77,8 +77,8 @@ def test_a_poor_calibration_is_not_resampled(scenes, tmp_path, capsys):
     # Cameras that were moved after the static scene.
     still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
     write_scene(tmp_path / "before", {"1": still}, simulate_spikes([still] * 30))
-    found, _ = calibrate(tmp_path / "before", scenes / "data/train/moving", SENSOR)
-    assert "moving scene correlate by 0.5" in "".join(found.faults)
+    calibration, _ = calibrate(tmp_path / "before", scenes / "data/train/moving", SENSOR)
+    assert "moving scene correlate by 0.5" in "".join(calibration.faults)
 
 
 @pytest.mark.parametrize("moving", ["spikes", "frames"])
@@ -120,6 +120,6 @@ def test_a_real_pair_warped_and_shifted_is_measured(shared, tmp_path):
     write_scene(tmp_path / "static", {"1": frame}, spikes[36:45])
     exposures = {"1": Exposure(31, 40, 35.5)}
     write_scene(tmp_path / "moving", {"1": frame}, spikes, exposures)
-    found, _ = calibrate(tmp_path / "static", tmp_path / "moving", size)
-    assert max_error(found.homography, size) < 0.5
-    assert found.offset_steps == pytest.approx(5, abs=0.5)
+    calibration, _ = calibrate(tmp_path / "static", tmp_path / "moving", size)
+    assert max_error(calibration.homography, size) < 0.5
+    assert calibration.offset_steps == pytest.approx(5, abs=0.5)

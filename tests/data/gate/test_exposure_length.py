@@ -45,7 +45,7 @@ def around(number, steps):
     return Exposure(first + 44 - steps // 2, first + 44 + steps // 2, first + 40)
 
 
-def told(root):
+def exposure_faults(root):
     return [fault for fault in check(root, SEQUENCE)["faults"] if "the shutter was open" in fault]
 
 
@@ -57,11 +57,11 @@ def test_half_the_exposure(tmp_path, sensor):
     table = {name: Exposure(18, 62, 40) for name in names}
     assert check(tmp_path, SEQUENCE)["faults"] == []
     (folder / TABLE).write_text(exposure_table(table))
-    (fault,) = told(tmp_path)
+    (fault,) = exposure_faults(tmp_path)
     assert "fit 80 steps around the middle of their exposures better than the 44" in fault
     assert "open for a longer time; correct start and stop in exposures.csv" in fault
     join_files(folder, {name: around(int(name), 44) for name in names})
-    (fault,) = told(tmp_path)
+    (fault,) = exposure_faults(tmp_path)
     assert "fit 88 steps" in fault
     (folder / TABLE).write_text(exposure_table({name: around(int(name), 88) for name in names}))
     assert check(tmp_path, SEQUENCE)["faults"] == []
@@ -87,7 +87,7 @@ def test_twice_the_exposure(tmp_path, sensor):
     assert check(tmp_path, SEQUENCE)["faults"] == []
     twice = {name: around(number, 176) for name, number in table.items()}
     (folder / TABLE).write_text(exposure_table(twice))
-    (fault,) = told(tmp_path)
+    (fault,) = exposure_faults(tmp_path)
     assert "fit 88 steps around the middle of their exposures better than the 176" in fault
     assert "open for a shorter time" in fault
 
@@ -100,15 +100,15 @@ def test_a_still_scene_does_not_tell(tmp_path):
     assert check(tmp_path, SEQUENCE)["faults"] == []
 
 
-@pytest.mark.parametrize(("count", "is_told"), [(2, False), (3, True)])
-def test_a_few_exposures_do_not_tell(count, is_told):
+@pytest.mark.parametrize(("count", "is_reported"), [(2, False), (3, True)])
+def test_a_few_exposures_do_not_tell(count, is_reported):
     longer = OtherLength(steps=80, likeness=0.99, gain=0.04, exposure=44, exposure_likeness=0.95)
-    assert bool(length_faults("a.dat", [Lengths(None, longer)] * count)) == is_told
+    assert bool(length_faults("a.dat", [Lengths(None, longer)] * count)) == is_reported
 
 
-def compared(seen, picture):
+def compared(rate, picture):
     """The lengths of an exposure of 44 steps of a still picture, with 22 before and after it."""
-    small = shrink(seen / np.float32(255), 48, 64)
+    small = shrink(rate / np.float32(255), 48, 64)
     spikes = np.stack(list(fire(itertools.repeat(small, 88), Simulation())))
     before, exposure, after = (packed(spikes[i:j]) for i, j in ((0, 22), (22, 66), (66, 88)))
     return compare_lengths(exposure, np.rint(picture).astype(np.uint8), [before, after])

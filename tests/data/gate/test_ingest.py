@@ -124,10 +124,10 @@ def test_sensor_size_that_does_not_fit_is_one_fault(dataset):
 def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path, frames, is_assessable):
     write_sequence(tmp_path / "train/a", frames, frames_per_exposure=11)
     manifest = check(tmp_path, "train/a")
-    found = [frame["spikes"] for frame in manifest["frames"]]
+    alignments = [frame["spikes"] for frame in manifest["frames"]]
     # Nothing is said of a centre that cannot be told.
-    assert (manifest["faults"], [each["center"] for each in found]) == ([], [None, None])
-    assert [each["correlation"] is not None for each in found] == [is_assessable] * 2
+    assert (manifest["faults"], [entry["center"] for entry in alignments]) == ([], [None, None])
+    assert [entry["correlation"] is not None for entry in alignments] == [is_assessable] * 2
 
 
 def test_a_sharp_frame_is_known_by_its_contents_unless_it_is_of_one_colour(dataset):
@@ -169,14 +169,14 @@ def lost(path):
 
 
 def a_pipe(path):
-    for each in path.parent.glob(f"{path.stem}.*"):
-        each.unlink()
+    for file in path.parent.glob(f"{path.stem}.*"):
+        file.unlink()
     os.mkfifo(path)
 
 
 def missing_everywhere(path):
-    for each in path.parents[1].glob(f"*/{path.stem}.*"):
-        each.unlink()
+    for file in path.parents[1].glob(f"*/{path.stem}.*"):
+        file.unlink()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def missing_everywhere(path):
 )
 def test_each_damage_is_found_and_named(dataset, damage, file, fault):
     damage(dataset / SPLIT / NAME / file)
-    assert any(fault.format(file=file) in found for found in check(dataset)["faults"])
+    assert any(fault.format(file=file) in message for message in check(dataset)["faults"])
 
 
 @contextmanager

@@ -40,9 +40,9 @@ def frames(
     total = 2 * steps + 2 * context
     video = film(len(split), total, *size, speed=1)
     for first in (0, steps):
-        seen = video[first : first + steps + 2 * context]
-        spikes = simulate_spikes(seen, steps_per_frame=1, seed=first, downscale=scale)
-        exposed = seen[context : context + steps]
+        window = video[first : first + steps + 2 * context]
+        spikes = simulate_spikes(window, steps_per_frame=1, seed=first, downscale=scale)
+        exposed = window[context : context + steps]
         yield Frame(synthesize_blur(exposed), exposed[sharp], spikes)
 
 
@@ -151,12 +151,12 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
         for split in ("train", "test"):
             video = film(len(split), 24, HEIGHT, WIDTH, speed=1)
             for number in range(2):
-                seen = video[12 * number : 12 * number + 12]
+                window = video[12 * number : 12 * number + 12]
                 name = f"{number:08d}"
                 write_picture(
-                    root / blur.format(split=split) / (name + suffix), synthesize_blur(seen)
+                    root / blur.format(split=split) / (name + suffix), synthesize_blur(window)
                 )
-                write_picture(root / sharp.format(split=split) / (name + suffix), seen[6])
+                write_picture(root / sharp.format(split=split) / (name + suffix), window[6])
             files = find_sequence(root, f"{split}/a", "blur")
             simulate_pairs(
                 root, files, root / "spikes" / split / "a", Simulation(STEPS_PER_FRAME=56)

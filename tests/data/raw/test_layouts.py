@@ -1,3 +1,5 @@
+"""Recognition of raw layouts: sequences, sensor sizes, folders, advice for unusable ones."""
+
 from __future__ import annotations
 
 import os
@@ -28,11 +30,11 @@ SPLIT, NAME = "train", "GOPR0001_11_00"
 def test_survey_finds_sequences_and_frames(dataset):
     (dataset / SPLIT / NAME / "blur" / "Thumbs.txt").write_text("stray")
     (dataset / "train" / ".hidden").mkdir()
-    found = survey(dataset, ["train", "test"], "blur")
-    assert (found["layout"], found["spikes"]) == ("spk_gopro", True)
+    report = survey(dataset, ["train", "test"], "blur")
+    assert (report["layout"], report["spikes"]) == ("spk_gopro", True)
     names = (name.split("/") for name in SEQUENCES)
     expected = [{"split": split, "name": name, "frames": 3} for split, name in names]
-    assert found["sequences"] == expected
+    assert report["sequences"] == expected
 
 
 def test_the_path_of_a_data_set_may_hold_braces(dataset):
@@ -43,13 +45,13 @@ def test_the_path_of_a_data_set_may_hold_braces(dataset):
 def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
     for name in SEQUENCES[:2]:
         shutil.rmtree(dataset / name / "spike")
-    found = survey(dataset, ["train", "test"], "blur")
-    assert (found["spikes"], len(found["sequences"])) == (True, 1)
-    assert sorted(found["excluded"]) == sorted(SEQUENCES[:2])
-    assert all(faults[0].startswith("no spikes") for faults in found["excluded"].values())
+    report = survey(dataset, ["train", "test"], "blur")
+    assert (report["spikes"], len(report["sequences"])) == (True, 1)
+    assert sorted(report["excluded"]) == sorted(SEQUENCES[:2])
+    assert all(faults[0].startswith("no spikes") for faults in report["excluded"].values())
     shutil.rmtree(dataset / SEQUENCES[2] / "spike")
-    found = survey(dataset, ["train", "test"], "blur")
-    assert (found["spikes"], found["excluded"], len(found["sequences"])) == (False, {}, 3)
+    report = survey(dataset, ["train", "test"], "blur")
+    assert (report["spikes"], report["excluded"], len(report["sequences"])) == (False, {}, 3)
 
 
 def test_all_incomplete_sequences_are_named_at_once(dataset):
@@ -69,25 +71,25 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "message"),
     [
         ("gopro.zip", r"gopro\.zip is a file .*; set DATA\.ROOT to the folder"),
         ("none", r"folder \S+none does not exist; set DATA\.ROOT"),
         ("empty", r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"),
     ],
 )
-def test_a_place_without_a_data_set(tmp_path, place, told):
+def test_a_place_without_a_data_set(tmp_path, place, message):
     (tmp_path / "gopro.zip").write_bytes(b"PK")
     (tmp_path / "empty/videos").mkdir(parents=True)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         survey(tmp_path / place, ["train", "test"], "blur")
 
 
 def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
     root = tmp_path / "spikes"
     root.mkdir()
-    told = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
-    with pytest.raises(DataError, match=told):
+    message = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
+    with pytest.raises(DataError, match=message):
         survey(dataset, ["train", "test"], "blur", spike_root=str(root))
 
 
@@ -97,8 +99,8 @@ def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, pla
     (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
     if place != f"{SPLIT}/{NAME}/spike":  # that of something else
         (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("#spike_h\nspike_fps: 2\n")
-    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
-    assert sensor_size(dataset / found) == (250, 400)
+    file = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
+    assert sensor_size(dataset / file) == (250, 400)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +172,8 @@ def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
 
 def test_only_a_nested_sequence_is_two_folders(dataset):
     (dataset / SPLIT / NAME).rename(dataset / SPLIT / "walk__1")
-    found = survey(dataset, ["train", "test"], "blur")
-    assert found["excluded"] == {}
+    report = survey(dataset, ["train", "test"], "blur")
+    assert report["excluded"] == {}
     assert len(find_sequence(dataset, f"{SPLIT}/walk__1", "blur").blur) == 3
 
 
@@ -237,8 +239,8 @@ def test_one_spike_file_for_all_frames_is_told_its_name(tmp_path, layout, cure):
     second.unlink()
     first.write_bytes(whole)
     (fault,) = frame_faults(find_sequence(tmp_path, "train/a", "blur"))
-    found = re.search(cure, fault)
-    assert found
+    match = re.search(cure, fault)
+    assert match
     if "rename" in cure:
         first.rename(tmp_path / re.search(r"rename it to (\S+),", fault)[1])
         assert check(tmp_path, "train/a")["faults"] == []
@@ -261,12 +263,12 @@ def test_sequences_whose_names_look_alike_are_one_fault(dataset):
     (dataset / SPLIT / NAME).rename(composed)
     decomposed.mkdir()
     (composed / "sharp").rename(decomposed / "sharp")
-    found = survey(dataset, ["train", "test"], "blur")
-    ((name, faults),) = found["excluded"].items()
+    report = survey(dataset, ["train", "test"], "blur")
+    ((name, faults),) = report["excluded"].items()
     assert unicodedata.normalize("NFC", name) == f"{SPLIT}/caf\u00e9"
     assert len(faults) == 1
     assert "two folders of it, whose names look alike" in faults[0]
-    assert len(found["sequences"]) == 2
+    assert len(report["sequences"]) == 2
 
 
 def test_links_that_lead_nowhere_are_faults(dataset):
@@ -274,10 +276,10 @@ def test_links_that_lead_nowhere_are_faults(dataset):
     (dataset / "train" / "round").symlink_to("round")
     (dataset / "train" / "linked").symlink_to(dataset / "test/GOPR0003_11_00")
     (dataset / "train" / "notes.txt").symlink_to(dataset / SPLIT / NAME / "sharp/000001.png")
-    found = survey(dataset, ["train"], "blur")
-    assert [s["name"] for s in found["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
-    assert sorted(found["excluded"]) == ["train/lost", "train/round"]
-    assert found["excluded"]["train/lost"][0] == "no blurry frames (train/lost/blur/*.png)"
+    report = survey(dataset, ["train"], "blur")
+    assert [s["name"] for s in report["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
+    assert sorted(report["excluded"]) == ["train/lost", "train/round"]
+    assert report["excluded"]["train/lost"][0] == "no blurry frames (train/lost/blur/*.png)"
 
 
 SEQUENCE = SEQUENCES[0]
@@ -305,10 +307,10 @@ def test_names_that_cannot_be_used_are_faults_that_can_be_written(
     dataset, tmp_path, old, new, where, fault
 ):
     (dataset / old).rename(dataset / new)
-    found = survey(dataset, ["train", "test"], "blur")
-    assert list(found["excluded"]) == [where]
-    assert fault in found["excluded"][where][0]
-    write_json(tmp_path / "survey.json", found)
+    report = survey(dataset, ["train", "test"], "blur")
+    assert list(report["excluded"]) == [where]
+    assert fault in report["excluded"][where][0]
+    write_json(tmp_path / "survey.json", report)
 
 
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])
@@ -361,9 +363,9 @@ def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
         capital = path.with_suffix(path.suffix.upper())
         path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
-    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur")
-    assert (found.faults, len(found.blur)) == ((), 3)
-    assert found.blur.keys() == found.sharp.keys() == found.spikes.keys()
+    files = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur")
+    assert (files.faults, len(files.blur)) == ((), 3)
+    assert files.blur.keys() == files.sharp.keys() == files.spikes.keys()
 
 
 def test_a_capital_suffix_of_the_spikes_of_a_whole_sequence(dataset):
@@ -395,14 +397,14 @@ def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
     expected = survey(dataset, ["train", "test"], "blur")
     for name in ("__MACOSX/GOPR0001_11_00/blur", "@eaDir", "lost+found"):
         (dataset / SPLIT / name).mkdir(parents=True)
-    found = survey(dataset, ["train", "test"], "blur")
-    names = [Path(each).name for each in found.pop("passed_over")]
+    report = survey(dataset, ["train", "test"], "blur")
+    names = [Path(path).name for path in report.pop("passed_over")]
     assert names == ["@eaDir", "__MACOSX", "lost+found"]
-    assert found == expected
+    assert report == expected
     # Of sequences two folders deep, in the first as well.
     for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
         (dataset / "train_blurry_33" / name).mkdir(parents=True)
     foreign: set[str] = set()
     layout = LAYOUTS["spk_x4k_33"]
     assert layout.sequence_names(dataset, "train", None, foreign) == ["002__occ1"]
-    assert {Path(each).name for each in foreign} == {"@eaDir", "lost+found"}
+    assert {Path(path).name for path in foreign} == {"@eaDir", "lost+found"}

@@ -21,8 +21,8 @@ def test_a_split_of_another_name_is_proposed_for_its_key(tmp_path, name, key, sp
     expected = {"x4k 33": "test_fullRGB/", "spk_gopro": "train/<sequence>/sharp/"}[name]
     for path in list(tmp_path.glob(f"{split}*")):
         path.rename(path.with_name(path.name.replace(split, "val", 1)))
-    found = survey(tmp_path, SPLITS, "blur")
-    (fault,) = found["excluded"][split]
+    report = survey(tmp_path, SPLITS, "blur")
+    (fault,) = report["excluded"][split]
     assert f"expected {tmp_path}/{expected}" in fault
     assert fault.endswith(f"; found the split val: set DATA.{key} to the one that is meant")
     splits = ["train", "val"] if split == "test" else ["val", "test"]

@@ -1,3 +1,5 @@
+"""Numbers in file names, their usual step and the order of names."""
+
 from __future__ import annotations
 
 import pytest
@@ -53,5 +55,5 @@ def test_a_given_step_and_names_that_are_no_numbers():
 def test_every_two_names_have_an_order():
     names = ["a", "a01b", "a1b", "a2", "a10", "b", "\u00b2"]  # the last is no decimal digit
     backwards = names[::-1]
-    for given in (names, backwards):
-        assert sorted(given, key=frame_order) == names
+    for sequence in (names, backwards):
+        assert sorted(sequence, key=frame_order) == names

@@ -33,9 +33,9 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     published.write(root)
     spike_root = str(root / published.spike_root) if published.spike_root else None
     layout = published.options.get("layout", "auto")
-    found = survey(root, ["train", "test"], "blur", layout, spike_root=spike_root)
-    assert (found["layout"], found["spikes"], found["excluded"]) == (published.layout, True, {})
-    for sequence in found["sequences"]:
+    report = survey(root, ["train", "test"], "blur", layout, spike_root=spike_root)
+    assert (report["layout"], report["spikes"], report["excluded"]) == (published.layout, True, {})
+    for sequence in report["sequences"]:
         split = sequence["split"]
         name = f"{split}/{sequence['name']}"
         manifest = check(root, name, spike_root=spike_root, **published.options)
@@ -49,7 +49,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
         # Blurry frames and the spikes of the open shutter alone are the same light.
         assert read_json(store)["gain"] == pytest.approx(2, abs=0.05)
     path = tmp_path / "k" / "dataset.json"
-    names = [f"{sequence['split']}/{sequence['name']}" for sequence in found["sequences"]]
+    names = [f"{sequence['split']}/{sequence['name']}" for sequence in report["sequences"]]
     write_json(path, merged(path.parent, names))
     settings = Settings.model_validate(
         {
@@ -94,7 +94,7 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
     rows, columns = PUBLISHED[name].spike_size
     for path in tmp_path.rglob(fault.partition(":")[0]):
         path.write_bytes(path.read_bytes()[: -rows * columns // 8])
-    assert any(fault in found for found in check(tmp_path, f"train/{sequence}")["faults"])
+    assert any(fault in message for message in check(tmp_path, f"train/{sequence}")["faults"])
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line,
     table = tmp_path / "train/a/exposures.csv"
     first = table.read_text().splitlines()[:2]
     table.write_text("\n".join([*first[: 1 if line.startswith("0000") else 2], line, ""]))
-    assert sum(fault in found for found in check(tmp_path, "train/a")["faults"]) == 1
+    assert sum(fault in message for message in check(tmp_path, "train/a")["faults"]) == 1
 
 
 def test_a_table_may_lack_the_zeros_that_spreadsheets_drop(tmp_path):
@@ -141,8 +141,10 @@ def test_a_stream_of_another_sensor_is_refused_once(tmp_path):
 
 def test_a_layout_with_one_kind_of_blurry_frames_refuses_the_other(tmp_path):
     PUBLISHED["s-sdm"].write(tmp_path)
-    found = check(tmp_path, "train/a", "blur_gamma", layout="s_sdm")
-    assert "layout s_sdm has one kind of blurry frames, found DATA.BLUR_DIR" in found["faults"][0]
+    manifest = check(tmp_path, "train/a", "blur_gamma", layout="s_sdm")
+    assert (
+        "layout s_sdm has one kind of blurry frames, found DATA.BLUR_DIR" in manifest["faults"][0]
+    )
 
 
 def test_a_set_without_sharp_frames_is_refused_for_training(tmp_path):
@@ -166,12 +168,12 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
             tmp_path, tmp_path / "a.json", BINS, tmp_path / f"{context}.json", context=context
         )
         store = Store(tmp_path / f"{context}.zarr")
-        found = store.read("voxels", slice(0, 1), slice(None), slice(None))[0]
+        counts = store.read("voxels", slice(0, 1), slice(None), slice(None))[0]
         # After the first recording there follows the second one, as far as the context goes.
         steps = frame.spikes[CONTEXT - margin : CONTEXT + 56 + min(context, margin)]
         if context < CONTEXT:
             expected = voxelize(steps, BINS, sharp=margin + 30.5)
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(counts, expected)
         else:
             assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
         assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)

@@ -78,10 +78,10 @@ def test_a_link_that_leads_nowhere_is_for_the_job_to_report(dataset, sequence, v
     path = sequence / "blur/000002.png"
     path.unlink()
     path.symlink_to("nowhere.png")
-    found = version()
-    assert found != before
-    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": found})
-    assert version() == found
+    current = version()
+    assert current != before
+    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": current})
+    assert version() == current
 
 
 def test_a_broken_manifest_is_not_trusted(sequence, version, manifest):

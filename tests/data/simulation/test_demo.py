@@ -1,3 +1,5 @@
+"""Generated data of the demo: blur, spikes, seed and repair."""
+
 from __future__ import annotations
 
 import numpy as np

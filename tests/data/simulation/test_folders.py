@@ -25,18 +25,18 @@ def write_frames(folder, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("options", "line"),
     [
         (None, "2 exposures from 14 frames, 1 frames left over"),
         (5, "3 exposures from 15 frames"),
     ],
 )
-def test_the_name_of_a_folder_gives_the_frames_of_an_exposure(tmp_path, given, line):
+def test_the_name_of_a_folder_gives_the_frames_of_an_exposure(tmp_path, options, line):
     frames = tmp_path / "GOPR0372_07_00"
     write_frames(frames, 15)
     lines: list[str] = []
     folders = [FrameFolder(frames, "train", frames.name)]
-    simulate_folders(folders, tmp_path / "out", Simulation(), given, lines.append)
+    simulate_folders(folders, tmp_path / "out", Simulation(), options, lines.append)
     folder = tmp_path / "out/train" / frames.name
     assert lines == [f"{folder}: {line}"]
     assert (folder / "spike/000001.dat").is_file()

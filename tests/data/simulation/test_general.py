@@ -1,3 +1,5 @@
+"""Generated data of the weights `general`: scenes, colours, objects, splits and pictures."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Integrate-and-fire sensor: rates, conservation of charge, noise and pixel faults."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -121,16 +123,16 @@ def test_the_rate_of_a_sensor(frames, options, rate, tolerance):
 
 
 def test_hot_and_dead_pixels_keep_their_places():
-    found = rates(hot_pixels=0.05, dead_pixels=0.1)
-    assert (found == 1).mean() == pytest.approx(0.05, abs=0.01)
-    assert (found == 0).mean() == pytest.approx(0.1, abs=0.02)
-    np.testing.assert_allclose(found[(found > 0) & (found < 1)], 0.2, atol=0.006)
+    result = rates(hot_pixels=0.05, dead_pixels=0.1)
+    assert (result == 1).mean() == pytest.approx(0.05, abs=0.01)
+    assert (result == 0).mean() == pytest.approx(0.1, abs=0.02)
+    np.testing.assert_allclose(result[(result > 0) & (result < 1)], 0.2, atol=0.006)
 
 
 def test_thresholds_differ_between_pixels():
-    found = 0.4 / rates(theta_spread=0.1)
-    assert found.std() == pytest.approx(0.2, rel=0.1)
-    assert np.median(found) == pytest.approx(2, rel=0.01)
+    thresholds = 0.4 / rates(theta_spread=0.1)
+    assert thresholds.std() == pytest.approx(0.2, rel=0.1)
+    assert np.median(thresholds) == pytest.approx(2, rel=0.01)
 
 
 def test_a_late_spike_comes_a_step_later_and_none_is_lost():
@@ -176,9 +178,9 @@ def test_flow_moves_what_linear_interpolation_fades(place):
     inside = np.s_[8:-8, 12:-12]
     errors = {}
     for how in ("linear", "flow"):
-        found = list(interpolate(first, second, 8, how))[place]
-        assert (found.dtype, found.min() >= 0, found.max() <= 1) == (np.float32, True, True)
-        errors[how] = np.abs(found - truth)[inside].mean()
+        frame = list(interpolate(first, second, 8, how))[place]
+        assert (frame.dtype, frame.min() >= 0, frame.max() <= 1) == (np.float32, True, True)
+        errors[how] = np.abs(frame - truth)[inside].mean()
     assert errors["flow"] <= 0.5 * errors["linear"] + 1e-6
     assert (errors["linear"] == 0) == (place == 0)
 

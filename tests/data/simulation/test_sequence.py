@@ -1,3 +1,5 @@
+"""Sequences simulated from sharp frames: exposures, gamma, folders and invalid input."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,15 +20,15 @@ def video(count, seed=0):
 
 def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
     frames = video(11)
-    seen = []
+    calls = []
     written = write_sequence(
         tmp_path / "s",
         frames,
         frames_per_exposure=3,
         sensor=Simulation(SEED=5),
-        progress=seen.append,
+        progress=calls.append,
     )
-    assert (written, seen) == ((3, 2), [*range(1, 12)])
+    assert (written, calls) == ((3, 2), [*range(1, 12)])
     whole = simulate_spikes(frames, seed=5)
     for n in range(3):
         part = frames[3 * n : 3 * n + 3]
@@ -118,8 +120,8 @@ def test_real_frames_pass_ingestion(shared, tmp_path):
     assert manifest["faults"] == []
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
     spikes = [frame["spikes"] for frame in manifest["frames"]]
-    assert [each["steps"] for each in spikes] == [24, 24, 24]
-    assert [each["center"] for each in spikes] == pytest.approx([8, 8, 8], abs=1)
+    assert [entry["steps"] for entry in spikes] == [24, 24, 24]
+    assert [entry["center"] for entry in spikes] == pytest.approx([8, 8, 8], abs=1)
 
 
 def test_folders_of_frames_in_the_known_trees(tmp_path):
@@ -136,8 +138,8 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
     (tmp_path / "train/loop").symlink_to(tmp_path)
     for foreign in (".thumbnails/normal", "train/@eaDir"):
         write_frames(tmp_path / foreign, "0000.png")
-    found = frame_folders(tmp_path, "valid")
-    assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
+    folders = frame_folders(tmp_path, "valid")
+    assert {(f.split, f.sequence, f.frames_per_exposure) for f in folders} == set(names.values())
     (single,) = frame_folders(tmp_path / "plain")
     assert (single.split, single.sequence) == ("train", "plain")
     write_frames(tmp_path / "train/002_occ008.320", "0000.png")

@@ -47,8 +47,8 @@ def folder(tmp_path_factory):
 
 def binned(folder, name):
     """Spikes of each bin of a sequence, (T, h, w), exposure by exposure."""
-    found = [read_spikes(path, 48, 64) for path in sorted((folder / name / "spike").iterdir())]
-    return [[s[a:b] for a, b in itertools.pairwise(EDGES[len(s)])] for s in found]
+    streams = [read_spikes(path, 48, 64) for path in sorted((folder / name / "spike").iterdir())]
+    return [[s[a:b] for a, b in itertools.pairwise(EDGES[len(s)])] for s in streams]
 
 
 def test_store_holds_what_the_raw_files_hold(folder):
@@ -96,10 +96,10 @@ def test_statistics_are_exactly_those_of_the_training_split(folder):
         gain = read_json(folder / f"k4/{name}.json")["gain"]
         for parts in binned(folder / "raw", name):
             values += [gain * part.mean(axis=0) for part in parts]
-    found = read_json(folder / "k4/dataset.json")["statistics"]
-    assert found["count"] == np.stack(values).size
-    assert found["mean"] == pytest.approx(np.mean(values), rel=1e-9)
-    assert found["std"] == pytest.approx(np.std(values), rel=1e-9)
+    statistics = read_json(folder / "k4/dataset.json")["statistics"]
+    assert statistics["count"] == np.stack(values).size
+    assert statistics["mean"] == pytest.approx(np.mean(values), rel=1e-9)
+    assert statistics["std"] == pytest.approx(np.std(values), rel=1e-9)
 
 
 def test_each_sequence_has_its_own_gain_which_an_ideal_sensor_has_as_threshold(folder):

@@ -76,8 +76,8 @@ def test_threads_may_share_a_store(path, cache_bytes):
     expected = whole("voxels")
     windows = [slice(start, start + 3) for start in range(5)] * 4
     with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda w: store.read("voxels", w, slice(None), slice(None)), windows)
-        for window, read in zip(windows, found, strict=True):
+        results = pool.map(lambda w: store.read("voxels", w, slice(None), slice(None)), windows)
+        for window, read in zip(windows, results, strict=True):
             np.testing.assert_array_equal(read, expected[window])
 
 
@@ -200,8 +200,8 @@ def test_sizes_of_arrays_and_chunks():
 
 def test_a_process_that_has_just_begun_has_no_hits():
     begun = CacheUse(lookups=9, reads=15).figures()  # it has read more than chunks
-    found = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
-    assert found == [0, 9, 0, False]
+    figures = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
+    assert figures == [0, 9, 0, False]
     assert CacheUse(0, 0).figures()["hit_rate"] == 0
 
 

@@ -1,3 +1,5 @@
+"""Damage of stores: flipped bits, lost files, edited manifests."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -27,8 +29,8 @@ def manifest(tmp_path):
 
 
 def shard(manifest, name):
-    found = (manifest.with_suffix(".zarr") / name / "c").rglob("*")
-    return next(path for path in found if path.is_file())
+    chunks = (manifest.with_suffix(".zarr") / name / "c").rglob("*")
+    return next(path for path in chunks if path.is_file())
 
 
 def flip(path, place, bit=0x10):

@@ -1,3 +1,5 @@
+"""Statistics of voxels, gain of a sequence and invalid spike arrays."""
+
 from __future__ import annotations
 
 import numpy as np

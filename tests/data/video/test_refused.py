@@ -46,8 +46,8 @@ def test_a_matroska_file_that_lacks_its_last_byte(tmp_path):
     contents = path.read_bytes()
     assert announced_bytes(path) == len(contents)
     path.write_bytes(contents[:-1])
-    told = rf"after 8 frames \({len(contents) - 1} bytes of {len(contents)}\)"
-    with pytest.raises(DataError, match=told):
+    message = rf"after 8 frames \({len(contents) - 1} bytes of {len(contents)}\)"
+    with pytest.raises(DataError, match=message):
         inspect_video(path)
 
 

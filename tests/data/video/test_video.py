@@ -1,3 +1,5 @@
+"""Videos written and read again: colours, order, size, rotation and invalid files."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -38,8 +40,8 @@ def assert_quarters(image: np.ndarray, height: int, width: int) -> None:
     for row, column, colour in (
         (0.25, 0.25, RED), (0.25, 0.75, BLUE), (0.75, 0.25, WHITE), (0.75, 0.75, BLACK),
     ):  # fmt: skip
-        seen = image[int(row * height), int(column * width)].astype(int)
-        assert np.abs(seen - colour).max() <= 4, (row, column, seen)
+        rgb = image[int(row * height), int(column * width)].astype(int)
+        assert np.abs(rgb - colour).max() <= 4, (row, column, rgb)
 
 
 def test_every_frame_comes_back_in_its_colours_and_order(clip):
@@ -97,24 +99,26 @@ def test_what_is_no_video_is_told(tmp_path):
             append([frame])
     contents = whole.read_bytes()
     whole.write_bytes(contents[: len(contents) // 2])
-    for path, told in (
+    for path, message in (
         (tmp_path / "none.mp4", r"none\.mp4: cannot be read as a video"),
         (text, r"text\.mp4: cannot be read as a video"),
         (sound, r"sound\.wav: holds no video"),
         (whole, r"cut\.mp4: the video breaks off or is damaged"),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             list(read_video(path))
 
 
-@pytest.mark.parametrize(("widths", "told"), [((32, 34), "a frame of"), ((), "at least one frame")])
-def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, told):
+@pytest.mark.parametrize(
+    ("widths", "message"), [((32, 34), "a frame of"), ((), "at least one frame")]
+)
+def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, message):
     def write() -> None:
         with video_file(tmp_path / "clip.mp4") as append:
             for width in widths:
                 append([quarters(32, width)])
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         write()
     assert list(tmp_path.iterdir()) == []
 

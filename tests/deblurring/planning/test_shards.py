@@ -70,14 +70,14 @@ def run(bins: int = 2) -> tuple[list[str], list[str]]:
 
 def entries(place: str, key: str) -> dict[str, Any]:
     """One field of each sequence in the file of the shard."""
-    found = read_json(RESULTS / place / "shards" / f"{SHARD}.json")["sequences"]
-    return {name: entry[key] for name, entry in found.items()}
+    sequences = read_json(RESULTS / place / "shards" / f"{SHARD}.json")["sequences"]
+    return {name: entry[key] for name, entry in sequences.items()}
 
 
 def damage() -> dict[str, str]:
     """Damage of checks and stores, by folder."""
-    found = {p: damaged_sequences(RESULTS / p, SHARD, kind) for p, kind in PLACES.items()}
-    return {place: told for place, told in found.items() if told}
+    reports = {p: damaged_sequences(RESULTS / p, SHARD, kind) for p, kind in PLACES.items()}
+    return {place: sequences for place, sequences in reports.items() if sequences}
 
 
 def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, Dataset]:
@@ -104,7 +104,7 @@ SPIKES = Path("raw/train/a/spike/000001.dat")
 
 
 def test_only_changed_sequences_get_another_version_and_run_again(folder):
-    before, found, stores = versions(), entries("ingest", "contents"), entries("k2", "digest")
+    before, manifests, stores = versions(), entries("ingest", "contents"), entries("k2", "digest")
     assert sorted(before) == NAMES
     for path in (folder / "raw/train/a/blur").iterdir():
         os.utime(path)
@@ -115,7 +115,7 @@ def test_only_changed_sequences_get_another_version_and_run_again(folder):
     after = versions()
     assert [name for name in NAMES if after[name] != before[name]] == ["train/a"]
     assert run() == (["train/a"], ["train/a"])
-    for old, new in ((found, entries("ingest", "contents")), (stores, entries("k2", "digest"))):
+    for old, new in ((manifests, entries("ingest", "contents")), (stores, entries("k2", "digest"))):
         assert [name for name in NAMES if new[name] != old[name]] == ["train/a"]
     assert versions() == after, "the version is what the job has written down"
     SPIKES.write_bytes(contents)
@@ -133,15 +133,15 @@ def test_versions_before_the_first_check_equal_those_of_the_job(folder):
 
 
 def test_other_options_and_other_code_run_everything_again(folder, monkeypatch):
-    found, stores = entries("ingest", "contents"), entries("k2", "digest")
+    manifests, stores = entries("ingest", "contents"), entries("k2", "digest")
     assert check(spike_size=(8, 32)) == NAMES
-    assert entries("ingest", "contents") != found
+    assert entries("ingest", "contents") != manifests
     assert run() == (NAMES, [])
     assert run(bins=4) == ([], NAMES)
     monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
     assert run() == (NAMES, NAMES)
     # The results are the same, so that nothing after them runs again.
-    assert (entries("ingest", "contents"), entries("k2", "digest")) == (found, stores)
+    assert (entries("ingest", "contents"), entries("k2", "digest")) == (manifests, stores)
 
 
 def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
@@ -206,9 +206,9 @@ def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch)
     before, whole = (RESULTS / "ingest/train/a.json").read_bytes(), shard_jobs.ingest_sequence
 
     def ingest_and_change(*arguments):
-        found = whole(*arguments)
+        result = whole(*arguments)
         truncate(SPIKES)
-        return found
+        return result
 
     flip_bit(SPIKES)
     with monkeypatch.context() as patch:
@@ -219,8 +219,8 @@ def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch)
 
 
 def write_survey(folder: Path) -> None:
-    found = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in NAMES]
-    write_json(folder / "survey.json", {"schema": SURVEY.schema, "sequences": found})
+    sequences = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in NAMES]
+    write_json(folder / "survey.json", {"schema": SURVEY.schema, "sequences": sequences})
 
 
 def names(**keys) -> list[str]:

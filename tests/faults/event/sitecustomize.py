@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 
-def _stop_at(asked: Path) -> None:
+def _stop_at(request_file: Path) -> None:
     count = 0
 
     def look(kind: str, value: str) -> None:
         nonlocal count
         try:
-            event = json.loads(asked.read_text(encoding="utf-8"))
+            event = json.loads(request_file.read_text(encoding="utf-8"))
             if kind not in event or not re.search(event[kind], value):
                 return
             count += 1
             if count < event["count"]:
                 return
-            asked.unlink()
+            request_file.unlink()
         except FileNotFoundError:  # none is asked for, or another process was the first
             return
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -22,7 +22,7 @@ def test_every_entry_of_the_published_model_is_met(golden: Path) -> None:
         expected[name] = tuple(int(length) for length in shape.split("x"))
     with torch.device("meta"):
         vrt = VRT(ModelSettings())
-    found = {name: tuple(tensor.shape) for name, tensor in published_state_dict(vrt).items()}
-    assert found == expected
+    shapes = {name: tuple(tensor.shape) for name, tensor in published_state_dict(vrt).items()}
+    assert shapes == expected
     assert sum(p.numel() for p in vrt.parameters()) == 18_320_007
     assert sum(p.numel() for p in vrt.spynet.parameters()) == 1_440_300

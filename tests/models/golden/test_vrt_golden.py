@@ -32,9 +32,9 @@ def compare(
     compared = 0
     for name, expected in tensors.items():
         if name.startswith(prefix):
-            found = parameters[name.removeprefix(prefix)].grad
-            assert found is not None
-            error = (found - expected).norm() / expected.norm()
+            result = parameters[name.removeprefix(prefix)].grad
+            assert result is not None
+            error = (result - expected).norm() / expected.norm()
             assert error <= tolerance, name
             compared += 1
     assert compared == 10
