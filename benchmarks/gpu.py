@@ -51,6 +51,7 @@ MORE = (
     "opt",
     "light_small",
     "finetune",
+    "general_first",
     "general",
     "demo",
     "light_demo",

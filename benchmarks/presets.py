@@ -40,6 +40,7 @@ PRESETS = (
     "light",
     "light_small",
     "finetune",
+    "general_first",
     "general",
     "baseline",
     "fast",
