@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.system.rounding import round_up
+
 Result = TypeVar("Result")
 
 
@@ -171,7 +173,7 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
     """
     for axis in (-2, -1):
         length = x.shape[axis]
-        target = -(-length // multiple) * multiple
+        target = round_up(length, multiple)
         if target != length:
             # 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ...
             period = max(2 * (length - 1), 1)

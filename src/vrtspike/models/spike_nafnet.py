@@ -17,6 +17,7 @@ from torch.nn import functional
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import shuffle_frames
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -139,11 +140,6 @@ def detail_upsample(channels: int) -> nn.Sequential:
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
     start_at_zero(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below a number."""
-    return (number + multiple - 1) // multiple * multiple
 
 
 def pad_end(x: Tensor, height: int, width: int) -> Tensor:

@@ -15,6 +15,7 @@ from vrtspike.settings.evaluation import TileSettings
 from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     import torch
@@ -177,7 +178,7 @@ def fit_tiling(
     """
     unit = tile_unit(ratio)
     configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-    tiling = replace(configured, size=0, overlap=_round_up(configured.overlap, unit))
+    tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
         pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
         return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
@@ -188,11 +189,6 @@ def fit_tiling(
     # At most half of the tile, and an even number of pixels of the sensor.
     max_overlap = tile // (4 * ratio) * 2 * ratio
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
-
-
-def _round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below a number."""
-    return math.ceil(number / multiple) * multiple
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
@@ -212,7 +208,7 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     if height * width <= pixels // window:
         return 0
     max_pixels = min(pixels // window, LARGEST_TILE)
-    smallest = _round_up(max(2 * tiling.overlap, unit), unit)
+    smallest = round_up(max(2 * tiling.overlap, unit), unit)
     fitting = []
     for size in range(smallest, max(height, width) + unit, unit):
         rows = even_side(height, size, tiling.overlap, unit)

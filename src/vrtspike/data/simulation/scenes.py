@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.simulation.objects import MovingObject, Picture, draw_objects, random_object
-from vrtspike.data.simulation.sensor import SPK_GOPRO_SENSOR, Simulation
+from vrtspike.data.simulation.sensor import SPK_GOPRO_SENSOR, SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 
 FRAME_RATE = 240.0
@@ -128,7 +128,7 @@ def film_sequence(
     height: int,
     width: int,
     exposures: int,
-    sensor: Simulation = SPK_GOPRO_SENSOR,
+    sensor: SimulatedSensor = SPK_GOPRO_SENSOR,
     objects: int = 0,
 ) -> int:
     """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.

@@ -23,7 +23,7 @@ from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
 from vrtspike.data.simulation.sensor import (
     SPK_GOPRO_SENSOR,
-    Simulation,
+    SimulatedSensor,
     stream_spikes,
     synthesize_blur,
 )
@@ -135,7 +135,7 @@ def simulate_pairs(
     root: Path,
     files: SequenceFiles,
     folder: Path,
-    sensor: Simulation,
+    sensor: SimulatedSensor,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
@@ -183,7 +183,7 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    sensor: Simulation = SPK_GOPRO_SENSOR,
+    sensor: SimulatedSensor = SPK_GOPRO_SENSOR,
     replace: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def _write_exposure(
     name: str,
     frames: Sequence[NDArray[np.uint8]],
     spikes: Sequence[NDArray[np.bool_]],
-    sensor: Simulation,
+    sensor: SimulatedSensor,
 ) -> None:
     """Write the blurry frame, the sharp frame and the spikes of an exposure.
 

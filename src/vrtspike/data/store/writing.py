@@ -26,6 +26,7 @@ from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.rounding import round_up
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. Its default is a whole chunk, and the memory that it needs
@@ -255,7 +256,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
         # Whole chunks, as many as cover the frames of a file.
         shard = [layout.shard_frames]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
-            shard.append(-(-size // piece) * piece)
+            shard.append(round_up(size, piece))
         codecs: list[Any] = [Crc32cCodec()]
         if name == "voxels":
             blosc = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)
