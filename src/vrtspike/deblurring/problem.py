@@ -76,7 +76,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
 
     dataset = load_dataset(manifest)
     if settings.kept_start is None:
-        dataset.divided(settings.DATA)
+        dataset.with_validation_split(settings.DATA)
     require_spikes(str(manifest), dataset.statistics is not None, settings)
     require_fitting_start(settings)
     files = training_weights(settings)

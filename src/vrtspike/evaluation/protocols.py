@@ -147,7 +147,7 @@ class Protocol:
             )
 
 
-WHOLE_FRAMES = {"size": 0, "overlap": 0, "plain": True}
+WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
 
 PROTOCOLS: dict[ProtocolName, Protocol] = {
     protocol.name: protocol
@@ -157,7 +157,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
             blur_dir="blur",
-            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "plain": True},
+            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "fading": False},
             ssim="3d",
         ),
         Protocol(

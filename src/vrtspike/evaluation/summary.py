@@ -111,7 +111,7 @@ def _protocol_figures(
         "protocol_source": protocol.source,
         "protocol_unknown": protocol.unknown,
         "mean_over": protocol.mean,
-        "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "plain"},
+        "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "fading"},
         "metrics": overall_means(rows, metrics, protocol.mean),
         "definitions": {metric.name: metric.explanation for metric in metrics},
     }

@@ -23,13 +23,13 @@ def recomputed(is_on: bool, function: Callable[..., Result], *arguments: object)
 
 
 class Recomputed(nn.Module):
-    """A module that keeps only its positional arguments for the backward pass if ``checkpoint``."""
+    """A module that keeps only its positional arguments for the backward pass if ``recompute``."""
 
-    checkpoint = False
+    recompute = False
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - those of forward
         """Call the module."""
-        return recomputed(self.checkpoint, super().__call__, *arguments)
+        return recomputed(self.recompute, super().__call__, *arguments)
 
 
 def start_at_zero(layer: nn.Module) -> None:

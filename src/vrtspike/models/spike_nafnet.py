@@ -201,6 +201,7 @@ class SpikePyramid(nn.Module):
     ) -> None:
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        # The name is a part of the keys of saved weights.
         self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(

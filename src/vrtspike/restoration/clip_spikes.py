@@ -210,9 +210,9 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
         last = min(count - 1, frame + 1)
         window = pictures.read(slice(first, last + 1))
         middle = window[frame - first]
-        begin = _mean_frame(window[0], middle)
+        start = _mean_frame(window[0], middle)
         end = _mean_frame(window[-1], middle)
-        scene = [begin, middle, end]
+        scene = [start, middle, end]
         spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
         return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
 

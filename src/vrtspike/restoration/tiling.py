@@ -35,16 +35,17 @@ class Tiling:
         overlap: pixels shared by neighbouring tiles, likewise a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
-        plain: cut and join as VRT's test program does. All tiles have ``size`` and meet in the
-            middle of their overlap, and windows that overlap in time have equal weights. Otherwise
-            tiles are made smaller if the same number of them suffices, and fade into each other.
+        fading: make tiles smaller if the same number of them suffices, and let tiles and windows
+            fade into each other. Without it they are cut and joined as VRT's test program does: all
+            tiles have ``size`` and meet in the middle of their overlap, and windows that overlap in
+            time have equal weights.
     """
 
     size: int
     overlap: int
     frames: int
     frames_overlap: int
-    plain: bool = False
+    fading: bool = True
 
     def describe(self) -> str:
         """The tiles in words."""
@@ -64,7 +65,7 @@ LARGEST_TILE = 2**18
 of these tiles, which share a fourteenth of their pixels; larger ones would cost memory and gain
 next to nothing."""
 
-SHARE = {"cuda": 0.85, "cpu": 0.45}
+MEMORY_SHARES = {"cuda": 0.85, "cpu": 0.45}
 """Share of the free memory for the tensors of a tile, which leaves headroom for other processes. On
 a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
 copy, and freed memory stays in pieces."""
@@ -180,7 +181,7 @@ def fit_tiling(
     configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
     tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
-        pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
+        pixels = MEMORY_SHARES[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
         return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
     if tile < 0 or tile % ratio:
         raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
@@ -235,13 +236,13 @@ def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Spa
     frames, height, width = shape
     equal_weights = None
     inner_half = None
-    if tiling.plain:
+    if not tiling.fading:
         equal_weights = np.ones(tiling.frames_overlap)
         inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2)
     spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, equal_weights)]
     for length in (height, width):
         side = tiling.size
-        if not tiling.plain:
+        if tiling.fading:
             side = even_side(length, tiling.size, tiling.overlap, unit)
         spans.append(cut_axis(length, side, tiling.overlap, inner_half))
     return spans

@@ -57,8 +57,8 @@ class DatasetManifest:
     context: int = 0
     """Maximum steps of the closed shutter that bins hold, on each side."""
 
-    def divided(self, settings: DataSettings) -> DatasetManifest:
-        """The data set as a training sees it: the held out sequences are a split of their own.
+    def with_validation_split(self, settings: DataSettings) -> DatasetManifest:
+        """Return the data set as a training sees it: held-out sequences are a split of their own.
 
         Raises:
             ConfigError: if a sequence has to be held out and there is only one.

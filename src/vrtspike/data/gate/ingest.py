@@ -131,15 +131,15 @@ class _Checks:
         if self.rgb_size and self.files.has_spikes:
             with self._collect():
                 recordings = self._recordings(self.rgb_size, spike_size)
-        begin = 0
+        first_step = 0
         for name in names:
             recording = recordings.get(name)
             if recording and self.files.stream:
-                begin = recording.exposure.start
+                first_step = recording.exposure.start
             with self._collect():
-                self._check_frame(name, recording, begin)
+                self._check_frame(name, recording, first_step)
             if recording:
-                begin += recording.exposure.steps
+                first_step += recording.exposure.steps
         self._report_shift()
         self.faults += self._consistency.finish()
         self._report_times()
@@ -203,13 +203,13 @@ class _Checks:
         self.faults += faults
         return recordings
 
-    def _check_frame(self, name: str, recording: Recording | None, t0: int) -> None:
+    def _check_frame(self, name: str, recording: Recording | None, first_step: int) -> None:
         """Check one frame.
 
         Args:
             name: of the frame.
             recording: its spikes; None if they cannot be read or do not exist.
-            t0: step of the sequence at which its exposure begins.
+            first_step: step of the sequence at which its exposure begins.
 
         Raises:
             DataError: if its spikes cannot be read or compared.
@@ -224,7 +224,9 @@ class _Checks:
         sharp_view = view_picture(str(self.root / sharp_path), sharp)
         checked = _CheckedSpikes()
         if recording is not None and self.sensor is not None:
-            checked = self._check_spikes(recording, self.sensor, t0, blur, sharp, sharp_path)
+            checked = self._check_spikes(
+                recording, self.sensor, first_step, blur, sharp, sharp_path
+            )
         self.frames.append(
             {
                 "name": name,
@@ -245,7 +247,7 @@ class _Checks:
         self,
         recording: Recording,
         sensor: Sensor,
-        t0: int,
+        first_step: int,
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
         sharp_path: str,
@@ -255,7 +257,7 @@ class _Checks:
         Args:
             recording: the spikes.
             sensor: of their file.
-            t0: step of the sequence at which the exposure begins.
+            first_step: step of the sequence at which the exposure begins.
             blur: the blurry frame, RGB.
             sharp: the sharp frame, RGB.
             sharp_path: its path, for messages.
@@ -281,7 +283,7 @@ class _Checks:
         if alignment.locates:
             sides = self._sides(recording, sensor)
             self._lengths.append(compare_lengths(spikes, blur_gray, sides))
-        entry = _spikes_entry(recording, t0, alignment, view.total)
+        entry = _spikes_entry(recording, first_step, alignment, view.total)
         return _CheckedSpikes(entry, view, fault)
 
     def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
@@ -317,13 +319,13 @@ class _Checks:
 
 
 def _spikes_entry(
-    recording: Recording, t0: int, alignment: Alignment, count: int
+    recording: Recording, first_step: int, alignment: Alignment, count: int
 ) -> dict[str, Any]:
     """The spikes of a frame in the manifest.
 
     Args:
         recording: the spikes.
-        t0: step of the sequence at which the exposure begins.
+        first_step: step of the sequence at which the exposure begins.
         alignment: of spikes and sharp frame.
         count: number of spikes.
     """
@@ -335,8 +337,8 @@ def _spikes_entry(
         "steps": exposure.steps,
         "sharp": exposure.sharp - exposure.start,
         # In the whole sequence, where the exposures of files of their own follow each other.
-        "t0": t0,
-        "t1": t0 + exposure.steps,
+        "t0": first_step,
+        "t1": first_step + exposure.steps,
         "count": count,
         # Null if nothing can be said.
         "center": round(alignment.center, 2) if alignment.locates else None,

@@ -161,7 +161,7 @@ class _Search:
             look(files)
         self.sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
         places = layout.places(split, name, self.blur_dir, self.spike_root)
-        faults = _missing_frames(files, places)
+        faults = _file_faults(files, places)
         if faults:
             self.excluded[sequence] = faults
         if not files.has_spikes:
@@ -291,7 +291,7 @@ def _require_usable(name: str) -> None:
         )
 
 
-def _missing_frames(files: SequenceFiles, places: Places) -> list[str]:
+def _file_faults(files: SequenceFiles, places: Places) -> list[str]:
     """Faults of the files of a sequence: missing frames, and two kinds of spike files."""
     faults = list(files.faults)
     if not files.blur:

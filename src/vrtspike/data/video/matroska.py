@@ -19,14 +19,14 @@ def announced_bytes(path: Path) -> int | None:
         head = file.read(_HEAD)
     if not head.startswith(_EBML):
         return None
-    size, begin = _read_size(head, len(_EBML))
+    size, start = _read_size(head, len(_EBML))
     if size is None:
         return None
-    segment = begin + size
+    segment = start + size
     if head[segment : segment + len(_SEGMENT)] != _SEGMENT:
         return None
-    size, begin = _read_size(head, segment + len(_SEGMENT))
-    return None if size is None else begin + size
+    size, start = _read_size(head, segment + len(_SEGMENT))
+    return None if size is None else start + size
 
 
 def _read_size(head: bytes, place: int) -> tuple[int | None, int]:

@@ -79,7 +79,7 @@ class Layout:
             messages name the first one.
         prefix: beginning of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
-        more_sharp: true if there are sharp frames without a blurry one.
+        has_unpaired_sharp: true if there are sharp frames without a blurry one.
         exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
             for an impossible number. None if only a table gives exposures.
         step: from one frame's number to the next; None is the step that most of them have.
@@ -98,7 +98,7 @@ class Layout:
     streams: tuple[str, ...] = ()
     prefix: str = ""
     is_nested: bool = False
-    more_sharp: bool = False
+    has_unpaired_sharp: bool = False
     exposure: Callable[[int], Exposure] | None = None
     step: int | None = 1
     numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
@@ -246,7 +246,7 @@ class Layout:
         sharp: dict[str, str] = {}
         if places.sharp:
             sharp = numbered(root, places.sharp, PICTURE_SUFFIXES, names, faults)
-        if self.more_sharp:
+        if self.has_unpaired_sharp:
             sharp = {number: path for number, path in sharp.items() if number in blur}
         spikes: dict[str, str] = {}
         if places.spike:

@@ -39,7 +39,7 @@ def _layout(length: int) -> Layout:
         sharp="{split}_fullRGB/{sequence}",
         spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",
         is_nested=True,
-        more_sharp=True,
+        has_unpaired_sharp=True,
         exposure=fixed_exposure(margin=0, steps=length),
         step=None,
         numbers=source_frame_numbers,
