@@ -117,7 +117,7 @@ def view_spikes(
     sensor = find_sensor(path, size, sensor_file(path), layout, shape)
     total = count_spike_frames(path, *sensor.size)
     if not 0 <= start < total:
-        raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+        raise DataError(f"{path}: start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MAX_STEPS) if steps is None else steps
     spikes = sensor.read(path, start, count)
     alignment = None
@@ -125,7 +125,7 @@ def view_spikes(
         try:
             alignment = align(spikes, gray)
         except DataError as error:
-            raise DataError(f"{path}: {error} (--sensor)") from error
+            raise DataError(f"{path}: {error}; check the size of the sensor") from error
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp

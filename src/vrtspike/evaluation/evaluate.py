@@ -15,7 +15,7 @@ import torch
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
 from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
-from vrtspike.data.clips.run_statistics import read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
@@ -59,7 +59,9 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         protocol.require_blur(dataset.blur_dir, str(job.dataset))
     scores = _load_scores(protocols, settings, job.device)
     model = load_model(job.weights, settings, job.device)
-    statistics = read_statistics(job.weights.parent) if settings.MODEL.USE_SPIKE else None
+    statistics = None
+    if settings.MODEL.USE_SPIKE:
+        statistics = read_run_statistics(job.weights.parent).voxels
     compute = torch_compute(model, statistics, job.device)
 
     started = time.monotonic()

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.rgb_images import PEAK, studio_luma
 from vrtspike.metrics.lpips import LPIPS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
@@ -26,8 +27,6 @@ from vrtspike.system.errors import ConfigError
 
 Values: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
-
-OWN: ProtocolName = "own"
 
 Mean = Literal["frames", "sequences"]
 """The units of equal weight in the mean of a test set."""
@@ -109,7 +108,7 @@ class Protocol:
         Raises:
             ConfigError: if there are none.
         """
-        if self.name == OWN:
+        if self.name == OWN_PROTOCOL:
             return [METRICS[name] for name in names]
         metrics = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
@@ -152,7 +151,7 @@ WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
 PROTOCOLS: dict[ProtocolName, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol(OWN, "docs/metrics.md", mean="sequences", lpips="alex"),
+        Protocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips="alex"),
         Protocol(
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",

@@ -52,7 +52,7 @@ def check_clip(clip: GivenClip) -> list[str]:
         return [
             *mismatches.values(),
             f"{spikes.place}: frames are most like the spikes {median(distances):.0f} steps from "
-            f"their exposures; give the right ones by {TABLE} or --layout",
+            f"their exposures; give the right ones by {TABLE} or another layout",
         ]
     faults = dict(mismatches)
     if len(mismatches) < len(compared) / 2:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import cv2
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
+from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
 from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.restoration.covered_steps import CoveredSteps
 from vrtspike.restoration.pictures import Pictures
 from vrtspike.system.errors import DataError
 
@@ -74,6 +75,15 @@ class ClipSpikes:
     files: Sequence[Path] = ()
     sensor: Sensor | None = None
 
+    @cached_property
+    def covered(self) -> Mapping[Hashable, CoveredSteps]:
+        """The steps of each recording that lie in an exposure; without simulated spikes."""
+        exposures: dict[Hashable, list[Exposure]] = {}
+        for frame in self.frames:
+            if frame.recording is not None:
+                exposures.setdefault(frame.recording, []).append(frame.exposure)
+        return {recording: CoveredSteps(steps) for recording, steps in exposures.items()}
+
 
 def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
     """Pixels of a frame for each spike pixel along each side.
@@ -119,7 +129,7 @@ def array_spikes(
     _require_exposures_of_frames(exposures, recordings)
 
     def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
-        return PackedSpikes(pack_rows(part[steps.start : steps.stop]), part.shape[2])
+        return PackedSpikes.pack(part[steps.start : steps.stop])
 
     height, width = recordings[0].shape[1:]
     ratio = frame_to_sensor_ratio(pictures, (height, width))
@@ -153,10 +163,11 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
     Raises:
         DataError: with the arrays found.
     """
-    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
+    # One recording may be that of all frames.
+    distinct = {id(part): part for part in recordings}.values()
+    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in distinct})
     are_spikes = all(
-        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1
-        for part in recordings
+        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1 for part in distinct
     )
     if len(recordings) != count or len(kinds) != 1 or not are_spikes:
         raise DataError(
@@ -214,7 +225,7 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
         end = _mean_frame(window[-1], middle)
         scene = [start, middle, end]
         spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
-        return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
+        return PackedSpikes.pack(spikes[steps.start : steps.stop])
 
     frames = [
         FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, number)) for number in range(count)

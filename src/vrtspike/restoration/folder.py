@@ -165,7 +165,7 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
     check = check_limits(model.limits, source)
     if not request.anyway:
-        check.require_near(str(request.frames), "restore it all the same with --anyway")
+        check.require_near(str(request.frames))
     return _Plan(identity, continued, recorded, results, tiling, check)
 
 
@@ -272,7 +272,7 @@ def _note_misfits(misfits: Sequence[str], note: Note) -> None:
     if misfits:
         title = "warning: sharp frames that do not fit their blurry ones"
         advice = (
-            "Give --sharp the frames of this clip, in the same colours and levels; figures against "
-            "others say nothing."
+            "Compare with the sharp frames of this clip, in the same colours and levels; figures "
+            "against others say nothing."
         )
         note(list_faults(title, misfits, advice, limit=10))

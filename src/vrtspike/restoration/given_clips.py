@@ -151,13 +151,13 @@ def _require_one_source(
     is_recorded = spikes is not None
     if takes_spikes and is_recorded == simulate_spikes:
         expected = (
-            "takes spikes (MODEL.USE_SPIKE is true); give either recorded ones (--spikes) or have "
-            "them simulated (--simulate-spikes)"
+            "takes spikes (MODEL.USE_SPIKE is true); give either recorded spikes or have spikes "
+            "simulated"
         )
     elif not takes_spikes and (is_recorded or simulate_spikes):
         expected = (
-            "was trained without spikes (MODEL.USE_SPIKE is false); leave out --spikes and "
-            "--simulate-spikes"
+            "was trained without spikes (MODEL.USE_SPIKE is false); leave out recorded and "
+            "simulated spikes"
         )
     else:
         return

@@ -156,18 +156,15 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
     spikes = clip.spikes.frames[number]
     if spikes.recording is None:
         return []
-    inputs = [
-        other.exposure.widened(context, other.total)
-        for other in clip.spikes.frames
-        if other.recording == spikes.recording
-    ]
+    covered = clip.spikes.covered[spikes.recording]
     frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
     windows = []
     for start in (frame_input.start - steps, frame_input.stop):
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
-        is_unseen = all(other.stop <= start or stop <= other.start for other in inputs)
+        # The model takes the context of every exposure, too.
+        is_unseen = not covered.overlaps(start - context, stop + context)
         if is_recorded and is_unseen:
             windows.append(Exposure(start, stop, start + steps / 2))
     return windows
@@ -211,12 +208,12 @@ def load_no_reference(name: str) -> Callable[[Image], float]:
 
     names = pyiqa.list_models(metric_mode="NR")
     if name not in names:
-        raise ConfigError(f"--no-reference: found {name}, expected one of {', '.join(names)}")
+        raise ConfigError(f"no-reference metric: found {name}, expected one of {', '.join(names)}")
     try:
         metric = pyiqa.create_metric(name, device="cpu")
     except OSError as error:
         raise ConfigError(
-            f"--no-reference {name}: its weights cannot be downloaded ({error})"
+            f"no-reference metric {name}: its weights cannot be downloaded ({error})"
         ) from error
 
     def score(image: Image) -> float:

@@ -94,12 +94,11 @@ class LimitCheck:
                 )
         return reasons
 
-    def require_near(self, place: str, advice: str) -> None:
+    def require_near(self, place: str) -> None:
         """Refuse a recording that lies far outside.
 
         Args:
             place: the recording.
-            advice: in words, the option that restores it all the same.
 
         Raises:
             DataError: naming each range.
@@ -111,8 +110,8 @@ class LimitCheck:
         title += "; ".join(reasons)
         advice = (
             "Restored frames would be no better than the blurry ones. Take a model that was "
-            "trained on such recordings (DATA.THRESHOLD_AUGMENT raises its gains), or "
-            f"{advice}."
+            "trained on such recordings (DATA.THRESHOLD_AUGMENT raises its gains), or restore them "
+            "all the same (anyway)."
         )
         raise DataError(list_faults(title, self.messages, advice))
 

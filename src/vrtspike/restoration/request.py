@@ -77,7 +77,7 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
 
 
 def _require_apart(request: Request) -> None:
-    """Refuse an input that results would be written over, or that --overwrite would remove.
+    """Refuse an input that results would be written over, or that overwriting would remove.
 
     Raises:
         ConfigError: naming it.

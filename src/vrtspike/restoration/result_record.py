@@ -19,7 +19,7 @@ RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE)
 SCHEMA = 7
 
 _ELSEWHERE = "give another folder"
-_REPLACE = f"{_ELSEWHERE}, or --overwrite to replace what is in this one"
+_REPLACE = f"{_ELSEWHERE}, or overwrite what is in this one"
 
 
 def read_earlier_record(path: Path) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def continued_record(
     earlier_tile = earlier["tiling"]["size"]
     if tile not in (None, earlier_tile):
         raise ConfigError(
-            f"{output / RECORD}: found frames restored with --tile {earlier_tile}; {_REPLACE}"
+            f"{output / RECORD}: found frames restored with tile {earlier_tile}; {_REPLACE}"
         )
     return earlier
 
@@ -136,5 +136,5 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
     kept = [name for name in names if name not in (RECORD, RESTORED)]
     if kept:
         title = f"warning: {output}: files that the record does not name stay"
-        advice = "They are no results of this call; --overwrite removes only what it has written."
+        advice = "They are no results of this call; overwriting removes only recorded files."
         note(list_faults(title, kept, advice, limit=10))

@@ -184,7 +184,7 @@ def fit_tiling(
         pixels = MEMORY_SHARES[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
         return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
     if tile < 0 or tile % ratio:
-        raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+        raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
     # At most half of the tile, and an even number of pixels of the sensor.

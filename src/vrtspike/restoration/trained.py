@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.limits import RecordingLimits
-from vrtspike.data.clips.run_statistics import read_limits, read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
@@ -113,7 +113,7 @@ class TrainedModel:
         check = check_limits(self.limits, source)
         place = str(source.pictures.place)
         if not anyway:
-            check.require_near(place, "restore it all the same with anyway=True")
+            check.require_near(place)
         if check.is_outside:
             warnings.warn(check.warning(place), stacklevel=2)
         images: list[NDArray[Any]] = []
@@ -257,8 +257,9 @@ def load(
     statistics = None
     limits = None
     if settings.MODEL.USE_SPIKE:
-        statistics = read_statistics(folder)
-        limits = read_limits(folder)
+        recorded = read_run_statistics(folder)
+        statistics = recorded.voxels
+        limits = recorded.limits
     return TrainedModel(
         published,
         file_digest(folder / WEIGHTS),

@@ -122,11 +122,14 @@ def center_tolerance(spike_frames: int) -> float:
     return max(4.0, spike_frames / 8)
 
 
-def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = False) -> Alignment:
+def align(
+    spikes: PackedSpikes | NDArray[np.uint8], gray: NDArray[np.generic], *, blurry: bool = False
+) -> Alignment:
     """Find the step of the spikes at which a sharp frame was taken.
 
     Args:
-        spikes: (T, h, w).
+        spikes: (T, h, w) of 0 and 1, packed or as an array uint8 (see
+            :func:`~vrtspike.data.raw.spikes.read_spikes`).
         gray: grey frame (H, W), see :func:`~vrtspike.data.raw.spikes.frame_scale`;
             values 0 to 255; the blurry frame with ``blurry``.
         blurry: compare with the mean of the whole exposure instead of single instants; the centre
@@ -135,6 +138,8 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     Raises:
         DataError: if the shapes do not fit together.
     """
+    if not isinstance(spikes, PackedSpikes):
+        spikes = PackedSpikes.pack(spikes)
     picture = _picture(spikes, gray)
     reference = band_pass(picture)
     window = len(spikes) if blurry else _window(spikes)

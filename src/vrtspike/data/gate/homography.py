@@ -56,7 +56,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
         raise DataError(
             f"static scene: {inliers} features of frames and spikes fit together, expected at "
             f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
-            f"sensor has another size than {rate.shape[0]} x {rate.shape[1]} (--sensor)"
+            f"sensor has another size than {rate.shape[0]} x {rate.shape[1]}"
         )
     try:
         refined = _refine(estimate.astype(np.float32), rate, small)

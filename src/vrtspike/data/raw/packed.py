@@ -33,6 +33,16 @@ class PackedSpikes:
     columns: int
     """w."""
 
+    @classmethod
+    def pack(cls, spikes: NDArray[np.uint8]) -> PackedSpikes:
+        """Pack spikes, uint8 (T, h, w) of 0 and 1.
+
+        >>> PackedSpikes.pack(np.array([[[1, 1, 0, 0, 0, 0, 0, 0, 1]]], np.uint8)).rows.tolist()
+        [[[3, 1]]]
+        """
+        rows = np.packbits(spikes, axis=2, bitorder="little")
+        return cls(rows, spikes.shape[2])
+
     @property
     def shape(self) -> tuple[int, ...]:
         """(T, h, w)."""
@@ -89,15 +99,6 @@ def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
     # OpenCV looks up bytes many times faster than NumPy.
     spread = cv2.LUT(bits.reshape(-1, bits.shape[2]), _BYTE_TABLE)
     return np.add.reduce(spread.view(np.uint64).reshape(bits.shape), axis=0)
-
-
-def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pack spikes (T, h, w) along their rows: uint8 (T, h, ceil(w / 8)), lowest bit first.
-
-    >>> pack_rows(np.array([[[1, 1, 0, 0, 0, 0, 0, 0, 1]]], np.uint8)).tolist()
-    [[[3, 1]]]
-    """
-    return np.packbits(spikes, axis=2, bitorder="little")
 
 
 def pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:

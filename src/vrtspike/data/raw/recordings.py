@@ -59,7 +59,7 @@ def find_sensor(
     if size is None:
         if frame is None:
             raise DataError(
-                f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
+                f"{spikes}: nothing tells the sensor's size; give its rows and columns, or "
                 f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
             )
         scale = layout.scale if layout else 2

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.raw.layouts.files import Area
 from vrtspike.data.raw.npz import KEY, is_npz, npz_frames, npz_shape
-from vrtspike.data.raw.packed import PackedSpikes, pack_frames, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes, pack_frames
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
@@ -49,8 +49,8 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
         raise DataError(
             f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
             f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
-            f"whole one or a fraction p/q with p up to {MAX_SCALE}; check the size (--sensor, "
-            "DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (--layout, DATA.LAYOUT)"
+            f"whole one or a fraction p/q with p up to {MAX_SCALE}; check the sensor's "
+            "size (DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (DATA.LAYOUT)"
         )
     return down
 
@@ -186,7 +186,7 @@ class Sensor(NamedTuple):
             bits = np.unpackbits(frames, axis=1, count=height * width, bitorder="little")
             flipped = bits.reshape(-1, height, width)[:, ::-1]
             columns = slice(area.left, area.left + area.columns)
-            return PackedSpikes(pack_rows(flipped[:, rows, columns]), area.columns)
+            return PackedSpikes.pack(flipped[:, rows, columns])
         # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
         flipped = frames.reshape(-1, height, width // 8)[:, ::-1]
         packed_columns = slice(area.left // 8, (area.left + area.columns) // 8)

@@ -74,7 +74,7 @@ def refuse_pairs(root: Path, splits: Sequence[str] = SPLITS) -> None:
         return
     raise DataError(
         f"{root}: found blurry frames beside sharp ones (layout {layout}), expected folders of "
-        "sharp frames only; the spikes of such a data set are simulated by --pairs"
+        "sharp frames only; scripts/simulate.py --pairs simulates the spikes of such a data set"
     )
 
 
@@ -116,7 +116,7 @@ def simulate_spikes_of_pairs(
             left_out[name] = faults
     title = f"{root}: nothing was simulated"
     if faulty:
-        advice = "Fix them, or leave a split out (--splits)."
+        advice = "Fix them, or leave their split out."
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         show(f"left out: {fault}")
@@ -165,7 +165,7 @@ def _check_folder(source: FrameFolder, output: Path) -> None:
     frame_files(source.path)
     folder = output / source.split / source.sequence
     if source.path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{source.path}: --output would replace these frames; give another folder")
+        raise DataError(f"{source.path}: the output would replace these frames; choose another")
 
 
 def _simulate_folder(

@@ -236,7 +236,7 @@ def _sensor_gray(frame: Frame, downscale: int) -> Gray:
     if height % downscale or width % downscale:
         raise DataError(
             f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
-            "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
+            "the sensor has so many times fewer pixels (DOWNSCALE); cut the frames to that"
         )
     gray: Gray = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.raw.packed import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import luma, shrink
 from vrtspike.system.errors import DataError
 
@@ -58,7 +58,7 @@ def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.u
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    return voxelize_packed(PackedSpikes(pack_rows(spikes), spikes.shape[2]), bins, sharp)
+    return voxelize_packed(PackedSpikes.pack(spikes), bins, sharp)
 
 
 def voxelize_packed(spikes: PackedSpikes, bins: int, sharp: float) -> NDArray[np.uint8]:
