@@ -84,8 +84,8 @@ def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
 @pytest.mark.parametrize(
     ("name", "with_spikes", "simulate", "message"),
     [
-        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*--simulate"),
-        ("model", True, True, "give either recorded ones"),
+        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*have spikes simulated"),
+        ("model", True, True, "give either recorded spikes"),
         ("plain", True, False, r"was trained without spikes.*; leave out recorded"),
         ("plain", False, True, "leave out recorded and simulated spikes"),
     ],

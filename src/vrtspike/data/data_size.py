@@ -31,10 +31,10 @@ class DataSize:
     """Size of a data set.
 
     Attributes:
-        sequences: of each split.
-        frames: of each split.
+        sequences: number of sequences of each split.
+        frames: number of frames of each split.
         rgb_size: rows and columns of a frame.
-        spike_size: of the sensor's picture; None without spikes.
+        spike_size: rows and columns of the sensor's picture; None without spikes.
         spike_frames: T of an exposure.
         faults: by the name of the sequence or split, as far as file names show them.
     """
@@ -50,7 +50,7 @@ class DataSize:
         """Bytes on the disk of the stores of all splits.
 
         Args:
-            bins: of the voxel grid.
+            bins: bins of the voxel grid.
         """
         steps = (self.spike_frames,) if self.spike_size else ()
         exposures = tuple(Exposure(0, count, count / 2) for count in steps)

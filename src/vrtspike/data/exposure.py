@@ -71,7 +71,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
     """Read the exposures of a table, by the names of their frames.
 
     Args:
-        path: of the table.
+        path: path of the table.
         has_sharp: true if there are sharp frames. Without them the column ``sharp`` is optional:
             the instant is the middle of the exposure.
 

@@ -43,7 +43,7 @@ def is_damaged(folder: Path, sequence: str, entry: dict[str, Any]) -> bool:
     """Return whether the result of a sequence has another size than in the file of its shard.
 
     Args:
-        folder: of the results of ``ingest`` or ``voxelize``.
+        folder: folder of the results of ``ingest`` or ``voxelize``.
         sequence: its name, ``<split>/<name>``.
         entry: ``bytes`` of its manifest; ``store``, number and bytes of the files of its store.
     """

@@ -49,9 +49,9 @@ class SequenceStage(ABC):
 
     Attributes:
         root: the data set's folder.
-        folder: of the results, ``<split>/<name>.*``.
-        kind: of the file of a shard.
-        manifest_kind: of the manifest of a sequence.
+        folder: folder of the results, ``<split>/<name>.*``.
+        kind: kind of the file of a shard.
+        manifest_kind: kind of the manifest of a sequence.
         module: the file of this package that makes the results.
     """
 

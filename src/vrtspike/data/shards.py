@@ -51,10 +51,10 @@ def shard_count(sequences: int, nbytes: int, max_sequences: int, max_bytes: floa
     """Number of shards of a data set: the smallest power of two that keeps the bounds.
 
     Args:
-        sequences: of the data set.
+        sequences: sequences of the data set.
         nbytes: bytes of all their files.
-        max_sequences: of a shard, on the average.
-        max_bytes: of a shard, on the average.
+        max_sequences: largest number of sequences of a shard, on the average.
+        max_bytes: largest number of bytes of a shard, on the average.
 
     >>> shard_count(33, 0, max_sequences=64, max_bytes=1e9)
     1

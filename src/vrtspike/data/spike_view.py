@@ -47,13 +47,13 @@ class SpikeView:
     """A spike file, or a part of it, and its match with a frame.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         sensor: rows and columns as in the file.
         total: spike frames of the whole file.
         start: first spike frame that was read.
         spikes: (T, h, w), the picture only.
         gray: the frame that it is compared with, (H, W) of 0 to 255; None without a frame.
-        alignment: of both; None without a frame.
+        alignment: alignment of spikes and frame; None without a frame.
         expected: the step of the whole file that the frame should show; None if it is unknown.
     """
 
@@ -99,7 +99,7 @@ def view_spikes(
         frame: the sharp frame of the same exposure.
         start: first spike frame to read.
         steps: number of spike frames; None is all, but at most :data:`MAX_STEPS`.
-        layout: of the file; gives the step of the frame, if the file is of one exposure.
+        layout: layout of the file; gives the step of the frame, if the file is of one exposure.
 
     Raises:
         DataError: if a file cannot be read, its size is unknown, steps are not in it, or frame and
@@ -203,7 +203,7 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
 
     Args:
         view: the file.
-        path: of the picture, ``.png`` or ``.svg``.
+        path: path of the picture, ``.png`` or ``.svg``.
     """
     # Rows are as high as their pictures, so that these lie close to each other.
     _, height, width = view.spikes.shape

@@ -31,7 +31,7 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
     """The mean of a test set and its standard error, both from the means of its sequences.
 
     Args:
-        values: of each sequence, means over its frames; NaN for a sequence without a figure.
+        values: values of each sequence, means over its frames; NaN for a sequence without a figure.
         frames: number of frames of each sequence.
         mean: ``frames`` gives every frame the same weight, ``sequences`` every sequence.
 

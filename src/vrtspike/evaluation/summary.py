@@ -101,7 +101,7 @@ def _protocol_figures(
         protocol: the protocol.
         metrics: its metrics.
         sequences: means per protocol and sequence.
-        settings: of the run.
+        settings: settings of the run.
     """
     metrics = list(metrics)
     tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
@@ -138,7 +138,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
     Args:
         dataset: the evaluated data set.
         run: the run that trained the weights.
-        folder: of its published result.
+        folder: folder of its published result.
     """
     data = deblurring_settings(run.settings).DATA
     start = run.settings.kept_start
@@ -216,7 +216,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     """The means of each protocol as a page, and those of each sequence under the main one.
 
     Args:
-        path: of the page.
+        path: path of the page.
         sequences: means per protocol and sequence.
         summary: from :func:`write_results`.
     """

@@ -34,7 +34,7 @@ def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
     """The state dictionary in a file of published weights, on the CPU.
 
     Args:
-        folder: of the weights (WEIGHTS.DIR).
+        folder: folder of the weights (WEIGHTS.DIR).
         name: the file's published name.
 
     Raises:

@@ -38,7 +38,7 @@ class Perceptual(nn.Module):
     """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
 
     Args:
-        features: of torchvision's VGG-16; they are frozen.
+        features: features of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block.
     """
 

@@ -163,7 +163,7 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
 
     Args:
         x: (..., H, W).
-        multiple: of the new height and width.
+        multiple: number that divides the new height and width.
 
     Returns:
         (..., H', W'); ``x`` itself if its sides are multiples already.

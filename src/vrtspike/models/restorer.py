@@ -68,8 +68,8 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
 
     Args:
         voxels: (B, T, K, h, w).
-        height: of the frames; any multiple of h, or none.
-        width: of the frames.
+        height: height of the frames; any multiple of h, or none.
+        width: width of the frames.
 
     Returns:
         (B, T, K, height, width).

@@ -92,7 +92,7 @@ class NAFBlock(nn.Module):
 
     Args:
         channels: feature channels.
-        cell: of :class:`ChannelAttention`.
+        cell: cell of :class:`ChannelAttention`.
     """
 
     def __init__(self, channels: int, cell: int = 0) -> None:
@@ -190,10 +190,10 @@ class SpikePyramid(nn.Module):
 
     Args:
         inputs: channels of :func:`mean_and_deviations`.
-        channels: of the features, the same at each level.
+        channels: channels of the features, the same at each level.
         levels: resolutions.
         finest_blocks: NAF blocks of the finest level; the other levels have one.
-        cell: of their channel attention, in pixels of the sensor.
+        cell: cell of their channel attention, in pixels of the sensor.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ def resize_by_power(features: Tensor, power: int) -> Tensor:
 
     Args:
         features: (N, C, h, w).
-        power: of the factor of either side, 1 for twice the size, -1 for half of it.
+        power: exponent of two of the factor; 1 for twice the size, -1 for half of it.
     """
     if power > 0:
         return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
@@ -348,7 +348,7 @@ class SpikeNAFNet(Restorer):
         gradient would end training on several processes.
 
         Args:
-            levels: of the :class:`SpikePyramid`, the finest first.
+            levels: levels of the :class:`SpikePyramid`, the finest first.
             finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
             full: padded size of the frames.
         """

@@ -48,7 +48,7 @@ def chunk_count(
     Args:
         settings: maximum tokens, or pixels, of a chunk.
         tokens: batch x frames x pixels.
-        pixels: of a frame.
+        pixels: number of pixels of a frame.
         keeps: all results are kept for the backward pass, so that adaptive chunks would only cost
             time.
     """

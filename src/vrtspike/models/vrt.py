@@ -81,7 +81,7 @@ class VRT(nn.Module):
 
         Args:
             num_heads: attention heads, the same in all stages.
-            img_size: of no effect.
+            img_size: ignored.
             arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
 
         Raises:

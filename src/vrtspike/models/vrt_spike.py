@@ -35,7 +35,7 @@ class VRTSpike(Restorer):
 
     Args:
         vrt: the backbone.
-        settings: of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
+        settings: settings of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
             control, each frame gets the spikes of another frame of its clip: in a random order from
             PyTorch's seed in training, else in a fixed one.
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.

@@ -28,7 +28,7 @@ class Windows:
     """The n windows of a map, of N tokens each, in a batch of B maps.
 
     Attributes:
-        size: of the map (D, H, W).
+        size: size of the map (D, H, W).
         padded: its size after padding with zeros at the end of each axis to whole windows.
         window: (Wd, Wh, Ww), clipped to the map.
         positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
@@ -78,13 +78,13 @@ def build_windows(
 
     Args:
         clips: B, maps of a batch.
-        size: of a map (D, H, W).
+        size: size of a map (D, H, W).
         window: full window (Wd, Wh, Ww). An axis of the map that is not longer than the window is
             one window and is not shifted.
         shifted: shift the windows by half a window, cyclically.
         mutual: make pairs of frames in any case: a clip of one frame is paired with a frame of
             zeros, as the last frame of an odd clip is.
-        device: of the tensors.
+        device: device of the tensors.
     """
     clipped = [min(length, full) for length, full in zip(size, window, strict=True)]
     if mutual:
@@ -128,10 +128,10 @@ def _regions(
     a single frame.
 
     Args:
-        size: of the map (D, H, W).
+        size: size of the map (D, H, W).
         padded: its padded size.
         window: clipped to the map.
-        shifts: of the windows along each axis.
+        shifts: shifts of the windows along each axis.
     """
     regions = np.zeros(padded, dtype=np.int64)
     for axis in range(3):

@@ -91,7 +91,7 @@ def _offsets(
     Args:
         clip: the frames.
         spikes: their spikes.
-        numbers: of the frames to locate.
+        numbers: numbers of the frames to locate.
         reach: part of an exposure that is searched before and after it.
 
     Returns:

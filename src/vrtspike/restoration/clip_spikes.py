@@ -112,8 +112,8 @@ def array_spikes(
         pictures: their blurry frames.
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             an array like this for each frame.
-        exposures: of each frame, in steps of its spikes; spikes for the whole clip are not divided
-            then. Or a layout, which gives the exposure for a number of steps.
+        exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip are
+            not divided then. Or a layout, which gives the exposure for a number of steps.
 
     Raises:
         DataError: if spikes and frames do not fit together.

@@ -133,7 +133,7 @@ class _Plan:
         continued: the record of the earlier call that is continued; empty without one.
         recorded: names of the results of earlier calls.
         results: names of the files to write.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         check: the recording compared with the limits of the model.
     """
 

@@ -171,7 +171,7 @@ def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
     """Messages on the frames that came out worse than the blurry ones.
 
     Args:
-        verdicts: of the record.
+        verdicts: verdicts of the record.
     """
     messages = []
     if verdicts["kept blurry"]:

@@ -54,7 +54,7 @@ def given_clip(
 
     Args:
         pictures: the frames.
-        spikes: of these frames; None for a model without.
+        spikes: spikes of these frames; None for a model without.
         bins: bins of the voxel grid.
         context: maximum steps of the closed shutter that bins take in, on each side, as far as
             they were recorded.
@@ -119,9 +119,9 @@ def open_clip(
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
             :func:`~vrtspike.restoration.spike_files.recorded_spikes`.
-        layout: of spikes, by its name; None is that of the run's data set, if it was named there,
-            else Spk-GoPro's.
-        exposures: of spikes in memory; None takes those of the layout.
+        layout: layout of spikes, by its name; None is that of the run's data set, if it was named
+            there, else Spk-GoPro's.
+        exposures: exposures of spikes in memory; None takes those of the layout.
 
     Raises:
         ConfigError: if the model takes spikes and there are none, or the other way round; or if

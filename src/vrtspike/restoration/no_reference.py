@@ -56,7 +56,7 @@ def no_reference_figures(
     """The figures of one frame.
 
     Args:
-        spikes: of this frame.
+        spikes: spikes of this frame.
         blur: uint8 (H, W, 3).
         restored: likewise.
 
@@ -124,7 +124,7 @@ def unseen_agreement(
 
     Args:
         clip: with recorded spikes.
-        number: of the frame.
+        number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
 

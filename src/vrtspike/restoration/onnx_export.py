@@ -168,7 +168,7 @@ def _example(
         model: decides the inputs.
         size: frames, and rows and columns of the sensor.
         ratio: pixels of a frame for each spike pixel along each side.
-        seed: of the noise.
+        seed: seed of the noise.
     """
     random = np.random.default_rng(seed)
     frames, rows, columns = size

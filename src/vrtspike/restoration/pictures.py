@@ -29,7 +29,7 @@ class Pictures:
 
     Attributes:
         place: their folder or file; a name for messages if they are in memory.
-        names: of the frames, in order.
+        names: names of the frames, in order.
         size: height and width.
         read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
         describe: returns the name of one frame in messages.

@@ -178,7 +178,7 @@ def is_worse(
 
     Args:
         clip: with recorded spikes.
-        number: of the frame.
+        number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.
 

@@ -26,7 +26,7 @@ class FrameSource:
     """A clip that can be read piece by piece.
 
     Attributes:
-        names: of the frames, in order.
+        names: names of the frames, in order.
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
         read: returns consecutive frames; called from the threads of :func:`read_ahead`.

@@ -50,7 +50,7 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
     """Reconstruct one frame of a sequence from its spikes.
 
     Args:
-        store: of a sequence with spikes.
+        store: store of a sequence with spikes.
         rate: the classical reconstruction, such as one of :data:`RECONSTRUCTIONS`.
         frame: its number.
 

@@ -123,7 +123,7 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 
     Args:
         shape: frames, height and width of the clip.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         unit: as for :func:`even_side`.
     """
     restored = 1
@@ -167,7 +167,7 @@ def fit_tiling(
     """TEST.TILE of a run, with tiles as large as the free memory allows.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         shape: frames, height and width of the clip.
         ratio: as for :func:`tile_unit`.
         device: the device that computes.
@@ -230,7 +230,7 @@ def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Spa
 
     Args:
         shape: frames, height and width of the clip.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         unit: as for :func:`even_side`.
     """
     frames, height, width = shape

@@ -85,8 +85,8 @@ class TrainedModel:
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
                 this for each frame; H x W is h x w times a whole number. None for a model without.
-            exposures: of each frame, in steps of its spikes; spikes for the whole clip are not
-                divided then. None takes those of the layout of the run's data.
+            exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip
+                are not divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
@@ -278,7 +278,7 @@ def load_onnx(
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Args:
-        path: of the file.
+        path: path of the file.
         device: None, or the CPU.
         precision: ``auto`` or ``float32``.
 

@@ -198,7 +198,7 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
     """Return these settings if they are a preset of the deblurring.
 
     Args:
-        settings: of any problem.
+        settings: settings of any problem.
         preset: its name, for the message.
 
     Raises:

@@ -17,7 +17,7 @@ def flip_transpose(
 
     Args:
         values: uint8, contiguous.
-        axis: of the rows; the columns' axis follows it.
+        axis: axis of the rows; the columns' axis follows it.
         rows: reverse the rows.
         columns: reverse the columns.
         transpose: exchange rows and columns, after the flips; at least one of the three is true.
@@ -176,7 +176,7 @@ def _flip_steps(
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
         bin_steps: (B,), steps of each bin.
         random: draws the steps.
-        share: of all steps of all pixels.
+        share: share of all steps of all pixels.
         removes_spikes: remove the spike in steps with one; else such steps stay as they are.
     """
     values = counts.reshape(-1)
@@ -206,7 +206,7 @@ def _delay_spikes(
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
         bin_steps: (B,), steps of each bin.
         random: draws the spikes.
-        share: of the last steps of all bins and pixels.
+        share: share of the last steps of all bins and pixels.
         frame_bins: bins of a frame; the last spike of an exposure is not in the next one, as the
             frames of a clip are read apart.
     """

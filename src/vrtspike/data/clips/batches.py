@@ -49,9 +49,9 @@ def prepare_batch(
             ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it if there is truth; ``counts`` uint8
             (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) if there are
             spikes.
-        statistics: of the training split; None if its data set has no spikes, the spikes of the
-            batch are then ignored.
-        device: of the model.
+        statistics: statistics of the training split; None if its data set has no spikes, the spikes
+            of the batch are then ignored.
+        device: device of the model.
     """
     blur = _to_float(batch["blur"].to(device, non_blocking=True))
     sharp = None

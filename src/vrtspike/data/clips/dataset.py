@@ -150,7 +150,7 @@ def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> Sequence
     """The entry of a sequence from its JSON values.
 
     Args:
-        folder: of the stores of its split.
+        folder: folder of the stores of its split.
         split: name of its split.
         entry: the JSON values.
     """

@@ -49,7 +49,7 @@ def require_spikes(
     Args:
         dataset: name for the message.
         has_spikes: true if its sequences have spikes.
-        settings: of the preset.
+        settings: settings of the preset.
         elsewhere: other folders that hold spikes of its sequences.
 
     Raises:

@@ -58,11 +58,11 @@ def read_clip(
     """Read a clip.
 
     Args:
-        store: of the sequence.
-        name: of the sequence, ``<split>/<sequence>``.
+        store: store of the sequence.
+        name: name of the sequence, ``<split>/<sequence>``.
         frames: indices of the frames.
-        rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
-            spike scale.
+        rows: rows of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB
+            to spike scale.
         columns: likewise.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.

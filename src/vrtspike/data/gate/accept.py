@@ -250,7 +250,7 @@ def _unmet_requirements(
         bins: voxel bins; None takes any exposure.
         context: maximum steps of the closed shutter that bins take in, on each side.
         length: frames of a clip.
-        side: of a crop in pixels.
+        side: side of a crop in pixels.
     """
     unmet = []
     if bins is not None:

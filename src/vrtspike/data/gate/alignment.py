@@ -218,7 +218,7 @@ def misplacement(
     """Steps from the start of an exposure to the place where its blurry frame fits best.
 
     Args:
-        spikes: of the exposure, and those recorded before and after it.
+        spikes: spikes of the exposure, and those recorded before and after it.
         gray: the blurry frame.
         exposure: in steps of these spikes.
 
@@ -334,7 +334,7 @@ def mismatch(
     """The fault of spikes that do not show their frame; None if they do.
 
     Args:
-        alignment: of both.
+        alignment: alignment of spikes and frame.
         spikes: file of the spikes, for the message.
         frame: file of the frame, for the message.
         sensor: rows and columns of the sensor, for the message.

@@ -193,7 +193,7 @@ def require_frame_size(path: Path, picture: NDArray[np.uint8], size: Sequence[in
     """Refuse a frame of another size than those of the calibration.
 
     Args:
-        path: of the frame.
+        path: path of the frame.
         picture: (H, W) or (H, W, 3).
         size: rows and columns that are expected.
 
@@ -213,8 +213,8 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
     The means of two halves are half as far from each other as the ends of a steady movement.
 
     Args:
-        spikes: of the scene.
-        frames: of it, in order.
+        spikes: spikes of the scene.
+        frames: frames of the scene, in order.
 
     Returns:
         the larger of both; None if there are too few spikes and frames to tell.

@@ -202,7 +202,7 @@ class Consistency:
         It fits if their correlation is high enough and no neighbour's partner fits clearly better.
 
         Args:
-            kind: of the partner.
+            kind: kind of the partner.
             parts: pictures of the blurry frame and its partner by path.
             others: pictures of the neighbours' partners by path.
             min_likeness: minimum correlation of blurry frame and partner.

@@ -74,7 +74,7 @@ def compare_lengths(
     """Compare a blurry frame with the spikes of its exposure, of half of it and of more.
 
     Args:
-        spikes: of the exposure, (T, h, w).
+        spikes: spikes of the exposure, (T, h, w).
         blur: the blurry frame, grey uint8 (H, W).
         sides: spikes recorded just before and just after the exposure, as many of both.
     """
@@ -117,7 +117,7 @@ def length_faults(place: str, lengths: Sequence[Lengths]) -> list[str]:
 
     Args:
         place: the spikes of the first exposure, for the message.
-        lengths: of its exposures.
+        lengths: lengths of its exposures.
     """
     shorter = [pair.shorter for pair in lengths if pair.shorter is not None]
     longer = [pair.longer for pair in lengths if pair.longer is not None]

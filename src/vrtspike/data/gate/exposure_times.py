@@ -68,7 +68,7 @@ def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
 
     Args:
         exposure: with a centre.
-        steps: of most exposures.
+        steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """
     missing = abs(steps - exposure["steps"])
@@ -83,9 +83,9 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
     """Steps by which the median of offsets may be off: narrower the better they agree.
 
     Args:
-        offsets: of the located exposures.
+        offsets: offsets of the located exposures.
         correlation: their median.
-        steps: of an exposure.
+        steps: steps of an exposure.
     """
     tolerance = center_tolerance(steps)
     if len(offsets) < MIN_CENTERS:

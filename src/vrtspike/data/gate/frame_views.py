@@ -96,7 +96,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     """Summarise a frame.
 
     Args:
-        path: of the frame, for messages.
+        path: path of the frame, for messages.
         picture: uint8 RGB (H, W, 3).
     """
     grey = gray(picture)
@@ -126,7 +126,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     """Summarise the spikes of an exposure.
 
     Args:
-        path: of their file, for messages.
+        path: path of their file, for messages.
         spikes: (T, h, w).
         blur: the blurry frame, uint8 (H, W).
     """

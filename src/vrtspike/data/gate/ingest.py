@@ -43,7 +43,7 @@ def ingest_sequence(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
+        files: files of the sequence.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
@@ -95,7 +95,7 @@ class _Checks:
         faults: collected and not raised.
         frames: entries of the manifest; paths are relative to the data set's root.
         rgb_size: rows and columns of the first readable frame; None if there is none.
-        sensor: of the spike files; None if there are no usable spikes.
+        sensor: sensor of the spike files; None if there are no usable spikes.
     """
 
     def __init__(self, root: Path, files: SequenceFiles) -> None:
@@ -123,7 +123,7 @@ class _Checks:
         """Check frames, in order; unusable ones are left out.
 
         Args:
-            names: of the frames that are blurry and sharp.
+            names: names of the frames that are blurry and sharp.
             spike_size: see :func:`ingest_sequence`.
         """
         self.rgb_size = self._find_size(names)
@@ -207,7 +207,7 @@ class _Checks:
         """Check one frame.
 
         Args:
-            name: of the frame.
+            name: name of the frame.
             recording: its spikes; None if they cannot be read or do not exist.
             first_step: step of the sequence at which its exposure begins.
 
@@ -256,7 +256,7 @@ class _Checks:
 
         Args:
             recording: the spikes.
-            sensor: of their file.
+            sensor: sensor of their file.
             first_step: step of the sequence at which the exposure begins.
             blur: the blurry frame, RGB.
             sharp: the sharp frame, RGB.
@@ -326,7 +326,7 @@ def _spikes_entry(
     Args:
         recording: the spikes.
         first_step: step of the sequence at which the exposure begins.
-        alignment: of spikes and sharp frame.
+        alignment: alignment of spikes and sharp frame.
         count: number of spikes.
     """
     exposure = recording.exposure

@@ -62,9 +62,9 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
 
     Args:
         root: the data set's folder.
-        split: of the sequence.
+        split: split of the sequence.
         sequence: its name.
-        layout: of the data set.
+        layout: layout of the data set.
 
     Raises:
         DataError: if a folder cannot be looked at.

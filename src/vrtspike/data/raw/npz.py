@@ -76,7 +76,7 @@ def _read_frames(path: Path, mark: object) -> NDArray[np.uint8]:
     """Read all spike frames.
 
     Args:
-        path: of the file.
+        path: path of the file.
         mark: changes with its contents, see :func:`vrtspike.io.files.file_mark`.
     """
     with _open_array(path) as array:

@@ -38,8 +38,8 @@ def find_sensor(
         spikes: the file.
         given: its size, if it is known.
         sensor_file: a ``config.yaml`` that may give it.
-        layout: of the file, may give the picture; None is one whose frames are twice as large as
-            the sensor.
+        layout: layout of the file, may give the picture; None is one whose frames are twice as
+            large as the sensor.
         frame: rows and columns of a frame. If they have the shape of all columns of the file
             (832 for 416 at half the size), there is no header.
 
@@ -114,10 +114,10 @@ def find_recordings(
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
     Args:
-        root: of the data set.
-        paths: of the spike file of each frame, by the frame's name, in order.
+        root: root of the data set.
+        paths: paths of the spike file of each frame, by the frame's name, in order.
         size: rows and columns of the sensor as in the files.
-        layout: of the files.
+        layout: layout of the files.
         table: path of a table of exposures, which overrides the layout; names may lack zeros.
         known: names of all frames; lines of the table for others are a fault. None allows them.
         has_sharp: see :func:`vrtspike.data.exposure.read_exposures`.
@@ -159,7 +159,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
     """Steps of each frame of a spike file that is divided evenly.
 
     Args:
-        file: of the spikes.
+        file: path of the spikes.
         total: its steps.
         frames: that share it.
         size: rows and columns of the sensor, for the message.
@@ -215,8 +215,8 @@ def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
     """Faults of exposures that begin before the previous frame's has ended.
 
     Args:
-        recordings: of the frames, in order.
-        table: of their exposures; those of a layout follow each other.
+        recordings: recordings of the frames, in order.
+        table: table of their exposures; those of a layout follow each other.
     """
     faults = []
     for (previous_name, previous), (name, recording) in pairwise(recordings.items()):

@@ -33,7 +33,7 @@ def source_version(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
+        files: files of the sequence.
         manifest_path: place of the ingest manifest of the sequence, which need not exist.
 
     Returns:

@@ -79,7 +79,7 @@ def log_uniform(
     Args:
         random: their source.
         bounds: the smallest and the largest number.
-        size: of the result; None for a single number.
+        size: size of the result; None for a single number.
     """
     low, high = np.log(bounds)
     return np.asarray(np.exp(random.uniform(low, high, size)))
@@ -101,8 +101,8 @@ def random_object(
         photograph: (H, W, 3) RGB, 0 to 255, whose parts are textures.
         height: rows of a frame.
         width: columns of a frame.
-        frames: of the sequence.
-        frames_per_exposure: of these frames.
+        frames: number of frames of the sequence.
+        frames_per_exposure: number of these frames in an exposure.
     """
     opacity = _random_shape(random, height)
     speed = random.uniform(0, MAX_SPEED) * height / frames_per_exposure

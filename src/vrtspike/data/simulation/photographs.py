@@ -53,7 +53,7 @@ def read_video_frame(package: str, file: str, number: int) -> Picture:
     Args:
         package: as it is imported.
         file: path below its folder.
-        number: of the frame, from 0.
+        number: number of the frame, from 0.
 
     Raises:
         DataError: if the package, the video or the frame is missing or damaged.

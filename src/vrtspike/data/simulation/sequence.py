@@ -82,7 +82,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
 
     Args:
         root: the data set's folder, or a single folder of pictures.
-        split: of folders directly in the root.
+        split: split of folders directly in the root.
 
     Raises:
         DataError: if there are no pictures.
@@ -123,7 +123,7 @@ def _frame_folder(root: Path, folder: Path, split: str) -> FrameFolder:
     Args:
         root: the data set's folder.
         folder: below it, or the root itself.
-        split: of folders directly in the root.
+        split: split of folders directly in the root.
     """
     parts = folder.relative_to(root).parts or (root.resolve().name,)
     if len(parts) > 1:
@@ -146,8 +146,8 @@ def simulate_pairs(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
-        folder: of the files to write.
+        files: files of the sequence.
+        folder: folder of the files to write.
         sensor: the simulated sensor.
         progress: called with the frames done and their total.
 
@@ -262,10 +262,10 @@ def _write_exposure(
     """Write the blurry frame, the sharp frame and the spikes of an exposure.
 
     Args:
-        folders: of blurry frames, sharp frames and spikes.
-        name: of the files, without suffix.
-        frames: of the exposure.
-        spikes: of the exposure, in parts.
+        folders: folders of blurry frames, sharp frames and spikes.
+        name: name of the files, without suffix.
+        frames: frames of the exposure.
+        spikes: spikes of the exposure, in parts.
         sensor: the simulated sensor.
     """
     blur, sharp, spike = folders

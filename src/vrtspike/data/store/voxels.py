@@ -191,7 +191,7 @@ class GainMeter:
         """The gain of all exposures so far, > 0; theta for an ideal sensor.
 
         Args:
-            name: of the sequence, for the message.
+            name: name of the sequence, for the message.
 
         Raises:
             DataError: if there is not a single spike, or frames are black wherever there are some.

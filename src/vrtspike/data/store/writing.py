@@ -58,7 +58,7 @@ def build_store(
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
         context: maximum steps of the closed shutter that bins take in, on each side.
-        recipe: of the store, see :class:`vrtspike.data.shard_jobs.Building`.
+        recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.Building`.
 
     Returns:
         The store's manifest.
@@ -168,7 +168,7 @@ def write_store(
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
-        layout: of the store.
+        layout: layout of the store.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Returns:
@@ -222,7 +222,7 @@ class ContentDigest:
         """Take in the next frame.
 
         Args:
-            number: of the frame; the first one is 0.
+            number: number of the frame; the first one is 0.
             frame: its arrays.
 
         Raises:

@@ -37,7 +37,7 @@ class VideoInfo:
     """The properties of a video that a restored copy keeps.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: height and width of its frames, turned as a player shows them.
         stamps: when each frame is shown and when the last one ends, in units of ``tick``.
         tick: in seconds.

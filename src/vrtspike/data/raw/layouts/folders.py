@@ -104,7 +104,7 @@ def numbered(
     Args:
         root: the data set's folder.
         place: beginning of the files' paths below it: a folder, perhaps with a prefix of names.
-        suffixes: of the files, in small letters; capitals are read as well.
+        suffixes: suffixes of the files, in small letters; capitals are read as well.
         names: names of frames by :func:`frame_key`; extended. The first folder gives the names, so
             that ``1.png`` and ``000001.dat`` belong together.
         faults: extended by two files for a frame, and by misnamed files or folders.
@@ -159,8 +159,8 @@ def _is_misnamed(
     """Return whether a file that is not read has the name of a frame without a file.
 
     Args:
-        path: of the file.
-        number: of the frame, by :func:`frame_key`.
+        path: path of the file.
+        number: number of the frame, by :func:`frame_key`.
         names: names of frames by number.
         files: files by the name of their frame.
     """

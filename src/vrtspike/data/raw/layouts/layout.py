@@ -41,10 +41,10 @@ class Places(NamedTuple):
     """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
-        blur: of the blurry frames, before the number.
-        sharp: of the sharp frames; empty in a set without truth.
-        spike: of the spikes of each frame; empty if one file holds all of the sequence.
-        streams: of a spike file for the whole sequence, before its suffix.
+        blur: path of the blurry frames, before the number.
+        sharp: path of the sharp frames; empty in a set without truth.
+        spike: path of the spikes of each frame; empty if one file holds all of the sequence.
+        streams: paths of a spike file for the whole sequence, before its suffix.
     """
 
     blur: str
@@ -68,7 +68,7 @@ class Layout:
     """One way to lay out a data set.
 
     Attributes:
-        name: of DATA.LAYOUT and manifests.
+        name: name in DATA.LAYOUT and manifests.
         marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to exist.
         unless: the marks of another layout that looks alike; empty if there is none.
@@ -227,7 +227,7 @@ class Layout:
         Args:
             root: the data set's folder.
             split: name of the split.
-            name: of the sequence.
+            name: name of the sequence.
             blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
             spike_root: folder of the spikes under a root of their own.
 
@@ -347,7 +347,7 @@ def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
 
     Args:
         margin: steps before and after the exposure.
-        steps: of the exposure.
+        steps: steps of the exposure.
     """
     expected = steps + 2 * margin
 
