@@ -36,7 +36,7 @@ class DataSize:
         rgb_size: rows and columns of a frame.
         spike_size: rows and columns of the sensor's picture; None without spikes.
         spike_frames: T of an exposure.
-        faults: by the name of the sequence or split, as far as file names show them.
+        faults: faults by the name of the sequence or split, as far as file names show them.
     """
 
     sequences: Mapping[str, int]

@@ -27,7 +27,7 @@ def shard_of(sequence: str, count: int) -> str:
     """The name of the shard that a sequence falls into.
 
     Args:
-        sequence: as ``<split>/<name>``.
+        sequence: name of the sequence, ``<split>/<name>``.
         count: number of shards.
     """
     digest = hashlib.sha256(sequence.encode("utf-8", "surrogateescape")).digest()

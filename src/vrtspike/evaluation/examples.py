@@ -61,7 +61,7 @@ class Examples:
 
         Args:
             row: row of ``frames.csv``.
-            pictures: by the stem of their files.
+            pictures: pictures by the stem of their files.
             middle: it is the frame in the middle.
         """
         figure = float(row[self._metric.name])

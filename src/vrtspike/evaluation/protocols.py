@@ -58,7 +58,7 @@ class Protocol:
     """A protocol of measurement.
 
     Attributes:
-        name: in TEST.PROTOCOL.
+        name: name in TEST.PROTOCOL.
         source: its description.
         blur_dir: folder of the blurry frames; None takes those of the data set.
         tile: fields of :class:`Tiling`; TEST.TILE gives the others.

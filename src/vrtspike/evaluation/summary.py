@@ -218,7 +218,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     Args:
         path: path of the page.
         sequences: means per protocol and sequence.
-        summary: from :func:`write_results`.
+        summary: summary from :func:`write_results`.
     """
     tables = []
     for figures in (summary, *summary["other_protocols"].values()):

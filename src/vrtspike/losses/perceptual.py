@@ -15,7 +15,7 @@ class LpipsDistance(nn.Module):
     """LPIPS 0.1 (Zhang et al., CVPR 2018) of clips, averaged over frames.
 
     Args:
-        lpips: from :func:`build_lpips`.
+        lpips: network from :func:`build_lpips`.
     """
 
     def __init__(self, lpips: nn.Module) -> None:

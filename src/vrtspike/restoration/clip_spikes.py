@@ -32,7 +32,7 @@ class FrameSpikes:
     """The spikes of one frame, from any source.
 
     Attributes:
-        exposure: in steps of its recording.
+        exposure: exposure in steps of its recording.
         total: steps of the recording.
         read: returns the spikes of an interval of the recording.
         path: the spike file; None for spikes in memory and simulated ones.

@@ -61,7 +61,7 @@ def restore_into(
     The same call continues one that was stopped. Every frame is written as a whole or not at all.
 
     Args:
-        model: from :func:`vrtspike.restoration.trained.load`.
+        model: model from :func:`vrtspike.restoration.trained.load`.
         request: inputs and results.
         source: blurry frames and spikes, from :func:`~vrtspike.restoration.request.open_request`.
         sharp: the sharp frames, if any, from the same.

@@ -113,7 +113,7 @@ def open_clip(
     """Open a clip with the spikes that the model of a run takes.
 
     Args:
-        run: that trained the model.
+        run: run that trained the model.
         frames: a folder of pictures, a video file, or opened frames.
         spikes: recorded ones.
         simulate_spikes: simulate them from the blurry frames.

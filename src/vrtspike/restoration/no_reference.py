@@ -123,7 +123,7 @@ def unseen_agreement(
     up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
 
     Args:
-        clip: with recorded spikes.
+        clip: clip with recorded spikes.
         number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.

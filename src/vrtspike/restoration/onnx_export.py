@@ -38,7 +38,7 @@ class RecordedInputs(nn.Module):
     """A network that takes recorded frames and spikes, without an axis for a batch.
 
     Args:
-        network: in float32 on the CPU.
+        network: network in float32 on the CPU.
         statistics: mean and deviation that its spikes are standardised with; None for a model
             without spikes.
     """
@@ -78,7 +78,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     """Write a model as ONNX and compare it with PyTorch on clips of odd sizes.
 
     Args:
-        model: in float32 on the CPU.
+        model: model in float32 on the CPU.
         output: the file, ``.onnx``.
         ratio: pixels of a frame for each spike pixel along each side.
 

@@ -72,8 +72,8 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
     """The pictures of a folder in the order of the numbers in their names.
 
     Args:
-        folder: with pictures of one size and kind: RGB, grey or RGB with transparency, of 8 or 16
-            bits.
+        folder: folder with pictures of one size and kind: RGB, grey or RGB with transparency, of 8
+            or 16 bits.
         files: a selection of them, in order; None is all.
 
     Raises:

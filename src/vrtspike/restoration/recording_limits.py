@@ -177,7 +177,7 @@ def is_worse(
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
-        clip: with recorded spikes.
+        clip: clip with recorded spikes.
         number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.

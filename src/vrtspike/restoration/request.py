@@ -54,7 +54,7 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
     """Check a request and open its inputs; neither the model nor PyTorch is needed.
 
     Args:
-        run: that trained the model.
+        run: run that trained the model.
         request: the inputs and results.
 
     Returns:

@@ -45,7 +45,7 @@ def continued_record(
     Args:
         output: the output folder.
         identity: entries that must be equal in the record.
-        earlier: from :func:`read_earlier_record`.
+        earlier: record from :func:`read_earlier_record`.
         tile: largest side of a tile; None is that of the record.
 
     Raises:

@@ -165,7 +165,7 @@ class TrainedModel:
 
         Args:
             source: the clip.
-            tiling: from :meth:`tiling`.
+            tiling: tiling from :meth:`tiling`.
             check: the clip compared with the limits of the model.
             is_judged: compare each frame with spikes that the model has not seen.
             wanted: the frames to restore, by their positions; None for all.
@@ -199,8 +199,8 @@ class TrainedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: from :func:`~vrtspike.restoration.given_clips.open_clip`.
-            tiling: from :meth:`tiling`.
+            source: clip from :func:`~vrtspike.restoration.given_clips.open_clip`.
+            tiling: tiling from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
 

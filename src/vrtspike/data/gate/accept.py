@@ -49,7 +49,7 @@ def accept(
         context: maximum steps of the closed shutter that bins take in, on each side.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
-        splits: that of training and that of testing.
+        splits: split of training and split of testing.
         test_on_training_frames: accept test sequences that hold frames of training sequences.
         exclude: leave out sequences with faults and record them, instead of refusing all.
         surveyed: faults that the survey found, by ``<split>/<name>`` or split.

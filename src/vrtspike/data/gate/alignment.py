@@ -220,7 +220,7 @@ def misplacement(
     Args:
         spikes: spikes of the exposure, and those recorded before and after it.
         gray: the blurry frame.
-        exposure: in steps of these spikes.
+        exposure: exposure in steps of these spikes.
 
     Returns:
         None if no place stands out, as in a still scene.

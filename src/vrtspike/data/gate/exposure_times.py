@@ -67,7 +67,7 @@ def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
     """Return whether a file of another length than the others was cut or is too long.
 
     Args:
-        exposure: with a centre.
+        exposure: exposure with a centre.
         steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """

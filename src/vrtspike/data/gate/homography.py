@@ -107,7 +107,7 @@ def warp_to_sensor(
 
     Args:
         picture: (H, W) or (H, W, 3).
-        homography: from the sensor to the frame.
+        homography: homography from the sensor to the frame.
         sensor: rows and columns of the sensor.
     """
     scale = max(1, round(min(picture.shape[0] / sensor[0], picture.shape[1] / sensor[1])))

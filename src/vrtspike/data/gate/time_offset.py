@@ -42,7 +42,7 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
     Args:
         moving: recording of a scene that moves.
         sensor: sensor of its spikes.
-        homography: from the sensor to the frames.
+        homography: homography from the sensor to the frames.
         max_steps: largest offset, either way.
 
     Raises:

@@ -161,7 +161,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
     Args:
         file: path of the spikes.
         total: its steps.
-        frames: that share it.
+        frames: number of frames that share it.
         size: rows and columns of the sensor, for the message.
 
     Raises:

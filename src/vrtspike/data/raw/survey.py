@@ -90,7 +90,7 @@ class _Search:
         blur_dir: kind of the blurry frames.
         layout: name of a layout, or ``auto``.
         spike_root: folder of the spikes under a root of their own.
-        layouts: by split.
+        layouts: layouts by split.
         sequences: entries of the survey, by ``<split>/<name>``.
         excluded: faults, by ``<split>/<name>`` or split.
         foreign: folders that are passed over.

@@ -46,7 +46,7 @@ class Source:
     """A picture inside a package.
 
     Attributes:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below the package's folder.
         frame: number of the frame of a video; None of a photograph.
     """

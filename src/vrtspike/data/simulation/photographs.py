@@ -19,7 +19,7 @@ def package_file(package: str, file: str) -> Path:
     """A file inside an installed package, which is not imported.
 
     Args:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below its folder.
 
     Raises:
@@ -51,7 +51,7 @@ def read_video_frame(package: str, file: str, number: int) -> Picture:
     """Read a frame of a video inside a package: float32 (H, W, 3) RGB, 0 to 255.
 
     Args:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below its folder.
         number: number of the frame, from 0.
 

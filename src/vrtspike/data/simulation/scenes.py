@@ -79,7 +79,7 @@ def film(
         height: rows of a frame.
         width: columns of a frame.
         frames: their number.
-        objects: in front of the scene, with motions of their own.
+        objects: objects in front of the scene, with motions of their own.
 
     Yields:
         uint8 (height, width, 3) frames at 240 frames a second.

@@ -183,8 +183,8 @@ class Store:
         Args:
             name: one of the layout's ``shapes``.
             frames: indices of the frames.
-            rows: in the array's own pixels.
-            columns: in the array's own pixels (of ``bits``: in bytes).
+            rows: rows in the array's own pixels.
+            columns: columns in the array's own pixels (of ``bits``: in bytes).
 
         Returns:
             uint8, the crop with the array's axes.

@@ -40,7 +40,7 @@ class VideoInfo:
         path: path of the file.
         size: height and width of its frames, turned as a player shows them.
         stamps: when each frame is shown and when the last one ends, in units of ``tick``.
-        tick: in seconds.
+        tick: length of this unit in seconds.
         timed: false if the file has no usable time stamps, and frames are taken in equal steps.
         start: time of the file's own clock that ``stamps`` count from, in seconds.
         rate: frames per second, on average.

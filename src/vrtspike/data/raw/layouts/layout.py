@@ -80,9 +80,9 @@ class Layout:
         prefix: beginning of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
         has_unpaired_sharp: true if there are sharp frames without a blurry one.
-        exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
-            for an impossible number. None if only a table gives exposures.
-        step: from one frame's number to the next; None is the step that most of them have.
+        exposure: function from the number of steps of a frame's spikes to its exposure; raises
+            DataError for an impossible number. None if only a table gives exposures.
+        step: difference of the numbers of neighbouring frames; None is the one that most have.
         numbers: reads the numbers in the names of frames; None if there are none.
         scale: default of frame pixels for each spike pixel along each side.
         sensor: rows and columns in the spike files; None if it is not always the same.
@@ -122,7 +122,7 @@ class Layout:
 
         Args:
             steps: number of its spike steps.
-            file: that holds them, for messages.
+            file: path of the file that holds them, for messages.
 
         Raises:
             DataError: if the layout does not define it, or the number of steps is impossible.
