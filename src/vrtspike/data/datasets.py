@@ -14,6 +14,10 @@ class Dataset:
     """A data source as a preset uses it; equal sources share every stage up to training.
 
     All but ``name``, ``kind`` and ``sources`` are keys of DATA.
+
+    Attributes:
+        sources: files that are written when data are generated; of simulated data one for each
+            sequence.
     """
 
     name: str
@@ -29,4 +33,3 @@ class Dataset:
     spike_root: str | None = None
     context_steps: int = 0
     sources: tuple[str, ...] = ()
-    """Files that are written when data are generated; of simulated data one for each sequence."""

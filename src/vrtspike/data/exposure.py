@@ -24,14 +24,17 @@ COLUMNS = ("frame", "start", "stop", "sharp")
 
 
 class Exposure(NamedTuple):
-    """The exposure of one frame; steps count from the beginning of its recording."""
+    """The exposure of one frame; steps count from the beginning of its recording.
+
+    Attributes:
+        start: first step with the shutter open.
+        stop: the step after the last one.
+        sharp: the instant of the sharp frame; 3 is the middle of step 3.
+    """
 
     start: int
-    """First step with the shutter open."""
     stop: int
-    """The step after the last one."""
     sharp: float
-    """The instant of the sharp frame; 3 is the middle of step 3."""
 
     @property
     def steps(self) -> int:

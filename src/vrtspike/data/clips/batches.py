@@ -13,17 +13,20 @@ from vrtspike.data.store.voxels import Statistics, normalize_counts
 
 @dataclass
 class ClipBatch:
-    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
+    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels.
+
+    Attributes:
+        blur: float32 (B, T, 3, H, W), 0 to 1.
+        sharp: float32 (B, T, 3, H, W), 0 to 1; None without truth.
+        voxels: float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the
+            spike sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes.
+        teacher_output: the restoration of a teacher, if there is one.
+    """
 
     blur: torch.Tensor
-    """float32 (B, T, 3, H, W), 0 to 1."""
     sharp: torch.Tensor | None
-    """float32 (B, T, 3, H, W), 0 to 1; None without truth."""
     voxels: torch.Tensor | None
-    """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
-    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
     teacher_output: torch.Tensor | None = None
-    """The restoration of a teacher, if there is one."""
 
     @property
     def reference(self) -> torch.Tensor:

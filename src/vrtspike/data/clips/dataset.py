@@ -27,20 +27,30 @@ _BUILD_KEYS = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR":
 
 @dataclass(frozen=True)
 class SequenceEntry:
-    """One sequence of a data set."""
+    """One sequence of a data set.
+
+    Attributes:
+        store: folder of its Zarr store.
+        limits: None in a data set without spikes, or one that was merged before limits were stored.
+    """
 
     split: str
     name: str
     frames: int
     store: Path
-    """Folder of its Zarr store."""
     limits: RecordingLimits | None = None
-    """None in a data set without spikes, or one that was merged before limits were stored."""
 
 
 @dataclass(frozen=True)
 class DatasetManifest:
-    """The manifest of a data set."""
+    """The manifest of a data set.
+
+    Attributes:
+        statistics: None in a data set without spikes.
+        overlaps: training sequences by the test sequence that holds frames of them.
+        held_out: training sequences for validation, unless DATA.VALIDATION is test.
+        context: maximum steps of the closed shutter that bins hold, on each side.
+    """
 
     path: Path
     name: str
@@ -48,14 +58,10 @@ class DatasetManifest:
     blur_dir: str
     digest: str
     statistics: Statistics | None
-    """None in a data set without spikes."""
     sequences: tuple[SequenceEntry, ...]
     overlaps: Mapping[str, str] = field(default_factory=dict)
-    """Training sequences by the test sequence that holds frames of them."""
     held_out: tuple[str, ...] = ()
-    """Training sequences for validation, unless DATA.VALIDATION is test."""
     context: int = 0
-    """Maximum steps of the closed shutter that bins hold, on each side."""
 
     def with_validation_split(self, settings: DataSettings) -> DatasetManifest:
         """Return the data set as a training sees it: held-out sequences are a split of their own.

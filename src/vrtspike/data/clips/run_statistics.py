@@ -79,14 +79,17 @@ def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statist
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """The statistics file of a run."""
+    """The statistics file of a run.
+
+    Attributes:
+        voxels: normalisation of the voxels; None for a model without spikes.
+        limits: limits of the recordings that the run was trained on; None if the data set had none.
+        contents: JSON values of the whole file.
+    """
 
     voxels: Statistics | None
-    """Normalisation of the voxels; None for a model without spikes."""
     limits: RecordingLimits | None
-    """Limits of the recordings that the run was trained on; None if the data set had none."""
     contents: Mapping[str, Any]
-    """JSON values of the whole file."""
 
 
 def read_run_statistics(folder: Path) -> RunStatistics:

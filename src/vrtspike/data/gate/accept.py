@@ -16,17 +16,20 @@ from vrtspike.system.errors import DataError, list_faults, named_faults
 
 @dataclass
 class _Sequence:
-    """An ingested sequence."""
+    """An ingested sequence.
+
+    Attributes:
+        name: ``<split>/<sequence>``.
+        pictures: digests of its sharp frames; empty text for a picture of one colour.
+        unmet: requirements of the settings that it does not meet.
+    """
 
     name: str
-    """``<split>/<sequence>``."""
     has_spikes: bool
     pictures: list[str]
-    """Digests of its sharp frames; empty text for a picture of one colour."""
     thumbnails: Thumbnails
     faults: list[str]
     unmet: list[str]
-    """Requirements of the settings that it does not meet."""
 
 
 def accept(

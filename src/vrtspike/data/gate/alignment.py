@@ -77,21 +77,25 @@ MAX_SHIFT_PARTS = 8
 
 @dataclass(frozen=True)
 class Alignment:
-    """The best match of a frame with the spikes of its exposure."""
+    """The best match of a frame with the spikes of its exposure.
+
+    Attributes:
+        center: spike step (fractions by fitting a parabola to the peak).
+        correlation: normalised cross-correlation there, -1 to 1.
+        distinction: correlation at the peak less the lowest one of the windows that were looked at.
+        assessable: true if the frame is large and rich enough for a low correlation to mean
+            anything.
+        better: the order of bits, rows and columns, or the shift in space, in which the spikes
+            would fit clearly better, and the remedy; empty if there is none.
+        is_moved: true if that is a shift, by which an exposure may also differ from its neighbours.
+    """
 
     center: float
-    """Spike step (fractions by fitting a parabola to the peak)."""
     correlation: float
-    """Normalised cross-correlation there, -1 to 1."""
     distinction: float
-    """Correlation at the peak less the lowest one of the windows that were looked at."""
     assessable: bool
-    """True if the frame is large and rich enough for a low correlation to mean anything."""
     better: str = ""
-    """The order of bits, rows and columns, or the shift in space, in which the spikes would fit
-    clearly better, and the remedy; empty if there is none."""
     is_moved: bool = False
-    """True if that is a shift, by which an exposure may also differ from its neighbours."""
 
     @property
     def matches(self) -> bool:
@@ -164,12 +168,15 @@ def align(
 
 
 class _Misreading(NamedTuple):
-    """Another order or place in which spikes may have been written."""
+    """Another order or place in which spikes may have been written.
+
+    Attributes:
+        likeness: correlation with the frame in this order.
+        description: the order and the remedy.
+    """
 
     likeness: float
-    """Correlation with the frame in this order."""
     description: str
-    """The order and the remedy."""
 
 
 def _describe_better(description: str, likeness: float, value: float) -> str:

@@ -53,28 +53,32 @@ MIN_COVERED = 0.95
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a calibration; the contents of ``calibration.json``."""
+    """The result of a calibration; the contents of ``calibration.json``.
+
+    Attributes:
+        sensor_size: rows and columns of the picture.
+        file_size: rows and columns of the sensor as in its files.
+        homography: 3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel.
+        residual_pixels: median distance that is left, in sensor pixels.
+        covered: share of the sensor's pixels that frames show.
+        offset_steps: steps by which exposures were later than said; None without a moving scene.
+        residual_steps: standard error of the offset, from the differences of frames; None of a
+            single frame.
+        correlation: correlation of spikes and frames of the moving scene, at this offset.
+        moved_pixels: sensor pixels by which the static scene moved while it was recorded; None if
+            it is too dark or too short to tell.
+    """
 
     frame_size: tuple[int, int]
     sensor_size: tuple[int, int]
-    """Of the picture."""
     file_size: tuple[int, int]
-    """Of the sensor as in its files."""
     homography: list[list[float]]
-    """3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel."""
     residual_pixels: float
-    """Median distance that is left, in sensor pixels."""
     covered: float
-    """Share of the sensor's pixels that frames show."""
     offset_steps: float | None = None
-    """Steps by which exposures were later than said; None without a moving scene."""
     residual_steps: float | None = None
-    """Standard error of the offset, from the differences of frames; None of a single frame."""
     correlation: float | None = None
-    """Of spikes and frames of the moving scene, at this offset."""
     moved_pixels: float | None = None
-    """Sensor pixels by which the static scene moved while it was recorded; None if it is too dark
-    or too short to tell."""
 
     @property
     def faults(self) -> list[str]:

@@ -36,15 +36,18 @@ MIN_EXPOSURES = 3
 
 
 class OtherLength(NamedTuple):
-    """The match of another window of spikes with a blurry frame."""
+    """The match of another window of spikes with a blurry frame.
+
+    Attributes:
+        likeness: correlation with the blurry frame.
+        gain: its lead over the correlation of the exposure, less the part of counting noise.
+        exposure: steps of the exposure.
+    """
 
     steps: int
     likeness: float
-    """Correlation with the blurry frame."""
     gain: float
-    """Its lead over the correlation of the exposure, less the part of counting noise."""
     exposure: int
-    """Steps of the exposure."""
     exposure_likeness: float
 
 

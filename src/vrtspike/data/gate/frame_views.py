@@ -35,47 +35,52 @@ Grey = NDArray[np.float32]
 
 
 class PictureView(NamedTuple):
-    """Summary of a blurry or a sharp frame."""
+    """Summary of a blurry or a sharp frame.
+
+    Attributes:
+        digest: digest of the grey picture: a file saved once more is still the same picture.
+        detail: energy of the Laplacian.
+        colours: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
+            all.
+        mean: mean of each channel.
+        brightness: mean of the grey picture.
+        spread: standard deviation of each channel, averaged like ``coarse``.
+        contrast: standard deviation of the grey picture.
+    """
 
     path: str
     digest: str
-    """Of the grey picture, so that a file saved once more is still the same picture."""
     coarse: Grey
     detail: float
-    """Energy of the Laplacian."""
     colours: Grey
-    """(h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of all."""
     mean: Grey
-    """Of each channel."""
     brightness: float
-    """Mean of the grey picture."""
     spread: Grey
-    """Standard deviation of each channel, averaged like ``coarse``."""
     contrast: float
-    """Standard deviation of the grey picture."""
     thumbnail: NDArray[np.uint8]
 
 
 class SpikeView(NamedTuple):
-    """Summary of the spikes of an exposure; pictures are band-passed, at sensor size."""
+    """Summary of the spikes of an exposure; pictures are band-passed, at sensor size.
+
+    Attributes:
+        total: spikes of all pixels and steps.
+        assessable: true if picture and sensor are rich and large enough for a verdict.
+        scene: standard deviation of ``mean``, as a rate from 0 to 1.
+        has_clear_ends: true if the contrast of a third of the steps exceeds the noise of its
+            spikes. Their rate is about half the grey value.
+        first: the first third of the steps.
+    """
 
     path: str
     digest: str
     total: int
-    """Spikes of all pixels and steps."""
     assessable: bool
-    """True if picture and sensor are rich and large enough for a verdict."""
     blur: Grey
     mean: Grey
     scene: float
-    """Standard deviation of ``mean``, as a rate from 0 to 1."""
     has_clear_ends: bool
-    """True if the contrast of a third of the steps exceeds the noise of its spikes.
-
-    Their rate is about half the grey value.
-    """
     first: Grey
-    """The first third of the steps."""
     last: Grey
 
 

@@ -80,10 +80,13 @@ def ingest_sequence(
 
 
 class _CheckedSpikes(NamedTuple):
-    """The spikes of a frame; empty without spikes."""
+    """The spikes of a frame; empty without spikes.
+
+    Attributes:
+        entry: entry of the manifest.
+    """
 
     entry: dict[str, Any] | None = None
-    """Of the manifest."""
     view: SpikeView | None = None
     fault: str | None = None
 

@@ -26,14 +26,18 @@ SPIKES = "spike.dat"
 
 
 class TimeOffset(NamedTuple):
-    """A time offset and its quality."""
+    """A time offset and its quality.
+
+    Attributes:
+        steps: steps by which exposures were later than their table says.
+        standard_error: standard error of the offset, in steps, from the differences between frames;
+            None of a single frame.
+        correlation: correlation of spikes and frames at this offset.
+    """
 
     steps: float
-    """Steps by which exposures were later than their table says."""
     standard_error: float | None
-    """Of the offset, in steps, from the differences between frames; None of a single frame."""
     correlation: float
-    """Of spikes and frames at this offset."""
 
 
 def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int) -> TimeOffset:

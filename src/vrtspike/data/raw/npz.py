@@ -37,10 +37,13 @@ _READ_ERRORS = (*_FILE_ERRORS, *_HEADER_ERRORS, *_ARCHIVE_ERRORS)
 
 
 class _Array(NamedTuple):
-    """An open array in an archive."""
+    """An open array in an archive.
+
+    Attributes:
+        stream: stream of its values, at the first one.
+    """
 
     stream: IO[bytes]
-    """At its first value."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 

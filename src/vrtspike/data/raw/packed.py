@@ -26,12 +26,15 @@ eight bytes travel as a floating-point number, with which nothing is computed.""
 
 @dataclass(frozen=True)
 class PackedSpikes:
-    """Spikes that are unpacked step by step."""
+    """Spikes that are unpacked step by step.
+
+    Attributes:
+        rows: uint8 (T, h, ceil(w / 8)), lowest bit first.
+        columns: w, number of pixels in a row.
+    """
 
     rows: NDArray[np.uint8]
-    """uint8 (T, h, ceil(w / 8)), lowest bit first."""
     columns: int
-    """w."""
 
     @classmethod
     def pack(cls, spikes: NDArray[np.uint8]) -> PackedSpikes:

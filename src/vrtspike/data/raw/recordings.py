@@ -92,14 +92,17 @@ def sequence_sensor(
 
 @dataclass(frozen=True)
 class Recording:
-    """The spikes of one frame."""
+    """The spikes of one frame.
+
+    Attributes:
+        path: path of their file, relative to the data set's root.
+        total: steps of the whole file.
+        exposure: exposure within the file.
+    """
 
     path: str
-    """Their file, relative to the data set's root."""
     total: int
-    """Steps of the whole file."""
     exposure: Exposure
-    """Within the file."""
 
 
 def find_recordings(

@@ -148,12 +148,15 @@ def read_spikes(
 
 
 class Sensor(NamedTuple):
-    """A spike sensor, as it lies in its files."""
+    """A spike sensor, as it lies in its files.
+
+    Attributes:
+        size: rows and columns in a file.
+        area: the part of them that is picture.
+    """
 
     size: tuple[int, int]
-    """Rows and columns in a file."""
     area: Area
-    """The part of them that is picture."""
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
         """Read the picture of spike frames, packed; errors as of :func:`read_spikes`.

@@ -48,17 +48,20 @@ SCHEMA = 4
 
 @dataclass(frozen=True)
 class StoreLayout:
-    """The contents of a store, known before the first frame is written."""
+    """The contents of a store, known before the first frame is written.
+
+    Attributes:
+        spike_frames: T, the stored steps of each frame; empty without spikes.
+        spike_size: rows and columns of the sensor; None without spikes.
+        exposures: exposure of each frame, counted from its first stored step; empty without spikes.
+    """
 
     frames: tuple[str, ...]
     spike_frames: tuple[int, ...]
-    """T, the stored steps of each frame; empty without spikes."""
     rgb_size: tuple[int, int]
     spike_size: tuple[int, int] | None
-    """None without spikes."""
     bins: int
     exposures: tuple[Exposure, ...] = ()
-    """Of each frame, counted from its first stored step; empty without spikes."""
 
     @property
     def scale(self) -> Fraction:
