@@ -47,7 +47,7 @@ class DataSize:
     faults: Mapping[str, list[str]]
 
     def store_bytes(self, bins: int) -> int:
-        """Bytes on the disk of the stores of all splits.
+        """Return bytes on the disk of the stores of all splits.
 
         Args:
             bins: bins of the voxel grid.
@@ -102,7 +102,7 @@ def measure_data(dataset: Dataset) -> DataSize:
 def _exposure(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
 ) -> tuple[tuple[int, int], int]:
-    """Size of the sensor's picture and steps of an exposure."""
+    """Return the size of the sensor's picture and steps of an exposure."""
     size, area = sequence_sensor(root, files, frame, given)
     path = files.stream or next(iter(files.spikes.values()))
     try:

@@ -42,11 +42,11 @@ class Exposure(NamedTuple):
         return self.stop - self.start
 
     def moved(self, steps: int) -> Exposure:
-        """The same exposure in a recording that begins earlier by some steps."""
+        """Return the same exposure in a recording that begins earlier by some steps."""
         return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
 
     def widened(self, context: int, total: int) -> Exposure:
-        """The exposure with steps of the closed shutter on both sides.
+        """Return the exposure with steps of the closed shutter on both sides.
 
         Args:
             context: maximum steps on each side.
@@ -56,7 +56,8 @@ class Exposure(NamedTuple):
 
 
 def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
-    """The exposure of a mean of successive source frames whose sharp frame is the middle one.
+    """Return the exposure of a mean of successive source frames whose sharp frame is the middle
+    one.
 
     The first source frame stands at step 0, so the middle one of an odd number stands half a frame
     before the middle of the steps. Of a single frame it is the middle.
@@ -111,7 +112,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
 
 
 def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
-    """The exposure of a line of a table; None if it is none.
+    """Return the exposure of a line of a table; None if it is none.
 
     Args:
         row: the line, by column.
@@ -132,7 +133,7 @@ def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
 
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:
-    """The contents of a table; the inverse of :func:`read_exposures`."""
+    """Return the contents of a table; the inverse of :func:`read_exposures`."""
     lines = [
         f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
         for name, exposure in exposures.items()

@@ -15,7 +15,7 @@ from vrtspike.system.errors import DataError
 
 
 def shard_names(count: int) -> list[str]:
-    """The names of all shards.
+    """Return the names of all shards.
 
     >>> shard_names(2)
     ['0-of-2', '1-of-2']
@@ -24,7 +24,7 @@ def shard_names(count: int) -> list[str]:
 
 
 def shard_of(sequence: str, count: int) -> str:
-    """The name of the shard that a sequence falls into.
+    """Return the name of the shard that a sequence falls into.
 
     Args:
         sequence: name of the sequence, ``<split>/<name>``.
@@ -35,7 +35,7 @@ def shard_of(sequence: str, count: int) -> str:
 
 
 def members(shard: str, sequences: Iterable[str]) -> list[str]:
-    """The sequences, each as ``<split>/<name>``, of a shard, sorted.
+    """Return the sequences, each as ``<split>/<name>``, of a shard, sorted.
 
     Raises:
         DataError: if the shard has another name than one of :func:`shard_names`.
@@ -48,7 +48,7 @@ def members(shard: str, sequences: Iterable[str]) -> list[str]:
 
 
 def shard_count(sequences: int, nbytes: int, max_sequences: int, max_bytes: float) -> int:
-    """Number of shards of a data set: the smallest power of two that keeps the bounds.
+    """Return the number of shards of a data set: the smallest power of two that keeps the bounds.
 
     Args:
         sequences: sequences of the data set.

@@ -77,7 +77,7 @@ class SpikeView:
         return min(WINDOW, len(self.spikes))
 
     def window(self, first: int) -> NDArray[np.float64]:
-        """Mean of the sliding window from a step on, (h, w), 0 to 1."""
+        """Return the mean of the sliding window from a step on, (h, w), 0 to 1."""
         spikes = self.spikes.picture(first, first + self.window_steps)
         return spikes.astype(np.float64) / self.window_steps
 
@@ -133,7 +133,7 @@ def view_spikes(
 
 
 def describe(view: SpikeView) -> list[str]:
-    """The figures of a spike file, a line each."""
+    """Return the figures of a spike file, a line each."""
     height, width = view.sensor
     picture = ""
     if view.spikes.columns != width:
@@ -159,7 +159,7 @@ def describe(view: SpikeView) -> list[str]:
 
 
 def _order_line(spikes: PackedSpikes) -> str:
-    """The frequency of successive spikes, as text."""
+    """Return the frequency of successive spikes, as text."""
     value = disorder(spikes)
     if value is None:
         return "too few spikes to tell"
@@ -170,7 +170,7 @@ def _order_line(spikes: PackedSpikes) -> str:
 
 
 def faults(view: SpikeView) -> list[str]:
-    """Faults of a spike file, a sentence each; empty for a sound file."""
+    """Return faults of a spike file, a sentence each; empty for a sound file."""
     candidates = [order_fault(view.spikes, str(view.path))]
     if view.alignment is not None:
         shape = view.spikes.shape[1:]
@@ -179,7 +179,7 @@ def faults(view: SpikeView) -> list[str]:
 
 
 def _match_line(view: SpikeView, alignment: Alignment) -> str:
-    """The match of spikes and frame, as text."""
+    """Return the match of spikes and frame, as text."""
     expected = view.expected
     tolerance = center_tolerance(view.total)
     center = view.start + alignment.center
@@ -235,12 +235,12 @@ def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
 
 
 def _white(image: NDArray[np.float64]) -> float:
-    """The rate that is shown as white."""
+    """Return the rate that is shown as white."""
     return max(float(np.percentile(image, _WHITE)), 1e-6)
 
 
 def _images(view: SpikeView) -> Sequence[_Image]:
-    """The mean rate, a window about an instant, and the frame if there is one."""
+    """Return the mean rate, a window about an instant, and the frame if there is one."""
     instant, name = _shown_instant(view)
     steps = view.window_steps
     first = int(np.clip(instant - view.start - steps // 2, 0, len(view.spikes) - steps))
@@ -256,7 +256,7 @@ def _images(view: SpikeView) -> Sequence[_Image]:
 
 
 def _shown_instant(view: SpikeView) -> tuple[int, str]:
-    """The step of the whole file that the picture shows, and its name."""
+    """Return the step of the whole file that the picture shows, and its name."""
     stop = view.start + len(view.spikes)
     if view.alignment is not None and view.alignment.locates:
         return round(view.start + view.alignment.center), "the sharp instant"
@@ -266,7 +266,7 @@ def _shown_instant(view: SpikeView) -> tuple[int, str]:
 
 
 def _windows(view: SpikeView) -> Sequence[_Image]:
-    """Windows from the beginning to the end, equally bright."""
+    """Return windows from the beginning to the end, equally bright."""
     steps = view.window_steps
     starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int).tolist()
     images = [view.window(start) for start in starts]

@@ -109,7 +109,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
 def _load_scores(
     protocols: Sequence[Protocol], settings: Settings, device: torch.device
 ) -> dict[Protocol, Scores]:
-    """The functions that measure each metric, for each protocol.
+    """Return the functions that measure each metric, for each protocol.
 
     Raises:
         ConfigError: if TEST.METRICS has no metric of a protocol.
@@ -126,7 +126,7 @@ def _load_scores(
 def _measured_sequence(
     compute: Compute, scores: Mapping[Protocol, Scores], settings: Settings, entry: SequenceEntry
 ) -> Iterator[tuple[list[Row], dict[str, Image]]]:
-    """The rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
+    """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
     store = Store(entry.store)
     method = settings.TEST.SPIKES_ALONE
     picture = None

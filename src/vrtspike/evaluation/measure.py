@@ -57,7 +57,7 @@ class ClipMeter:
         self._threads.shutdown(cancel_futures=True)
 
     def measure(self, images: FrameImages) -> dict[str, float]:
-        """Every metric of the next frame.
+        """Return every metric of the next frame.
 
         Args:
             images: the same kinds for every frame of a clip.
@@ -79,7 +79,7 @@ class ClipMeter:
     def _figure(
         self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
     ) -> float:
-        """One metric of one image."""
+        """Return one metric of one image."""
         score = self._scores[metric]
         reference = REFERENCES[kind]
         if not metric.of_motion:

@@ -82,7 +82,7 @@ class Protocol:
     unknown: str = ""
 
     def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
-        """The tiling of clips, with TEST.TILE for fields that the protocol does not give."""
+        """Return the tiling of clips, with TEST.TILE for fields that the protocol does not give."""
         return replace(tiling_for(tile, clip_len), **self.tile)
 
     def image(self, frame: NDArray[np.float32]) -> Values:
@@ -103,7 +103,8 @@ class Protocol:
         return scaled
 
     def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
-        """The metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps LPIPS.
+        """Return the metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps
+        LPIPS.
 
         Raises:
             ConfigError: if there are none.

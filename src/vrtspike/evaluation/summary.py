@@ -95,7 +95,7 @@ def _protocol_figures(
     sequences: pd.DataFrame,
     settings: Settings,
 ) -> dict[str, Any]:
-    """The definition and the figures of one protocol.
+    """Return the definition and the figures of one protocol.
 
     Args:
         protocol: the protocol.
@@ -118,7 +118,8 @@ def _protocol_figures(
 
 
 def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The figures of the pictures from spikes alone under the main protocol, and their note."""
+    """Return the figures of the pictures from spikes alone under the main protocol, and their
+    note."""
     method = settings.TEST.SPIKES_ALONE
     means = {
         name: metric["spikes"] for name, metric in figures["metrics"].items() if "spikes" in metric
@@ -133,7 +134,7 @@ def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, A
 
 
 def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
-    """Warnings for readers of the figures: other data, and other uses of the test split.
+    """Return warnings for readers of the figures: other data, and other uses of the test split.
 
     Args:
         dataset: the evaluated data set.
@@ -163,7 +164,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
 
 
 def _learned(start: str, dataset: str, is_own: bool) -> str:
-    """The training data of weights that this run left unchanged, in words.
+    """Return the training data of weights that this run left unchanged, in words.
 
     Args:
         start: their name.
@@ -179,7 +180,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
 
 
 def _worst(summary: Mapping[str, Any]) -> list[str]:
-    """A sentence with the worst frames, in a list; empty if no frame has a figure."""
+    """Return a sentence with the worst frames, in a list; empty if no frame has a figure."""
     worst = summary["worst"]
     if not worst:
         return []
@@ -192,7 +193,8 @@ def _worst(summary: Mapping[str, Any]) -> list[str]:
 
 
 def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
-    """The means of a protocol as texts: a row for each metric, with the reason of a missing one."""
+    """Return the means of a protocol as texts: a row for each metric, with the reason of a missing
+    one."""
     rows = []
     for name, means in figures["metrics"].items():
         metric = METRICS[name]
@@ -251,7 +253,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
 
 
 def summary_lines(summary: Mapping[str, Any]) -> list[str]:
-    """The figures of a summary in lines for the terminal."""
+    """Return the figures of a summary in lines for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
     for figures in (summary, *summary["other_protocols"].values()):
         lines.append(f"protocol {figures['protocol']}")

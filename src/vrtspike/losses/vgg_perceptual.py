@@ -58,7 +58,7 @@ class Perceptual(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-        """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
+        """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
         x = self._normalise(restored)
         y = self._normalise(sharp)
         total = x.new_zeros(())
@@ -73,7 +73,7 @@ class Perceptual(nn.Module):
 
 
 def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
-    """The term ``vgg``, or ``vgg_random`` with random weights.
+    """Return the term ``vgg``, or ``vgg_random`` with random weights.
 
     Random weights are the same in every run and leave its random numbers unchanged.
 

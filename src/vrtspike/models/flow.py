@@ -70,7 +70,7 @@ def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
 
 
 def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
-    """The four pixels around each flow target, zero outside of the picture.
+    """Return the four pixels around each flow target, zero outside of the picture.
 
     The positions are integers, so no gradient reaches the flow.
 
@@ -91,7 +91,7 @@ def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
 
 
 def neighbour_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
-    """All pairs of neighbouring frames.
+    """Return all pairs of neighbouring frames.
 
     Args:
         x: (B, T, ...).

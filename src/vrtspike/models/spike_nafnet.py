@@ -34,12 +34,12 @@ class ChannelNorm(nn.LayerNorm):
     """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mean 0 and variance 1 over the channels, then the learned scale and shift."""
+        """Normalise the channels of each pixel, then apply the learned scale and shift."""
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
 def local_mean(x: Tensor, cell: int) -> Tensor:
-    """Means over windows of up to 3 x 3 cells.
+    """Return means over windows of up to 3 x 3 cells.
 
     Windows end at the border of the features; all values of a window have the same weight.
 
@@ -121,7 +121,7 @@ def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
 
 
 def cell_of_scale(cell: int, scale: int) -> int:
-    """Side of a cell of the full size at a scale, rounded up."""
+    """Return the side of a cell of the full size at a scale, rounded up."""
     return -(-cell // 2**scale)
 
 
@@ -161,7 +161,7 @@ def without_neighbours(voxels: Tensor) -> Tensor:
 
 
 def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
-    """The input of the first spike layer for each frame.
+    """Return the input of the first spike layer for each frame.
 
     It is the mean over a frame's bins, the brightness; each bin's deviation from it, the motion;
     and the deviations of the bins next to the exposure, the last ones of the frame before and the
@@ -222,7 +222,7 @@ class SpikePyramid(nn.Module):
 
 
 def resize_by_power(features: Tensor, power: int) -> Tensor:
-    """Features enlarged (bilinear) or reduced (mean) by a power of two.
+    """Return features enlarged (bilinear) or reduced (mean) by a power of two.
 
     Args:
         features: (N, C, h, w).
@@ -316,7 +316,8 @@ class SpikeNAFNet(Restorer):
         return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
 
     def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
-        """The scale of the U-Net with the sensor's resolution, or else the next finer one."""
+        """Return the scale of the U-Net with the sensor's resolution, or else the next finer
+        one."""
         finest = 0
         for scale in range(len(self.encoder)):
             if sensor_rows <= (rows + 2**scale - 1) // 2**scale:
@@ -324,7 +325,7 @@ class SpikeNAFNet(Restorer):
         return finest
 
     def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """The voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
+        """Return the voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
 
         Raises:
             ValueError: as :meth:`forward`.
@@ -364,7 +365,7 @@ class SpikeNAFNet(Restorer):
         return features
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
-        """The correction of padded frames, (N, 3, H', W') -> the same shape."""
+        """Return the correction of padded frames, (N, 3, H', W') -> the same shape."""
         x = self.intro(frames)
         skips = []
         for scale, down in enumerate(self.downs):
@@ -382,7 +383,7 @@ class SpikeNAFNet(Restorer):
         return x + self.readout(spikes[0])
 
     def _fuse(self, x: Tensor, spikes: Sequence[Tensor], scale: int) -> Tensor:
-        """Features of a scale joined with those of its spikes; unchanged without spikes."""
+        """Return features of a scale joined with those of its spikes; unchanged without spikes."""
         if not spikes:
             return x
         fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))

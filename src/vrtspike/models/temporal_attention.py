@@ -43,7 +43,8 @@ def feed_forward(channels: int) -> nn.Sequential:
 def chunk_count(
     settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
 ) -> int:
-    """Number of chunks of pixels that are processed one after the other; it changes no result.
+    """Return the number of chunks of pixels that are processed one after the other; it changes no
+    result.
 
     Args:
         settings: maximum tokens, or pixels, of a chunk.

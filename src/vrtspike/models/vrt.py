@@ -103,7 +103,7 @@ class VRT(nn.Module):
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> list[Tensor]:
-        """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
+        """Return flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
 
         Args:
             x: (B, T, 3, H, W) in [0, 1].

@@ -81,7 +81,7 @@ class VRTSpike(Restorer):
                 module.compile(*args, **{"dynamic": True, **options})
 
     def describe(self) -> str:
-        """The model with or without spikes, and the recomputed modules, in one line."""
+        """Return the model with or without spikes, and the recomputed modules, in one line."""
         name = super().describe()
         if not self.bins:
             name += " without spikes"

@@ -71,7 +71,7 @@ def _gray(clip: GivenClip, number: int) -> NDArray[np.uint8]:
 
 
 def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> dict[int, str]:
-    """Messages on the frames that their spikes do not show, by number."""
+    """Return messages on the frames that their spikes do not show, by number."""
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     faults = {}
     for number in numbers:
@@ -86,7 +86,7 @@ def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> 
 def _offsets(
     clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int], reach: float = 0.5
 ) -> dict[int, float]:
-    """Steps from the exposures of frames to the spikes most like them.
+    """Return steps from the exposures of frames to the spikes most like them.
 
     Args:
         clip: the frames.
@@ -108,7 +108,7 @@ def _offsets(
 
 
 def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, number: int, offset: float) -> str:
-    """The message on a single frame whose exposure is wrong."""
+    """Return the message on a single frame whose exposure is wrong."""
     frame = spikes.frames[number]
     table = next((path for path in spikes.files if path.name == TABLE), None)
     if table is None:

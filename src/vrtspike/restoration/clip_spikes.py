@@ -46,7 +46,7 @@ class FrameSpikes:
     recording: Hashable | None = None
 
     def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
-        """The spikes of the exposure and up to ``context`` recorded steps on each side.
+        """Return the spikes of the exposure and up to ``context`` recorded steps on each side.
 
         Returns:
             the spikes, and the exposure in steps of these.
@@ -86,7 +86,7 @@ class ClipSpikes:
 
 
 def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
-    """Pixels of a frame for each spike pixel along each side.
+    """Return pixels of a frame for each spike pixel along each side.
 
     Args:
         pictures: the frames.
@@ -106,7 +106,7 @@ def array_spikes(
     spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
     exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
 ) -> ClipSpikes:
-    """Spikes in memory.
+    """Return spikes in memory.
 
     Args:
         pictures: their blurry frames.
@@ -145,7 +145,8 @@ def _by_frame(
     count: int,
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
-    """One array for each of ``count`` frames; a single one if it cannot be divided evenly."""
+    """Return one array for each of ``count`` frames; a single one if it cannot be divided
+    evenly."""
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:
@@ -197,7 +198,7 @@ def _require_exposures_of_frames(
 
 
 def simulated_spikes(pictures: Pictures) -> ClipSpikes:
-    """Spikes simulated from the blurry frames themselves.
+    """Return spikes simulated from the blurry frames themselves.
 
     These spikes hold no more than the frames do: they show that a model runs, not how well it
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
@@ -234,5 +235,5 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
 
 
 def _mean_frame(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The mean of two frames, rounded: uint8 (H, W, 3)."""
+    """Return the mean of two frames, rounded: uint8 (H, W, 3)."""
     return np.asarray(cv2.addWeighted(first, 0.5, second, 0.5, 0), np.uint8)

@@ -170,7 +170,8 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
 
 
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
-    """Entries of the record that must be equal for frames of two calls to belong together."""
+    """Return entries of the record that must be equal for frames of two calls to belong
+    together."""
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
     origin = NO_SPIKES
     spike_files: Sequence[Path] = []
@@ -205,7 +206,7 @@ def _first_record(
     plan: _Plan,
     recorded: Sequence[str],
 ) -> dict[str, Any]:
-    """The record before any frame is restored, without figures.
+    """Return the record before any frame is restored, without figures.
 
     Args:
         model: the model.

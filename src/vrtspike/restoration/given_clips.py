@@ -75,7 +75,7 @@ def given_clip(
 
     @cache
     def light() -> tuple[float, float] | None:
-        """Gain and mean rate; reads all frames, one at a time."""
+        """Return gain and mean rate; reads all frames, one at a time."""
         if spikes is None:
             return None
         meter = GainMeter()
@@ -172,7 +172,7 @@ def _open_spikes(
     layout: Layout,
     exposures: Sequence[Exposure] | None,
 ) -> ClipSpikes | None:
-    """The spikes of frames: simulated, in files, in memory or none."""
+    """Return the spikes of frames: simulated, in files, in memory or none."""
     if simulate_spikes:
         return simulated_spikes(pictures)
     if spikes is None:

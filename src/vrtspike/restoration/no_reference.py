@@ -53,7 +53,7 @@ _BAND = (0.7, 4.0)
 def no_reference_figures(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> dict[str, float | None]:
-    """The figures of one frame.
+    """Return the figures of one frame.
 
     Args:
         spikes: spikes of this frame.
@@ -84,7 +84,7 @@ def no_reference_figures(
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:
-    """Brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
+    """Return brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
     total = spikes[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
     meter = GainMeter()
     meter.add(blur, total, exposure.steps)
@@ -104,7 +104,8 @@ def _reblur(blur: Image, restored: Image, difference: NDArray[np.float32]) -> fl
 def _agreement(
     spikes: PackedSpikes, exposure: Exposure, frame: Image
 ) -> tuple[float, float | None]:
-    """Correlation at the sharp instant, and its mean in windows outside the shutter, if any."""
+    """Return the correlation at the sharp instant, and its mean in windows outside the shutter, if
+    any."""
     centres, curve = correlation_curve(spikes, luma(frame))
     half = WINDOW / 2
     outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
@@ -117,7 +118,7 @@ def _agreement(
 def unseen_agreement(
     clip: GivenClip, number: int, context: int, frames: Sequence[Image]
 ) -> list[float] | None:
-    """Agreement of pictures of one frame with spikes that the model has not seen.
+    """Return agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
     up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
@@ -150,7 +151,8 @@ def unseen_agreement(
 
 
 def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
-    """Windows right before and after the model's input of a frame that are in no frame's input."""
+    """Return windows right before and after the model's input of a frame that are in no frame's
+    input."""
     if clip.spikes is None:
         return []
     spikes = clip.spikes.frames[number]
@@ -171,7 +173,7 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
 
 
 def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
-    """Mean over squares of the largest correlation among displacements."""
+    """Return the mean over squares of the largest correlation among displacements."""
     frame = _band(gray)
     spikes = _band(picture)
     height, width = frame.shape
@@ -195,7 +197,7 @@ def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def load_no_reference(name: str) -> Callable[[Image], float]:
-    """A metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
+    """Return a metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
 
     Args:
         name: its name in pyiqa. ``piqe`` needs no weights; pyiqa downloads those of others.

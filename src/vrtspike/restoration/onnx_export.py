@@ -110,7 +110,8 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
 
 def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
-    """The largest difference of the model in a file from PyTorch; NaN if one is not a number."""
+    """Return the largest difference of the model in a file from PyTorch; NaN if one is not a
+    number."""
     exported = load_onnx(path)
     differences = []
     for number, size in enumerate(_COMPARED_SIZES):
@@ -162,7 +163,7 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
 def _example(
     model: TrainedModel, size: tuple[int, int, int], ratio: int, seed: int
 ) -> dict[str, NDArray[Any]]:
-    """A clip of noise.
+    """Return a clip of noise.
 
     Args:
         model: decides the inputs.

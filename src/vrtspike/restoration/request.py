@@ -92,7 +92,7 @@ def _require_apart(request: Request) -> None:
 
 
 def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
-    """The sharp frames of the blurry ones.
+    """Return the sharp frames of the blurry ones.
 
     Raises:
         DataError: naming the frames without one, or if they have another size.

@@ -236,5 +236,5 @@ def _batch(
 
 
 def _on_sensor(side: slice, ratio: Fraction) -> slice:
-    """The rows or columns of the sensor that belong to those of a frame."""
+    """Return the rows or columns of the sensor that belong to those of a frame."""
     return slice(int(side.start / ratio), int(side.stop / ratio))

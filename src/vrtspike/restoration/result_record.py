@@ -23,7 +23,7 @@ _REPLACE = f"{_ELSEWHERE}, or overwrite what is in this one"
 
 
 def read_earlier_record(path: Path) -> dict[str, Any]:
-    """The record of an earlier call; empty if there is none.
+    """Return the record of an earlier call; empty if there is none.
 
     Raises:
         ConfigError: if the file is something else.
@@ -40,7 +40,7 @@ def read_earlier_record(path: Path) -> dict[str, Any]:
 def continued_record(
     output: Path, identity: Mapping[str, Any], earlier: dict[str, Any], tile: int | None
 ) -> dict[str, Any]:
-    """The record of an earlier call that this one continues; empty if there are no frames.
+    """Return the record of an earlier call that this one continues; empty if there are no frames.
 
     Args:
         output: the output folder.
@@ -71,7 +71,7 @@ def continued_record(
 
 
 def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> list[str]:
-    """The files that a call writes beside its record, relative to the output folder.
+    """Return the files that a call writes beside its record, relative to the output folder.
 
     Args:
         frames: names of the frames.
@@ -87,7 +87,7 @@ def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> l
 
 
 def recorded_results(record: Mapping[str, Any]) -> list[str]:
-    """The files that a record names; nothing outside the places of results."""
+    """Return the files that a record names; nothing outside the places of results."""
     if not record:
         return []
     names = record.get("written")

@@ -57,7 +57,7 @@ def stored_sequence(store: Store) -> FrameSource:
 
 
 def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
-    """One sharp frame of a store, uint8 (H, W, 3)."""
+    """Return one sharp frame of a store, uint8 (H, W, 3)."""
     return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
 
 

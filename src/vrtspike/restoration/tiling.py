@@ -48,7 +48,7 @@ class Tiling:
     fading: bool = True
 
     def describe(self) -> str:
-        """The tiles in words."""
+        """Return the tiles in words."""
         if not self.size:
             return "whole frames"
         return f"tiles of at most {self.size} pixels"
@@ -72,7 +72,7 @@ copy, and freed memory stays in pieces."""
 
 
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """The tiling of TEST.TILE.
+    """Return the tiling of TEST.TILE.
 
     A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
     as in VRT.
@@ -87,7 +87,8 @@ def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
 
 
 def tile_unit(ratio: int) -> int:
-    """The unit of the sides of tiles: whole attention windows and whole pixels of the sensor.
+    """Return the unit of the sides of tiles: whole attention windows and whole pixels of the
+    sensor.
 
     Args:
         ratio: the frame's pixels for each spike pixel along each side.
@@ -96,7 +97,8 @@ def tile_unit(ratio: int) -> int:
 
 
 def even_side(length: int, size: int, overlap: int, unit: int) -> int:
-    """The smallest side whose windows cover an axis in the same number as windows of ``size``.
+    """Return the smallest side whose windows cover an axis in the same number as windows of
+    ``size``.
 
     The last window ends with the axis. Windows of the full ``size`` would share more than
     ``overlap`` there, and shared positions are computed twice.
@@ -119,7 +121,7 @@ def even_side(length: int, size: int, overlap: int, unit: int) -> int:
 
 
 def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
-    """Pixels that are restored for each pixel of the clip; 1 without overlap.
+    """Return pixels that are restored for each pixel of the clip; 1 without overlap.
 
     Args:
         shape: frames, height and width of the clip.
@@ -133,7 +135,8 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 
 
 def bytes_per_pixel(model: ModelSettings) -> int:
-    """The memory for the tensors of a tile, without weights, per pixel of each frame, in float32.
+    """Return the memory for the tensors of a tile, without weights, per pixel of each frame, in
+    float32.
 
     Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
     unknown model is assumed to need more than any of these.
@@ -193,7 +196,7 @@ def fit_tiling(
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
-    """The ``size`` of tiles with the least recomputation; 0 for the whole frame.
+    """Return the ``size`` of tiles with the least recomputation; 0 for the whole frame.
 
     Args:
         shape: frames, height and width of the clip.
@@ -226,7 +229,7 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
 
 
 def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
-    """The windows along time, rows and columns.
+    """Return the windows along time, rows and columns.
 
     Args:
         shape: frames, height and width of the clip.

@@ -129,7 +129,7 @@ class TrainedModel:
         return np.stack(images)
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
-        """The tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
+        """Return the tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
             source: the clip.

@@ -44,7 +44,7 @@ def flip_transpose(
 
 
 def _flip_code(rows: bool, columns: bool) -> int | None:
-    """The code by which OpenCV flips these axes; None for no flip."""
+    """Return the code by which OpenCV flips these axes; None for no flip."""
     if rows and columns:
         return -1
     if rows:
@@ -57,7 +57,7 @@ def _flip_code(rows: bool, columns: bool) -> int | None:
 def decimate_counts(
     counts: torch.Tensor, factor: float | NDArray[np.floating], waiting: NDArray[np.floating]
 ) -> torch.Tensor:
-    """Counts of a sensor with a higher threshold that sees the same light.
+    """Return counts of a sensor with a higher threshold that sees the same light.
 
     After n spikes of the original sensor, such an integrate-and-fire pixel has fired
     floor((n + waiting) / m) times: exactly so for a whole m. Its charge
@@ -86,7 +86,7 @@ def decimate_counts(
 
 
 def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
-    """Pictures of a camera with half as many rows and columns: means of four pixels.
+    """Return pictures of a camera with half as many rows and columns: means of four pixels.
 
     Args:
         pictures: uint8 (T, H, W, 3), H and W even.
@@ -103,7 +103,7 @@ def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
-    """Counts of a sensor with half as many rows and columns.
+    """Return counts of a sensor with half as many rows and columns.
 
     Each of its pixels collects the light of four and fires at four times their charge.
 
@@ -132,7 +132,7 @@ def add_faults(
     dead: float,
     late: float,
 ) -> torch.Tensor:
-    """Counts of a sensor that has faults.
+    """Return counts of a sensor that has faults.
 
     Faults are drawn one by one and not for every step of every pixel, which takes a tenth of the
     time; of several in one bin of a pixel, the last one counts.

@@ -69,7 +69,7 @@ def prepare_batch(
 def _prepare_voxels(
     batch: Mapping[str, Any], statistics: Statistics, device: torch.device | str
 ) -> torch.Tensor:
-    """The standardised voxels of a batch."""
+    """Return the standardised voxels of a batch."""
     counts = batch["counts"].to(device, non_blocking=True)
     steps = batch["bin_steps"].to(device, non_blocking=True)
     gain = batch["gain"].to(device, non_blocking=True)
@@ -81,7 +81,7 @@ def _prepare_voxels(
 
 
 def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Voxels in which absent neighbours deviate in no bin from the frame beside them.
+    """Return voxels in which absent neighbours deviate in no bin from the frame beside them.
 
     Args:
         voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.

@@ -134,7 +134,7 @@ class ClipDataset(Dataset[Sample]):
         return sample
 
     def _crop(self, layout: StoreLayout, random: np.random.Generator) -> tuple[slice, slice]:
-        """Rows and columns of a crop: drawn for training, else the middle of the frame."""
+        """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         # Crops begin on whole pixels of frame and sensor.
         unit = layout.scale.numerator
@@ -171,7 +171,7 @@ class ClipDataset(Dataset[Sample]):
 
 
 def _clip_starts(frames: int, length: int, *, every: bool) -> list[int]:
-    """First frames of a sequence's clips.
+    """Return first frames of a sequence's clips.
 
     Args:
         frames: number of frames of the sequence.

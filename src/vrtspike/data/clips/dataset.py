@@ -102,7 +102,7 @@ class DatasetManifest:
                 )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
-        """The sequences of a split.
+        """Return the sequences of a split.
 
         Raises:
             DataError: if the data set has no such split.
@@ -114,7 +114,7 @@ class DatasetManifest:
         return entries
 
     def statistics_for(self, settings: DataSettings) -> Statistics | None:
-        """The statistics to normalise with: DATA.NORM if given, else the training split's.
+        """Return the statistics to normalise with: DATA.NORM if given, else the training split's.
 
         None in a data set without spikes.
         """
@@ -153,7 +153,7 @@ def load_dataset(path: str | Path) -> DatasetManifest:
 
 
 def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> SequenceEntry:
-    """The entry of a sequence from its JSON values.
+    """Return the entry of a sequence from its JSON values.
 
     Args:
         folder: folder of the stores of its split.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
-    """The statistics file of a run: JSON values.
+    """Return the statistics file of a run: JSON values.
 
     It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
     a model without spikes), the bins, name and digest of the data set, and the limits of the
@@ -50,7 +50,8 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
 
 def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits | None:
-    """The ranges of the sequences that a run is trained on; None where the data set has none."""
+    """Return the ranges of the sequences that a run is trained on; None where the data set has
+    none."""
     data = settings.DATA
     held_out = dataset.held_out if data.VALIDATION != "test" else ()
     trained = [
@@ -62,7 +63,7 @@ def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits
 
 
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
-    """The statistics that a training standardises voxels with.
+    """Return the statistics that a training standardises voxels with.
 
     They are those of the trained model that it starts from, as its weights expect them; else
     DATA.NORM; else those of the training split. None in a data set without spikes.

@@ -97,13 +97,14 @@ def read_clip(
 
 
 def _to_sensor(pixels: slice, store: Store) -> slice:
-    """Rows or columns of the sensor that RGB pixels cover."""
+    """Return rows or columns of the sensor that RGB pixels cover."""
     scale = store.layout.scale
     return slice(int(pixels.start / scale), int(pixels.stop / scale))
 
 
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
-    """Spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h, w)."""
+    """Return spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h,
+    w)."""
     first_byte = columns.start // 8
     last_byte = -(-columns.stop // 8)
     # Columns of the crop among those of the whole bytes that are read.

@@ -105,7 +105,7 @@ def accept(
 
 
 def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
-    """The sequence of an ingest manifest, with the faults that the manifest alone shows."""
+    """Return the sequence of an ingest manifest, with the faults that the manifest alone shows."""
     frames = manifest["frames"]
     faults = list(manifest["faults"])
     counts = [frame["spikes"]["count"] for frame in frames if frame["spikes"]]
@@ -203,7 +203,8 @@ def _report_overlaps(
 def _collect_faults(
     sequences: Mapping[str, _Sequence], surveyed: Mapping[str, list[str]]
 ) -> dict[str, list[str]]:
-    """Faults of the survey and of the sequences by name; sequences without faults are absent."""
+    """Return faults of the survey and of the sequences by name; sequences without faults are
+    absent."""
     faults = dict(surveyed)
     for name, sequence in sequences.items():
         faults[name] = sequence.faults
@@ -211,7 +212,7 @@ def _collect_faults(
 
 
 def _names_by_requirement(sequences: Mapping[str, _Sequence]) -> dict[str, list[str]]:
-    """Sequences by the requirement of the settings that they do not meet."""
+    """Return sequences by the requirement of the settings that they do not meet."""
     names_of: dict[str, list[str]] = {}
     for name, sequence in sequences.items():
         for requirement in sequence.unmet:
@@ -239,14 +240,14 @@ def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]
 
 
 def _split(name: str) -> str:
-    """The split of a sequence, which may be a path; a name without a slash is a split."""
+    """Return the split of a sequence, which may be a path; a name without a slash is a split."""
     return name.rpartition("/")[0] or name
 
 
 def _unmet_requirements(
     manifest: Mapping[str, Any], bins: int | None, context: int, length: int, side: int
 ) -> list[str]:
-    """Requirements of the settings that a sequence does not meet.
+    """Return requirements of the settings that a sequence does not meet.
 
     Args:
         manifest: the ingest manifest.
@@ -274,7 +275,7 @@ def _unmet_requirements(
 
 
 def _exposure_faults(frames: Sequence[Mapping[str, Any]], bins: int, context: int) -> list[str]:
-    """The first exposure that is too short for the bins; empty if there is none."""
+    """Return the first exposure that is too short for the bins; empty if there is none."""
     for frame in frames:
         spikes = frame["spikes"]
         if not spikes:

@@ -115,7 +115,8 @@ class Alignment:
 
 
 def center_tolerance(spike_frames: int) -> float:
-    """Steps by which a sequence's median centre may miss the expected one: T / 8, at least 4.
+    """Return steps by which a sequence's median centre may miss the expected one: T / 8, at least
+    4.
 
     Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
@@ -180,14 +181,15 @@ class _Misreading(NamedTuple):
 
 
 def _describe_better(description: str, likeness: float, value: float) -> str:
-    """The better order or shift, with both correlations."""
+    """Return the better order or shift, with both correlations."""
     return f"{description} (correlation {likeness:.2f} instead of {value:.2f})"
 
 
 def _likeness_of_reversed_halves(
     spikes: PackedSpikes, start: int, window: int, reference: NDArray[np.float32]
 ) -> float:
-    """The correlation of a window with the bits of each half byte reversed; 0 for odd widths."""
+    """Return the correlation of a window with the bits of each half byte reversed; 0 for odd
+    widths."""
     if spikes.columns % 4:
         return 0.0
     # Reversing the lowest two bits of a column's number reverses four columns.
@@ -199,7 +201,7 @@ def _likeness_of_reversed_halves(
 def correlation_curve(
     spikes: PackedSpikes, gray: NDArray[np.generic], window: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Correlation of the spikes with a frame, instant by instant.
+    """Return the correlation of the spikes with a frame, instant by instant.
 
     Args:
         spikes: as for :func:`align`.
@@ -222,7 +224,7 @@ def correlation_curve(
 def misplacement(
     spikes: PackedSpikes, gray: NDArray[np.generic], exposure: Exposure
 ) -> float | None:
-    """Steps from the start of an exposure to the place where its blurry frame fits best.
+    """Return steps from the start of an exposure to the place where its blurry frame fits best.
 
     Args:
         spikes: spikes of the exposure, and those recorded before and after it.
@@ -240,18 +242,18 @@ def misplacement(
 
 
 def _window(spikes: PackedSpikes) -> int:
-    """Steps of the sliding window for a sharp frame."""
+    """Return steps of the sliding window for a sharp frame."""
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
 def _likeness(spikes: PackedSpikes, start: int, window: int, image: NDArray[np.float32]) -> float:
-    """Correlation of the mean of a window with a band-passed picture of any size."""
+    """Return the correlation of the mean of a window with a band-passed picture of any size."""
     mean = shrink(spikes.picture(start, start + window), *image.shape)
     return correlation(band_pass(mean), image)
 
 
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
-    """The frame at the sensor's size, from 0 to 1."""
+    """Return the frame at the sensor's size, from 0 to 1."""
     _, height, width = spikes.shape
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
     return shrink(gray, height, width).astype(np.float32) / np.float32(255)
@@ -260,7 +262,7 @@ def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.floa
 def _search(
     spikes: PackedSpikes, picture: NDArray[np.float32], window: int
 ) -> tuple[float, float, float]:
-    """The place and correlation of the most similar window, and the lowest correlation.
+    """Return the place and correlation of the most similar window, and the lowest correlation.
 
     For large sensors a third of the windows is compared, in small pictures of some rows.
     """
@@ -280,7 +282,7 @@ def _search(
 
 
 def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> _Misreading:
-    """The order of bits, rows and columns in which spikes fit best.
+    """Return the order of bits, rows and columns in which spikes fit best.
 
     Args:
         spikes: as for :func:`align`.
@@ -305,7 +307,7 @@ def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int)
 
 
 def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
-    """Spikes with bit b of each byte in place b ^ key."""
+    """Return spikes with bit b of each byte in place b ^ key."""
     byte = np.arange(256)
     moved = [(byte >> bit & 1) << (bit ^ key) for bit in range(8)]
     table = np.sum(moved, axis=0).astype(np.uint8)
@@ -313,7 +315,7 @@ def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
 
 
 def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> _Misreading:
-    """The shift in space in which the middle of the spikes fits best.
+    """Return the shift in space in which the middle of the spikes fits best.
 
     Args:
         spikes: as for :func:`align`.
@@ -338,7 +340,7 @@ def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: in
 def mismatch(
     alignment: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, ...]
 ) -> str | None:
-    """The fault of spikes that do not show their frame; None if they do.
+    """Return the fault of spikes that do not show their frame; None if they do.
 
     Args:
         alignment: alignment of spikes and frame.

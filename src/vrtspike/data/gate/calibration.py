@@ -165,7 +165,7 @@ def calibrate(
 
 
 def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
-    """The first frames of a static scene, grey and of one size.
+    """Return the first frames of a static scene, grey and of one size.
 
     Raises:
         DataError: if one cannot be read or has another size.
@@ -181,7 +181,8 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
 def _comparison(
     rate: NDArray[np.float32], before: NDArray[np.float32], after: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Spikes in red and the frame in cyan, before the registration and after it, side by side."""
+    """Return spikes in red and the frame in cyan, before the registration and after it, side by
+    side."""
     red = np.hstack([to_bytes(rate), to_bytes(rate)])
     cyan = np.hstack([to_bytes(before), to_bytes(after)])
     return np.dstack([red, cyan, cyan])
@@ -243,5 +244,5 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
 def _mean_frame(
     frames: Sequence[NDArray[np.uint8]], rows: int, columns: int
 ) -> NDArray[np.float32]:
-    """The mean of frames at the sensor's size."""
+    """Return the mean of frames at the sensor's size."""
     return shrink(np.stack(frames).mean(axis=0, dtype=np.float32), rows, columns)

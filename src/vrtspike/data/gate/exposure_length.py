@@ -62,7 +62,8 @@ NOTHING = Lengths(None, None)
 
 
 def widening(start: int, steps: int, total: int) -> int:
-    """Steps before and after an exposure that a longer window takes in; 0 for too few recorded.
+    """Return steps before and after an exposure that a longer window takes in; 0 for too few
+    recorded.
 
     >>> widening(22, 44, 88), widening(18, 44, 88), widening(4, 44, 88)
     (22, 18, 0)
@@ -116,7 +117,7 @@ def compare_lengths(
 
 
 def length_faults(place: str, lengths: Sequence[Lengths]) -> list[str]:
-    """Faults of the length of a sequence's exposures, at most one.
+    """Return faults of the length of a sequence's exposures, at most one.
 
     Args:
         place: the spikes of the first exposure, for the message.

@@ -161,7 +161,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
 
 
 def _min_texture(steps: int) -> float:
-    """Minimum contrast above the noise of this number of steps."""
+    """Return the minimum contrast above the noise of this number of steps."""
     return float(MIN_TEXTURE * (WINDOW / max(steps, 1)) ** 0.5)
 
 
@@ -171,14 +171,14 @@ def _digest(values: NDArray[np.uint8]) -> str:
 
 
 def _coarse_size(grey: NDArray[np.uint8]) -> tuple[int, int]:
-    """Columns and rows of areas of :data:`COARSE` pixels."""
+    """Return columns and rows of areas of :data:`COARSE` pixels."""
     height, width = grey.shape
     side = max(1, min(COARSE, min(height, width) // 8))
     return max(1, width // side), max(1, height // side)
 
 
 def _coarse(grey: NDArray[np.uint8]) -> Grey:
-    """Means of areas, less the mean of all; in large frames less a local mean instead."""
+    """Return means of areas, less the mean of all; in large frames less a local mean instead."""
     small = cv2.resize(grey, _coarse_size(grey), interpolation=cv2.INTER_AREA).astype(np.float32)
     if min(small.shape) >= _HIGH_PASS_SIDE:
         return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)

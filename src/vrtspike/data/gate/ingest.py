@@ -148,7 +148,7 @@ class _Checks:
         self._report_times()
 
     def _find_size(self, names: Sequence[str]) -> tuple[int, int] | None:
-        """Rows and columns of the first readable frame; None if there is none."""
+        """Return rows and columns of the first readable frame; None if there is none."""
         for name in names:
             for path in (self.files.sharp[name], self.files.blur[name]):
                 with contextlib.suppress(DataError):
@@ -176,7 +176,7 @@ class _Checks:
     def _recordings(
         self, frame: tuple[int, int], given: tuple[int, int] | None
     ) -> dict[str, Recording]:
-        """The recordings of the frames whose spikes can be read, by name.
+        """Return the recordings of the frames whose spikes can be read, by name.
 
         Args:
             frame: rows and columns of a frame.
@@ -290,7 +290,7 @@ class _Checks:
         return _CheckedSpikes(entry, view, fault)
 
     def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
-        """Spikes just before and after an exposure; none if too few are recorded."""
+        """Return spikes just before and after an exposure; none if too few are recorded."""
         file = self.root / recording.path
         exposure = recording.exposure
         steps = widening(exposure.start, exposure.steps, recording.total)
@@ -324,7 +324,7 @@ class _Checks:
 def _spikes_entry(
     recording: Recording, first_step: int, alignment: Alignment, count: int
 ) -> dict[str, Any]:
-    """The spikes of a frame in the manifest.
+    """Return the spikes of a frame in the manifest.
 
     Args:
         recording: the spikes.

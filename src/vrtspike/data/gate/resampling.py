@@ -68,7 +68,7 @@ def _warp_frames(calibration: Calibration, source: Path, folder: Path) -> None:
 
 
 def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposure]:
-    """The exposures of a recording at their right times.
+    """Return the exposures of a recording at their right times.
 
     Raises:
         DataError: if the recording has no spikes, or exposures leave them.

@@ -94,7 +94,7 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
 
 
 def _offset_range(exposures: dict[str, Exposure], total: int, max_steps: int) -> tuple[int, int]:
-    """The smallest and largest offset that leave all exposures within the recorded steps."""
+    """Return the smallest and largest offset that leave all exposures within the recorded steps."""
     low = -max_steps
     high = max_steps
     for exposure in exposures.values():

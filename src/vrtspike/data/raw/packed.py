@@ -80,7 +80,7 @@ class PackedSpikes:
         return counts.view(np.uint8)[..., : self.columns]
 
     def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
-        """Spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
+        """Return spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MAX_COUNT), last])
         # Exact up to 16 million spikes.
@@ -98,14 +98,14 @@ class PackedSpikes:
 
 
 def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The counts of a few steps (T, H, B), eight in a number: (H, B)."""
+    """Return the counts of a few steps (T, H, B), eight in a number: (H, B)."""
     # OpenCV looks up bytes many times faster than NumPy.
     spread = cv2.LUT(bits.reshape(-1, bits.shape[2]), _BYTE_TABLE)
     return np.add.reduce(spread.view(np.uint64).reshape(bits.shape), axis=0)
 
 
 def pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """The bytes of each spike frame in a file.
+    """Return the bytes of each spike frame in a file.
 
     Args:
         spikes: (T, H, W) of 0 and 1, top row first.

@@ -28,7 +28,7 @@ def find_sensor(
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
 ) -> Sensor:
-    """The sensor of a spike file.
+    """Return the sensor of a spike file.
 
     Rows and columns are the given ones, else those of a ``config.yaml``, an ``.npz`` file, the
     layout, or the size of the frames, in this order. The picture is all but the header columns of
@@ -73,7 +73,7 @@ def find_sensor(
 
 
 def _header_columns(size: tuple[int, int]) -> int:
-    """Columns at the end of a row that are no picture, of cameras with such a size."""
+    """Return columns at the end of a row that are no picture, of cameras with such a size."""
     if size == (1000, 1024):
         return 24
     if size[1] == 416:
@@ -159,7 +159,7 @@ def find_recordings(
 
 
 def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> int:
-    """Steps of each frame of a spike file that is divided evenly.
+    """Return steps of each frame of a spike file that is divided evenly.
 
     Args:
         file: path of the spikes.
@@ -183,7 +183,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
 def _lines_without_frame(
     exposures: Collection[str], known: Collection[str], table: Path
 ) -> list[str]:
-    """The fault of a table with lines for missing frames."""
+    """Return the fault of a table with lines for missing frames."""
     unmatched = sorted(set(exposures) - set(known))
     if not unmatched:
         return []
@@ -198,7 +198,7 @@ def _lines_without_frame(
 def _exposure_in(
     exposures: Mapping[str, Exposure], name: str, table: Path, spikes: Path, total: int
 ) -> Exposure:
-    """The exposure of a frame in a table.
+    """Return the exposure of a frame in a table.
 
     Raises:
         DataError: if it has no line, or one that leaves the ``total`` steps of its spikes.
@@ -215,7 +215,7 @@ def _exposure_in(
 
 
 def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
-    """Faults of exposures that begin before the previous frame's has ended.
+    """Return faults of exposures that begin before the previous frame's has ended.
 
     Args:
         recordings: recordings of the frames, in order.

@@ -29,7 +29,7 @@ MAX_SCALE = 32
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
-    """Pixels of a frame for each spike pixel along each side.
+    """Return pixels of a frame for each spike pixel along each side.
 
     Crops fall on whole pixels of both where their sides are multiples of its numerator.
 
@@ -56,7 +56,7 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
 
 
 def frame_bytes(height: int, width: int) -> int:
-    """Bytes of one spike frame.
+    """Return bytes of one spike frame.
 
     Raises:
         DataError: if the size is not positive or a frame does not fill whole bytes.
@@ -107,7 +107,7 @@ def count_spike_frames(path: Path, height: int, width: int) -> int:
 
 
 def npz_sensor(path: Path) -> tuple[int, int] | None:
-    """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
+    """Return rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
 
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
@@ -210,7 +210,7 @@ def _read_dat(path: Path, nbytes: int, start: int, stop: int) -> NDArray[np.uint
 
 
 def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
-    """The bytes of a spike file for spikes (T, H, W) of 0 and 1, top row first.
+    """Return the bytes of a spike file for spikes (T, H, W) of 0 and 1, top row first.
 
     Raises:
         DataError: if the array has another shape, holds other values, or frames do not fill bytes.

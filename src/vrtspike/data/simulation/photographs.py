@@ -16,7 +16,7 @@ from vrtspike.system.packages import distribution, missing_package
 
 
 def package_file(package: str, file: str) -> Path:
-    """A file inside an installed package, which is not imported.
+    """Return a file inside an installed package, which is not imported.
 
     Args:
         package: name that the package is imported by.

@@ -71,7 +71,7 @@ _MIN_THETA_SHARE = 0.1
 
 
 def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
-    """The spikes of an integrate-and-fire sensor, step by step.
+    """Yield the spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
     pixel spikes and V -= theta (the remainder stays). At most one spike per step.
@@ -120,7 +120,7 @@ def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
 
 
 def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[Gray]:
-    """Pictures in equal steps from one frame up to the next one, which is excluded.
+    """Yield pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
         first: grey frame (H, W), 0 to 1.
@@ -186,7 +186,7 @@ def stream_spikes(
 
 
 def _pictures(frames: Iterable[Frame], sensor: SimulatedSensor) -> Iterator[Gray]:
-    """The light on the sensor in each step."""
+    """Yield the light on the sensor in each step."""
     grays = (_sensor_gray(frame, sensor.DOWNSCALE) for frame in frames)
     for current, following in itertools.pairwise(itertools.chain(grays, [None])):
         assert current is not None, "only the end is None"
@@ -227,7 +227,7 @@ def simulate_spikes(
 
 
 def _sensor_gray(frame: Frame, downscale: int) -> Gray:
-    """The light of a frame on the sensor: grey (h, w) in [0, 1].
+    """Return the light of a frame on the sensor: grey (h, w) in [0, 1].
 
     Raises:
         DataError: if sizes do not divide.

@@ -35,7 +35,7 @@ FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
 def frame_files(folder: Path) -> list[Path]:
-    """Pictures of a folder in the order of the numbers in their names (2 before 10).
+    """Return pictures of a folder in the order of the numbers in their names (2 before 10).
 
     Raises:
         DataError: if the folder does not exist, holds no pictures, or frames are missing between
@@ -74,7 +74,7 @@ class FrameFolder:
 
 
 def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
-    """All folders of pictures below a data set of sharp frames.
+    """Return all folders of pictures below a data set of sharp frames.
 
     GOPRO_Large_all (``train/GOPR0372_07_00/``), X4K1000FPS (``train/002/occ008.320/``,
     ``test/Type1/TEST01_003_f0433/``) and any other tree: the first folder below the root is the
@@ -106,7 +106,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
 
 
 def _searched_subfolders(folder: Path, names: Iterable[str]) -> list[str]:
-    """Subfolders that are not foreign or hidden, and no links to folders above them."""
+    """Return subfolders that are not foreign or hidden, and no links to folders above them."""
     searched = []
     for name in names:
         if name in FOREIGN or name.startswith("."):

@@ -115,7 +115,7 @@ class StoreLayout:
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
-        """A layout from the attributes of a group, read from JSON."""
+        """Return a layout from the attributes of a group, read from JSON."""
         spike_size = attributes["spike_size"]
         return cls(
             frames=tuple(attributes["frames"]),
@@ -128,6 +128,6 @@ class StoreLayout:
 
 
 def _part(size: int, limit: int) -> int:
-    """Length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
+    """Return the length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
     parts = -(-size // limit)
     return -(-size // parts)

@@ -126,7 +126,7 @@ def add_to_histogram(
 def histogram_statistics(
     sequences: Sequence[tuple[float, Mapping[str, Sequence[int]]]],
 ) -> Statistics:
-    """Mean and standard deviation (of the population) of gain * count / steps, in float64.
+    """Return mean and standard deviation (of the population) of gain * count / steps, in float64.
 
     Sums are rounded once, at their end, so the order of the sequences changes nothing.
 
@@ -188,7 +188,7 @@ class GainMeter:
         self._sums.append((light, float(np.vdot(total, total)) / steps**2))
 
     def gain(self, name: str) -> float:
-        """The gain of all exposures so far, > 0; theta for an ideal sensor.
+        """Return the gain of all exposures so far, > 0; theta for an ideal sensor.
 
         Args:
             name: name of the sequence, for the message.

@@ -100,7 +100,7 @@ def build_store(
 
 
 def _layout(manifest: Mapping[str, Any], bins: int, context: int) -> StoreLayout:
-    """The layout of the store of a sequence.
+    """Return the layout of the store of a sequence.
 
     Args:
         manifest: its ingest manifest.
@@ -237,14 +237,14 @@ class ContentDigest:
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
-        """The digest of all frames, and of the gain where there are spikes."""
+        """Return the digest of all frames, and of the gain where there are spikes."""
         if gain is not None:
             self._digest.update(gain.hex().encode())
         return self._digest.hexdigest()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
-    """A group with empty arrays, and these by name."""
+    """Return a group with empty arrays, and these by name."""
     # zarr is imported here because planning and reading with other readers do without it.
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec

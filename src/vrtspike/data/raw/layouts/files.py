@@ -83,12 +83,13 @@ def gives_size(path: Path) -> bool:
 
 
 def _size_keys(text: str) -> list[str]:
-    """The keys of a sensor's size that occur in a ``config.yaml``, but for comments."""
+    """Return the keys of a sensor's size that occur in a ``config.yaml``, but for comments."""
     return re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
 
 
 def sensor_file(spikes: Path) -> Path | None:
-    """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
+    """Return the ``config.yaml`` in the folder of a spike file, or in one above, that gives a
+    size."""
     for folder in list(spikes.absolute().parents)[:_FOLDERS_ABOVE]:
         path = folder / SENSOR_FILE
         if gives_size(path):

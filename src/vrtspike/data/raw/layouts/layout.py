@@ -118,7 +118,7 @@ class Layout:
         return not (self.unless and _have_matches(root, split, self.unless))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
-        """The exposure of a frame.
+        """Return the exposure of a frame.
 
         Args:
             steps: number of its spike steps.
@@ -139,7 +139,7 @@ class Layout:
             raise DataError(f"{file}: {error}") from error
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
-        """Expected places of the parts of a sequence; arguments as for :meth:`find`.
+        """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.places("train", "walk", "blur").blur
@@ -168,7 +168,8 @@ class Layout:
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
-        """Names of the sequences of a split, sorted; hidden folders and stray files do not count.
+        """Return names of the sequences of a split, sorted; hidden folders and stray files do not
+        count.
 
         A sequence of which only some parts exist is listed, too: the missing parts are faults.
 
@@ -188,7 +189,7 @@ class Layout:
         return sorted(names)
 
     def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
-        """Folders of a split in which sequences lie."""
+        """Return folders of a split in which sequences lie."""
         patterns = [self.blur]
         if self.sharp is not None:
             patterns.append(self.sharp)
@@ -202,7 +203,7 @@ class Layout:
         return folders
 
     def _names_in(self, folder: Path, foreign: set[str]) -> set[str]:
-        """Names of the sequences in a folder."""
+        """Return names of the sequences in a folder."""
         names = set()
         for entry in _visible_entries(folder, foreign):
             if self.prefix:
@@ -271,7 +272,7 @@ class Layout:
         )
 
     def _table_folders(self, name: str, places: Places) -> list[str]:
-        """Possible folders of a table of exposures, as beginnings of its path.
+        """Return possible folders of a table of exposures, as beginnings of its path.
 
         These are the folders of the parts of a sequence, and those above them as far as they lie
         within the sequence.
@@ -288,12 +289,12 @@ class Layout:
         return list(dict.fromkeys(folders))
 
     def _path(self, name: str) -> str:
-        """The folder of a sequence; two folders, one in the other, if it is nested."""
+        """Return the folder of a sequence; two folders, one in the other, if it is nested."""
         return name.replace(NESTED, "/") if self.is_nested else name
 
 
 def layout_hint(layout: Layout, blur_dir: str) -> str:
-    """Hint for a rejected data set: the files that a layout expects."""
+    """Return the hint for a rejected data set: the files that a layout expects."""
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name}: {places.blur}*.png, "
@@ -311,14 +312,15 @@ def _have_matches(root: Path, split: str, marks: Sequence[str]) -> bool:
 
 
 def _root_prefix(spike_root: str | None) -> str:
-    """Beginning of the paths of spikes under a root of their own; empty without one."""
+    """Return the beginning of the paths of spikes under a root of their own; empty without one."""
     if spike_root is None:
         return ""
     return f"{Path(spike_root).absolute().as_posix()}/"
 
 
 def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
-    """The entries of a folder that are neither hidden nor foreign; ``foreign`` is extended."""
+    """Yield the entries of a folder that are neither hidden nor foreign; ``foreign`` is
+    extended."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
@@ -328,7 +330,7 @@ def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEn
 
 
 def _sensor_file(root: Path, places: Places) -> str | None:
-    """The nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
+    """Return the nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
     beginning = places.blur
     if places.spike:
         beginning = places.spike
@@ -343,7 +345,8 @@ def _sensor_file(root: Path, places: Places) -> str | None:
 
 
 def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
-    """Exposures in spike files of one length, with margins; the sharp frame is the middle step.
+    """Return exposures in spike files of one length, with margins; the sharp frame is the middle
+    step.
 
     Args:
         margin: steps before and after the exposure.
@@ -363,7 +366,7 @@ def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
 
 
 def _single_file(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
-    """The one of some files that exists; several are added to the faults."""
+    """Return the one of some files that exists; several are added to the faults."""
     existing = []
     for path in dict.fromkeys(paths):
         name, _, suffix = path.rpartition(".")

@@ -19,7 +19,7 @@ STEPS_PER_SOURCE_FRAME = 8
 
 
 def spk_gopro_exposure(steps: int) -> Exposure:
-    """All T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
+    """Return all T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
 
     An exposure of less than two source frames has no middle one: its instant is the middle.
 

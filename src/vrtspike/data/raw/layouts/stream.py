@@ -43,7 +43,7 @@ UHSR = replace(
 
 
 def _pairs(name: str, blur: str, sharp: str) -> Layout:
-    """A layout without recorded spikes.
+    """Return a layout without recorded spikes.
 
     Args:
         name: name of the layout.
