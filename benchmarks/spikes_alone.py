@@ -54,13 +54,13 @@ def reconstructions() -> dict[str, Reconstruction]:
 def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
     """Mean of each metric over the frames of a sequence."""
     figures: dict[str, list[float]] = {metric.name: [] for metric in scores}
-    meter = ClipMeter(scores)
-    for images in frames(entry, rate):
-        row = meter.measure(images)
-        for metric in scores:
-            figure = row[f"{metric.name}_spikes"]
-            if not math.isnan(figure):
-                figures[metric.name].append(figure)
+    with ClipMeter(scores) as meter:
+        for images in frames(entry, rate):
+            row = meter.measure(images)
+            for metric in scores:
+                figure = row[f"{metric.name}_spikes"]
+                if not math.isnan(figure):
+                    figures[metric.name].append(figure)
     return {name: statistics.fmean(values) for name, values in figures.items()}
 
 

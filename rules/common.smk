@@ -8,7 +8,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.data.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
 from vrtspike.workflow.messages import TARGETS, Notices

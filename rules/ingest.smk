@@ -23,7 +23,7 @@ rule survey:
             dataset_of(wildcards).train_split,
             dataset_of(wildcards).val_split,
         ],
-        found=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
+        names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
     shell:
         "python scripts/survey.py {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"

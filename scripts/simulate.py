@@ -20,13 +20,13 @@ from vrtspike.data.simulation.folders import (
     simulate_folders,
     simulate_spikes_of_pairs,
 )
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import FrameFolder, frame_folders
 from vrtspike.system.cli import HelpFormatter, positive_int, run
 from vrtspike.system.errors import ConfigError
 
 STEPS_OF_PAIRS = 88
-SENSOR_KEYS = Simulation.model_fields.keys() - {"ROOT", "SEQUENCES"}
+SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 
 
 def none_or_text(text: str) -> str | None:
@@ -46,7 +46,7 @@ def main() -> None:
     if arguments.steps_per_frame is None:
         steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
         arguments.steps_per_frame = steps
-    sensor = simulation(arguments)
+    sensor = simulated_sensor(arguments)
     if arguments.pairs:
         layout = arguments.layout or AUTO
         simulate_spikes_of_pairs(
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         help="between frames: mix them, or move them by optical flow",
     )
     for name in sorted(SENSOR_KEYS - {"STEPS_PER_FRAME", "GAMMA", "INTERPOLATION"}):
-        field = Simulation.model_fields[name]
+        field = SimulatedSensor.model_fields[name]
         text = str(field.description)
         parser.add_argument(option(name), type=none_or_text, default=field.default, help=text)
     return parser
@@ -136,14 +136,14 @@ def refuse_idle_options(arguments: argparse.Namespace) -> None:
             raise ConfigError(f"found {words} with {option(mode)}, which changes nothing there")
 
 
-def simulation(arguments: argparse.Namespace) -> Simulation:
+def simulated_sensor(arguments: argparse.Namespace) -> SimulatedSensor:
     """Build the sensor that the options describe.
 
     Raises:
         ConfigError: naming options out of their range.
     """
     try:
-        return Simulation(**{name: getattr(arguments, name.lower()) for name in SENSOR_KEYS})
+        return SimulatedSensor(**{name: getattr(arguments, name.lower()) for name in SENSOR_KEYS})
     except ValidationError as error:
         faults = []
         for detail in error.errors():

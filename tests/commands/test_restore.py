@@ -55,7 +55,7 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     [
         (("--simulate-spikes", "--sensor", 24, 32), "--sensor describes recorded spikes"),
         (("--layout", "spk_gopro"), "--layout describes recorded spikes, and there are none"),
-        ((), r"takes spikes \(MODEL.USE_SPIKE is true\); give either recorded ones \(--spikes\)"),
+        ((), r"takes spikes \(MODEL.USE_SPIKE is true\); give either recorded spikes or"),
         (("--simulate-spikes", "-o", "out.mp4"), r"found out\.mp4, expected a folder"),
         (("--simulate-spikes", "--precision", "float16"), "found float16 on a CPU"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.data.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.system.errors import ConfigError
 

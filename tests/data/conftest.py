@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.data.scenes import film
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 
 SEQUENCES = ("train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0003_11_00")
@@ -19,7 +19,7 @@ def pristine(tmp_path_factory):
     root = tmp_path_factory.mktemp("dataset")
     for seed, name in enumerate(SEQUENCES):
         write_sequence(
-            root / name, film(seed, 34), frames_per_exposure=11, sensor=Simulation(SEED=seed)
+            root / name, film(seed, 34), frames_per_exposure=11, sensor=SimulatedSensor(SEED=seed)
         )
     return root
 

@@ -13,7 +13,7 @@ from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.data.raw.packed import pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store
@@ -85,4 +85,9 @@ def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
         spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
         blur, sharp = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
         voxels = voxelize(spikes, layout.bins, exposure.sharp)
-        yield {"blur": blur, "sharp": sharp, "voxels": voxels, "bits": pack_rows(spikes)}
+        yield {
+            "blur": blur,
+            "sharp": sharp,
+            "voxels": voxels,
+            "bits": PackedSpikes.pack(spikes).rows,
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from vrtspike.data.raw.packed import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 
 
 def texture(seed, height, width):
@@ -23,4 +23,4 @@ def film(seed, count, height=96, width=128, speed=2):
 
 def packed(spikes):
     """Spikes (T, h, w) of 0 and 1, packed."""
-    return PackedSpikes(pack_rows(spikes.astype(np.uint8)), spikes.shape[2])
+    return PackedSpikes.pack(spikes.astype(np.uint8))

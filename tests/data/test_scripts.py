@@ -112,7 +112,7 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
         *command, "--theta", 0, status=2
     )
     in_place = script(*command, "--output", tmp_path / "frames", status=2)
-    assert "sound: --output would replace these frames" in in_place
+    assert "sound: the output would replace these frames" in in_place
     message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message

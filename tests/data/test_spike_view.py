@@ -67,7 +67,7 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
     assert view.alignment.correlation > 0.8
     assert view.alignment.center == pytest.approx(16, abs=3)
     write_spikes(tmp_path / "b.dat", spikes)
-    with pytest.raises(DataError, match=r"nothing tells the sensor's size; give .* --sensor"):
+    with pytest.raises(DataError, match=r"nothing tells the sensor's size; give its rows"):
         view_spikes(tmp_path / "b.dat")
     assert view_spikes(tmp_path / "b.dat", frame=folder / "a.png").sensor == (48, 64)
 
@@ -79,7 +79,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     (message,) = faults(view)
     assert "do not show the frame" in message
     assert "0.3 needed" in message
-    with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*--sensor"):
+    with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*check the sensor's"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
@@ -91,7 +91,7 @@ def test_a_part_of_a_file(exposure):
     placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
     step = float(describe(placed)[-1].split("at step ")[1].split()[0])
     assert step == pytest.approx(16, abs=3)  # of the whole file
-    with pytest.raises(DataError, match="--start 40: the file holds steps 0 to 39"):
+    with pytest.raises(DataError, match="start 40: the file holds steps 0 to 39"):
         view_spikes(folder / "a.dat", start=40)
     with pytest.raises(DataError, match=r"spike frames 8 to 48 asked for, the file holds 40"):
         view_spikes(folder / "a.dat", start=8, steps=40)

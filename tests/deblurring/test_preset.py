@@ -24,7 +24,7 @@ from vrtspike.config import load_preset
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.clips.run_statistics import run_statistics, training_statistics
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import Statistics
@@ -85,7 +85,10 @@ def place(tmp_path_factory) -> Path:
     raw = folder / "raw"
     for seed, name in enumerate(SEQUENCES):
         write_sequence(
-            raw / name, film(seed, 33, 48, 64), frames_per_exposure=11, sensor=Simulation(SEED=seed)
+            raw / name,
+            film(seed, 33, 48, 64),
+            frames_per_exposure=11,
+            sensor=SimulatedSensor(SEED=seed),
         )
     prepared(raw, SEQUENCES, folder, bins=4)
     (folder / "presets").mkdir()

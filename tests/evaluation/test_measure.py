@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,7 +54,8 @@ def test_each_image_is_measured_against_its_reference():
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
     images = {"blurry": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
-    row = ClipMeter(scores).measure(images)
+    with ClipMeter(scores) as meter:
+        row = meter.measure(images)
 
     for column, image, reference in (
         ("_blur", blur, sharp), ("", restored, sharp), ("_spikes", spikes, gray),
@@ -64,9 +67,9 @@ def test_each_image_is_measured_against_its_reference():
         "psnr_blur", "psnr", "psnr_spikes", "psnr_y_blur", "psnr_y", "psnr_y_spikes",
     ]  # fmt: skip
     without = {kind: images[kind] for kind in ("blurry", "restored", "sharp")}
-    assert list(ClipMeter(scores).measure(without)) == [
-        "psnr_blur", "psnr", "psnr_y_blur", "psnr_y",
-    ]  # fmt: skip
+    with ClipMeter(scores) as meter:
+        row = meter.measure(without)
+    assert list(row) == ["psnr_blur", "psnr", "psnr_y_blur", "psnr_y"]
 
 
 def change(before: np.ndarray, after: np.ndarray) -> float:
@@ -88,14 +91,28 @@ def flat(**grays: int) -> dict[str, np.ndarray]:
 
 
 def test_a_temporal_metric_compares_a_frame_with_the_one_before():
-    meter = ClipMeter({CHANGE: CHANGE.load(None, None)})
-    first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
-    assert list(first) == ["change_blur", "change", "change_spikes"]
-    assert all(np.isnan(figure) for figure in first.values())
-    second = meter.measure(flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55))
-    assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
-    third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))
-    assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
+    with ClipMeter({CHANGE: CHANGE.load(None, None)}) as meter:
+        first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
+        assert list(first) == ["change_blur", "change", "change_spikes"]
+        assert all(np.isnan(figure) for figure in first.values())
+        second = meter.measure(flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55))
+        assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
+        third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))
+        assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
+
+
+def test_a_meter_ends_its_threads():
+    threads = []
+
+    def score(restored: np.ndarray, sharp: np.ndarray) -> float:
+        threads.append(threading.current_thread())
+        return 0.0
+
+    with ClipMeter({PSNR: score}) as meter:
+        meter.measure(flat(blurry=10, restored=20, sharp=30))
+        assert all(thread.is_alive() for thread in threads)
+    assert len(threads) == 2
+    assert not any(thread.is_alive() for thread in threads)
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ def moving_flow(spynet: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("checkpointed", [False, True])
+@pytest.mark.parametrize("recomputed", [False, True])
 def test_every_sum_of_the_residual_stream_is_float32(
-    small_vrt: Build, dtype: torch.dtype, checkpointed: bool
+    small_vrt: Build, dtype: torch.dtype, recomputed: bool
 ) -> None:
-    vrt = small_vrt(use_checkpoint_attn=checkpointed, use_checkpoint_ffn=checkpointed)
+    vrt = small_vrt(use_checkpoint_attn=recomputed, use_checkpoint_ffn=recomputed)
     types: dict[str, set[torch.dtype]] = {}
 
     def watch(name: str) -> Callable[..., None]:

@@ -27,7 +27,7 @@ def test_warping_is_fused_and_recomputed_if_set(
     gradients = torch.autograd.grad(expected, leaves, grad)
     kept = []
     for again in (False, True):
-        stage.warping.checkpoint = again
+        stage.warping.recompute = again
         kept.append(sum(t.numel() for t in kept_by(lambda: stage.align(x, flows)).values()))
         result = stage.align(x, flows)
         assert torch.equal(result, expected)

@@ -71,15 +71,15 @@ FIXED = {"ADAPTIVE_CHUNK": False}
     ],
     ids=str,
 )
-@pytest.mark.parametrize("mode", ["restoring", "checkpointed", "training"])
+@pytest.mark.parametrize("mode", ["restoring", "recomputing", "training"])
 def test_chunks_of_pixels_do_not_change_the_result(
     keys: dict[str, int], count: int, mode: str
 ) -> None:
     torch.manual_seed(0)
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
-    again = mode == "checkpointed"
-    attention = SpikeTemporalSA(8, TemporalAttentionSettings(), checkpoint=again).double()
-    fusion = TemporalCrossAttn(8, FuseSettings(INIT="random"), checkpoint=again).double()
+    again = mode == "recomputing"
+    attention = SpikeTemporalSA(8, TemporalAttentionSettings(), recompute=again).double()
+    fusion = TemporalCrossAttn(8, FuseSettings(INIT="random"), recompute=again).double()
     layers = ((attention, attention.qkv, (x,)), (fusion, fusion.query, (x, spikes)))
     for layer, part, inputs in layers:
         sizes: list[int] = []

@@ -39,7 +39,7 @@ def test_a_block_adds_both_branches_recomputed_or_not() -> None:
         torch.manual_seed(1)
         middle = x + block.drop_path(block.attn(block.norm1(x), *windows))
         expected = middle + block.drop_path(block.mlp(block.norm2(middle)))
-        block.checkpoint = again
+        block.recompute = again
         torch.manual_seed(1)
         assert_same([block(x, *windows)], [expected], [x, *block.parameters()])
 

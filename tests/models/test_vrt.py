@@ -40,17 +40,17 @@ def test_samples_of_a_batch_are_independent(small_vrt: Build) -> None:
 
 
 @pytest.mark.parametrize(("attn", "ffn"), [(True, False), (False, True), (True, True)])
-def test_checkpointing_changes_no_bit_of_a_gradient(
+def test_recomputation_changes_no_bit_of_a_gradient(
     small_vrt: Build, attn: bool, ffn: bool
 ) -> None:
     x = torch.rand(2, 3, 3, 16, 16)
     options: dict[str, Any] = {"drop_path_rate": 0.5}
     kept = small_vrt(**options)
-    checkpointed = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn, **options)
+    recomputed = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn, **options)
     torch.manual_seed(1)
     expected = gradients(kept, x)
     torch.manual_seed(1)
-    result = gradients(checkpointed, x)
+    result = gradients(recomputed, x)
     assert all(torch.equal(expected[name], result[name]) for name in expected)
 
 

@@ -104,7 +104,7 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("attn", "ffn", "checkpoints"),
+    ("attn", "ffn", "recomputed"),
     [
         (False, False, "none"),
         (True, False, "DeformableAlignment, SpikeTemporalSA, TemporalCrossAttn, WindowAttention"),
@@ -122,13 +122,13 @@ def test_the_description_names_recomputed_modules(
     small_vrt_spike: Callable[..., VRTSpike],
     attn: bool,
     ffn: bool,
-    checkpoints: str,
+    recomputed: str,
 ) -> None:
     model = small_vrt_spike(small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn))
-    assert model.describe() == f"model: VRTSpike; checkpoints: {checkpoints}"
+    assert model.describe() == f"model: VRTSpike; recomputed: {recomputed}"
     for module in model.modules():
         name = type(module).__name__
-        assert getattr(module, "checkpoint", False) == (name in checkpoints.split(", ")), name
+        assert getattr(module, "recompute", False) == (name in recomputed.split(", ")), name
 
 
 def build(
@@ -151,7 +151,7 @@ def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
     spike, plain = build(), build(USE_SPIKE=False)
     assert isinstance(spike, VRTSpike)
     assert isinstance(plain, VRTSpike)
-    assert plain.describe() == "model: VRTSpike without spikes; checkpoints: none"
+    assert plain.describe() == "model: VRTSpike without spikes; recomputed: none"
     assert plain.state_dict().keys() < spike.state_dict().keys()
     # An untrained network returns its input; this one shall not.
     torch.nn.init.normal_(spike.vrt.conv_last.weight)

@@ -18,7 +18,7 @@ from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.files import file_digest, folder_size
 from vrtspike.io.images import read_rgb
@@ -62,7 +62,7 @@ def scene(tmp_path_factory) -> Path:
     frames = render(
         SCENES[-1], np.random.default_rng(5), *SIZE, EXPOSURES * FRAMES_PER_EXPOSURE + 1
     )
-    how = Simulation(SEED=5)
+    how = SimulatedSensor(SEED=5)
     write_sequence(folder, frames, frames_per_exposure=FRAMES_PER_EXPOSURE, sensor=how)
     return folder
 

@@ -62,7 +62,7 @@ def test_a_stopped_call_is_continued_with_the_same_result(model, job, whole):
     # A frame that is lost is restored again, alone, and in the same tiles.
     kept[0].unlink()
     tiles.clear()
-    with pytest.raises(ConfigError, match="found frames restored with --tile 32"):
+    with pytest.raises(ConfigError, match="found frames restored with tile 32"):
         restore(model, replace(job, tile=16))
     restore(model, replace(job, tile=None), show=lambda *done: tiles.append(done))
     assert {total for _, total in tiles} == {6, 5}  # tiles, frames

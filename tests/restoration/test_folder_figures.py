@@ -70,7 +70,7 @@ def test_spikes_and_sharp_frames_of_another_sequence_are_reported(small_run, mod
     assert spikes.startswith("warning: spikes that do not fit")
     assert "do not show" in spikes
     assert sharp.startswith("warning: sharp frames that do not fit their blurry ones")
-    assert "Give --sharp the frames of this clip" in sharp
+    assert "Compare with the sharp frames of this clip" in sharp
     assert f"{job.frames}/000001.png: does not show the scene of {other}/sharp/000001.png" in sharp
 
 

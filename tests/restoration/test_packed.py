@@ -158,18 +158,18 @@ def test_the_command_verifies_runs_and_packs_and_names_all_damage(
     sound = [str(results / "train/given"), str(packed), str(half)]
     assert not run_command(["verify", *sound])
     assert capsys.readouterr().out.splitlines() == [f"{place}: sound" for place in sound]
-    damaged = [str(tmp_path / name) for name in ("weights", "statistics", "none")]
-    for folder, name in zip(damaged, ("weights.safetensors", "statistics.json"), strict=False):
+    damaged = [str(tmp_path / name) for name in ("weights", "statistics")]
+    for folder, name in zip(damaged, ("weights.safetensors", "statistics.json"), strict=True):
         flip_a_bit(Path(shutil.copytree(half, folder), name))
     with pytest.raises(DataError) as caught:
-        run_command(["verify", *damaged, str(half)])
+        run_command(["verify", *damaged, "typo", str(half)])
     lines = [*(f"{place}: damaged" for place in damaged), f"{half}: sound"]
     assert capsys.readouterr().out.splitlines() == lines
     message = str(caught.value)
-    assert message.startswith("damaged models (3):\n")
+    assert message.startswith("damaged models (2):\n")
     assert "/weights/weights.safetensors: was changed after it was published" in message
     assert "/statistics/statistics.json: was changed after it was published" in message
-    assert "/none/run.json: no such file; expected the folder of a finished run" in message
+    assert "no such models (1):\n  - typo: no such file or folder\nName general (the" in message
 
 
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):

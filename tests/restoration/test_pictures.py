@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock
 
 import cv2
 import numpy as np
@@ -59,6 +61,69 @@ def test_a_video_is_read_in_any_order_and_not_again_by_neighbouring_windows(vide
         expected = 5 * np.arange(part.start, part.stop)
         assert np.abs(levels - expected).max() <= 3
     assert len(begun) == 2  # to be read, and again for the first frame
+
+
+LONG = 60
+"""Seconds after which a thread that nobody wakes up gives up; never reached in a sound run."""
+
+
+class WatchedLock:
+    """A lock that sets an event when a thread has to wait for it."""
+
+    def __init__(self, arrival: Event) -> None:
+        self._lock = Lock()
+        self._arrival = arrival
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._arrival.set()
+            self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+class Decoder:
+    """Frames as of ``read_video``; the first one is held back until a second reader arrives.
+
+    The reader arrives in the decoder, which must not happen, or has to wait for the lock before it.
+    """
+
+    def __init__(self, arrival: Event) -> None:
+        self.began = Event()
+        self.is_entered_twice = False
+        self._arrival = arrival
+        self._entry = Lock()
+        self._decoded = 0
+
+    def __iter__(self) -> Decoder:
+        return self
+
+    def __next__(self) -> np.ndarray:
+        if not self._entry.acquire(blocking=False):
+            self.is_entered_twice = True
+            self._arrival.set()
+            return gray(255)
+        self.began.set()
+        assert self._arrival.wait(LONG)
+        self._decoded += 1
+        self._entry.release()
+        return gray(self._decoded)
+
+
+def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
+    arrival = Event()
+    decoder = Decoder(arrival)
+    monkeypatch.setattr(pictures, "Lock", lambda: WatchedLock(arrival))
+    monkeypatch.setattr(pictures, "read_video", lambda path: decoder)
+    frames = open_pictures(video)
+    with ThreadPoolExecutor(2) as threads:
+        early = threads.submit(frames.read, slice(0, 1))
+        assert decoder.began.wait(LONG)
+        late = threads.submit(frames.read, slice(1, 2))
+        levels = [int(read.result()[0, 0, 0, 0]) for read in (early, late)]
+    assert not decoder.is_entered_twice
+    assert levels == [1, 2]
 
 
 def test_frames_in_memory():

@@ -24,7 +24,7 @@ def test_frames_of_other_inputs_are_not_mixed(small_run, model, job, whole, tmp_
     restore(model, moved)  # the same inputs elsewhere are the same
 
     def refused(changed: Request, words: str, other: TrainedModel = model) -> None:
-        with pytest.raises(ConfigError, match=f"{words}.*--overwrite"):
+        with pytest.raises(ConfigError, match=f"{words}.*overwrite"):
             restore(other, changed)
 
     refused(replace(moved, simulate_spikes=True, spikes=None), "frames restored with other spikes")
@@ -52,7 +52,7 @@ def test_frames_of_other_inputs_are_not_mixed(small_run, model, job, whole, tmp_
 
 def test_overwrite_replaces_only_recorded_results(model, job, whole):
     shutil.copytree(whole[0].output, job.output)
-    with pytest.raises(ConfigError, match="--tile: found 33"):
+    with pytest.raises(ConfigError, match=r"^tile: found 33"):
         restore(model, replace(job, tile=33, overwrite=True))
     assert len(pictures(job.output / "restored")) == len(NAMES)
     (job.output / "notes.txt").write_text("mine")
@@ -118,7 +118,7 @@ def test_records_of_older_versions_name_their_results(model, job, whole):
     record = json.loads(path.read_text()) | {"schema": 5}
     del record["written"]
     path.write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match=r"with other schema; .*--overwrite"):
+    with pytest.raises(ConfigError, match=r"with other schema; .*overwrite"):
         restore(model, job)
     notes: list[str] = []
     restore(model, replace(job, overwrite=True), notes.append)

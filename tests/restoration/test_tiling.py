@@ -21,7 +21,7 @@ from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
 from vrtspike.restoration.tiling import (
     LARGEST_TILE,
-    SHARE,
+    MEMORY_SHARES,
     Tiling,
     bytes_per_pixel,
     choose_size,
@@ -215,7 +215,7 @@ def test_the_memory_of_a_tile_is_predicted(repository, preset):
 def test_little_is_computed_twice_at_720p(repository, preset, device, memory):
     settings = load_preset(repository / f"config/presets/{preset}.yaml")
     tiling, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio=2)
-    pixels = int(SHARE[device] * memory * 2**30 / bytes_per_pixel(settings.MODEL))
+    pixels = int(MEMORY_SHARES[device] * memory * 2**30 / bytes_per_pixel(settings.MODEL))
     size = choose_size(HD, tiling, unit, pixels)
     chosen = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
     assert recomputation(HD, chosen, unit) < 1.35

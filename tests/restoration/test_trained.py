@@ -86,10 +86,10 @@ def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
 @pytest.mark.parametrize(
     ("name", "with_spikes", "simulate", "message"),
     [
-        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*--simulate"),
-        ("model", True, True, "give either recorded ones"),
-        ("plain", True, False, r"was trained without spikes.*; leave out --spikes"),
-        ("plain", False, True, "leave out --spikes and --simulate-spikes"),
+        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*have spikes simulated"),
+        ("model", True, True, "give either recorded spikes"),
+        ("plain", True, False, r"was trained without spikes.*; leave out recorded"),
+        ("plain", False, True, "leave out recorded and simulated spikes"),
     ],
 )
 def test_spikes_go_with_models_that_take_them(
@@ -123,7 +123,7 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     with pytest.raises(RunError, match="do not fit"):
         model.restore(frames, spikes)
     assert model.tiling(source, 32).size == 32
-    with pytest.raises(ConfigError, match="--tile: found 63, expected 0 or a positive multiple"):
+    with pytest.raises(ConfigError, match=r"^tile: found 63, expected 0 or a positive multiple"):
         model.tiling(source, 63)
 
 
@@ -145,7 +145,7 @@ def test_full_memory_and_values_that_are_not_finite_are_refused(model, sequence)
         raise torch.OutOfMemoryError("no byte left")
 
     full = replace(model, compute=compute)
-    with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
+    with pytest.raises(RunError, match=r"memory .* is full with .*tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
     broken = replace(model, compute=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan)
     with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):

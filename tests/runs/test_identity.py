@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.published_runs import write_lines
-from vrtspike.data.clips.run_statistics import read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.manifests import DATASET
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
@@ -357,7 +357,7 @@ def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, rea
         "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": kept,
     }  # fmt: skip
     (tmp_path / "dataset.json").unlink()
-    assert read_statistics(folder) == read
+    assert read_run_statistics(folder).voxels == read
 
 
 def finish(folder):
@@ -390,7 +390,7 @@ def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
 def test_missing_and_damaged_statistics_are_refused(tmp_path, contents):
     message = r"statistics\.json: missing, damaged, or not the statistics"
     with pytest.raises(RunError, match=message):
-        read_statistics(tmp_path)
+        read_run_statistics(tmp_path)
     (tmp_path / "statistics.json").write_text(contents)
     with pytest.raises(RunError, match=message):
-        read_statistics(tmp_path)
+        read_run_statistics(tmp_path)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.io.flatten import unequal
@@ -130,9 +131,6 @@ def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
         return []
     return ["Data sets of one name differ in contents (dataset_digest): so may the frames."]
 
-
-OWN_PROTOCOL = "own"
-"""The default protocol; names of columns omit it."""
 
 Measured = Mapping[str, Metric]
 """Metrics of evaluations by the names of their columns: ``psnr``, ``psnr (vrt)``."""

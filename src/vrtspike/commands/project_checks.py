@@ -12,7 +12,8 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, read_workflow
 from vrtspike.data.data_size import GB
-from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.datasets import Dataset
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS

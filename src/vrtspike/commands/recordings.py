@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.cli import add_output, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
+MODEL_NAMES = (
+    f"Name {' or '.join(BUNDLED_NAMES)} (the package's own weights), a result folder "
+    "(results/train/<preset>), a packed run, an .onnx file or owner/name of the Hugging Face hub; "
+    "a data set by its dataset.json."
+)
 MODEL_ADVICE = "Copy these folders again from their origin, or train again."
 
 
@@ -139,7 +145,7 @@ def verify(arguments: argparse.Namespace) -> None:
 
     Of data sets, compares every chunk of the stores with its checksum and the contents with the
     digest of their manifest. Of trained models, compares files with the digests in run.json, and
-    loads the weights. Exits with 2 if there is any damage.
+    loads the weights. Exits with 2 if there is any damage, or no model of a name.
     """
     datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
     models = [place for place in arguments.places if not place.endswith(".json")]
@@ -147,9 +153,12 @@ def verify(arguments: argparse.Namespace) -> None:
     store_faults = _store_faults(datasets)
     if store_faults:
         messages.append(list_faults("damaged stores", store_faults, ADVICE))
-    model_faults = _model_faults(models)
+    missing = _missing_models(models)
+    model_faults = _model_faults([model for model in models if model not in missing])
     if model_faults:
         messages.append(list_faults("damaged models", model_faults, MODEL_ADVICE))
+    if missing:
+        messages.append(list_faults("no such models", [*missing.values()], MODEL_NAMES))
     if messages:
         raise DataError("\n".join(messages))
 
@@ -172,6 +181,18 @@ def _store_faults(datasets: Sequence[Path]) -> list[str]:
         result = f"{len(store_faults)} faults" if store_faults else "sound"
         print(f"{manifest}: {result}")
     return faults
+
+
+def _missing_models(models: Sequence[str]) -> dict[str, str]:
+    """Find names that no trained model has: messages by name."""
+    messages = {}
+    for model in models:
+        try:
+            if not find_trained(model).exists():
+                messages[model] = f"{model}: no such file or folder"
+        except UserError as error:
+            messages[model] = str(error)
+    return messages
 
 
 def _model_faults(models: Sequence[str]) -> list[str]:

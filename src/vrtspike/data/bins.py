@@ -16,7 +16,7 @@ from vrtspike.system.errors import DataError
 
 
 def max_bins(exposure: Exposure) -> int:
-    """The largest K that an exposure can fill.
+    """Return the largest K that an exposure can fill.
 
     >>> max_bins(Exposure(0, 56, 24))
     49
@@ -28,12 +28,14 @@ def max_bins(exposure: Exposure) -> int:
 
 
 def _sharp_edge(exposure: Exposure) -> int:
-    """The step of the sharp instant, from the start: the edge between the bins on its sides."""
+    """Return the step of the sharp instant, from the start: the edge between the bins on its
+    sides."""
     return int(exposure.sharp) - exposure.start
 
 
 def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
-    """First step of each bin, counted from the exposure's start, and the end: int64 (K + 1,).
+    """Return the first step of each bin, counted from the exposure's start, and the end: int64 (K +
+    1,).
 
     Edge K // 2 is the step of the sharp instant; each of the two parts is divided by :func:`_half`.
     A single bin holds the whole exposure.
@@ -69,7 +71,7 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
 
 
 def _half(steps: int, bins: int) -> NDArray[np.int64]:
-    """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
+    """Return widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
 
     Fine next to the sharp frame, whose brightness a model restores, and coarser farther away: bin j
     of n ends j + (steps - n) (j / n)^3 steps from it. A linear regression of the sharp frame from
@@ -85,7 +87,7 @@ def _half(steps: int, bins: int) -> NDArray[np.int64]:
 
 
 def bin_table(exposures: Sequence[Exposure], bins: int) -> NDArray[np.uint8]:
-    """Number of steps in each bin of several exposures: uint8 (exposures, K).
+    """Return the number of steps in each bin of several exposures: uint8 (exposures, K).
 
     Args:
         exposures: at least one.

@@ -31,12 +31,12 @@ class DataSize:
     """Size of a data set.
 
     Attributes:
-        sequences: of each split.
-        frames: of each split.
+        sequences: number of sequences of each split.
+        frames: number of frames of each split.
         rgb_size: rows and columns of a frame.
-        spike_size: of the sensor's picture; None without spikes.
+        spike_size: rows and columns of the sensor's picture; None without spikes.
         spike_frames: T of an exposure.
-        faults: by the name of the sequence or split, as far as file names show them.
+        faults: faults by the name of the sequence or split, as far as file names show them.
     """
 
     sequences: Mapping[str, int]
@@ -47,10 +47,10 @@ class DataSize:
     faults: Mapping[str, list[str]]
 
     def store_bytes(self, bins: int) -> int:
-        """Bytes on the disk of the stores of all splits.
+        """Return bytes on the disk of the stores of all splits.
 
         Args:
-            bins: of the voxel grid.
+            bins: bins of the voxel grid.
         """
         steps = (self.spike_frames,) if self.spike_size else ()
         exposures = tuple(Exposure(0, count, count / 2) for count in steps)
@@ -102,7 +102,7 @@ def measure_data(dataset: Dataset) -> DataSize:
 def _exposure(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
 ) -> tuple[tuple[int, int], int]:
-    """Size of the sensor's picture and steps of an exposure."""
+    """Return the size of the sensor's picture and steps of an exposure."""
     size, area = sequence_sensor(root, files, frame, given)
     path = files.stream or next(iter(files.spikes.values()))
     try:

@@ -1,16 +1,12 @@
-"""The presets of deblurring in a configuration, and the data sets that they take."""
+"""The data set of a preset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from vrtspike.config.workflow import Workflow
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.workflow import VideoWorkflow
-from vrtspike.system.errors import ConfigError
+DataKind: TypeAlias = Literal["raw", "demo", "general", "simulated", "calibrated"]
+"""Origin of a data set: ``raw`` is a folder that users fill, the others are generated."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +14,10 @@ class Dataset:
     """A data source as a preset uses it; equal sources share every stage up to training.
 
     All but ``name``, ``kind`` and ``sources`` are keys of DATA.
+
+    Attributes:
+        sources: files that are written when data are generated; of simulated data one for each
+            sequence.
     """
 
     name: str
@@ -28,169 +28,8 @@ class Dataset:
     spike_size: tuple[int, int] | None
     layout: str
     on_error: str
-    kind: str
-    """``raw`` of a folder that users fill; else what generates it."""
+    kind: DataKind
     test_on_training_frames: bool = False
     spike_root: str | None = None
     context_steps: int = 0
     sources: tuple[str, ...] = ()
-    """Files that are written when data are generated; of simulated data one for each sequence."""
-
-
-@dataclass(frozen=True)
-class DeblurringWorkflow:
-    """A configuration as far as deblurring is concerned.
-
-    Attributes:
-        workflow: the configuration.
-    """
-
-    workflow: Workflow
-    _needed: dict[str, str] = field(default_factory=dict)
-    """A preset that a target needs, by the name of its data set."""
-
-    @property
-    def settings(self) -> VideoWorkflow:
-        """The sections of ``config/config.yaml`` on its data."""
-        return cast("VideoWorkflow", self.workflow.settings)
-
-    @property
-    def results(self) -> Path:
-        """Folder of the results."""
-        return Path(self.workflow.settings.RESULTS)
-
-    @cached_property
-    def presets(self) -> dict[str, Settings]:
-        """The presets of the deblurring, those of sweeps included, by name."""
-        return {
-            name: settings
-            for name, settings in self.workflow.every_preset.items()
-            if isinstance(settings, Settings)
-        }
-
-    def preset(self, name: str) -> Settings:
-        """A preset of the deblurring.
-
-        Raises:
-            ConfigError: as :meth:`Workflow.preset`, or if it is one of another problem.
-        """
-        return deblurring_settings(self.workflow.preset(name), name)
-
-    @cached_property
-    def by_preset(self) -> dict[str, Dataset]:
-        """The data set of each preset of a file or sweep."""
-        return {name: self._dataset_of(settings) for name, settings in self.presets.items()}
-
-    @property
-    def dataset_names(self) -> list[str]:
-        """The names of all data sets."""
-        return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
-
-    def need(self, preset: str, *, alone: bool) -> Dataset:
-        """The data set of a preset that a target needs.
-
-        Args:
-            preset: its name.
-            alone: allow other data of the same name in presets that no target needs.
-
-        Raises:
-            ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
-                as well, would have the same name.
-        """
-        dataset = self.dataset(preset)
-        self._require_results_elsewhere(dataset)
-        former = self._needed.setdefault(dataset.name, preset)
-        self._require_same(preset, former)
-        if not alone:
-            self._require_unambiguous(dataset.name)
-        return dataset
-
-    def _require_results_elsewhere(self, dataset: Dataset) -> None:
-        """Refuse results among the sequences of a data set that the user fills."""
-        if dataset.kind != "raw":
-            return
-        splits = {dataset.train_split, dataset.val_split}
-        roots = {"ROOT": dataset.root, "SPIKE_ROOT": dataset.spike_root}
-        for data_key, root in roots.items():
-            for key in ("RESULTS", "RUNS"):
-                folder = Path(getattr(self.workflow.settings, key)).resolve()
-                if root is None or not folder.is_relative_to(Path(root).resolve()):
-                    continue
-                parts = folder.relative_to(Path(root).resolve()).parts
-                if not parts or splits.intersection(parts):
-                    raise ConfigError(
-                        f"{key} is {folder}, where the sequences of DATA.{data_key} {root} are, "
-                        f"so that its folders would be taken for some; set {key} to a folder "
-                        "elsewhere"
-                    )
-
-    def named(self, name: str) -> Dataset:
-        """A data set by its name: that of the presets that targets need.
-
-        Raises:
-            ConfigError: if no target has named a preset, and two presets call different data so.
-        """
-        if name in self._needed:
-            return self.dataset(self._needed[name])
-        return self.by_preset[self._require_unambiguous(name)]
-
-    def _require_unambiguous(self, name: str) -> str:
-        """One of the presets whose data have a name; their data must be the same."""
-        presets = [preset for preset, dataset in self.by_preset.items() if dataset.name == name]
-        first, *others = presets
-        for preset in others:
-            self._require_same(preset, first)
-        return first
-
-    def _require_same(self, preset: str, other: str) -> None:
-        """Refuse presets whose different data would have one name."""
-        ours = vars(self.dataset(preset))
-        theirs = vars(self.dataset(other))
-        for key, value in ours.items():
-            if value != theirs[key]:
-                raise ConfigError(
-                    f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
-                    f"{other}, {theirs[key]!r} would both be called {ours['name']!r}; choose one, "
-                    "or rename one of two folders, or use another RESULTS folder"
-                )
-
-    def dataset(self, preset: str) -> Dataset:
-        """The data set that a preset of the deblurring takes, derived ones included.
-
-        Raises:
-            ConfigError: as :meth:`preset`.
-        """
-        return self._dataset_of(self.preset(preset))
-
-    def _dataset_of(self, settings: Settings) -> Dataset:
-        """The data set of the settings of a preset."""
-        data = settings.DATA
-        sections = self.settings
-        simulated = [
-            f"sources/{source.SPLIT}/{source.SEQUENCE}.txt"
-            for source in sections.SIMULATE.SEQUENCES
-        ]
-        generated = {
-            sections.DEMO.ROOT: ("demo", ["sources.txt"]),
-            sections.GENERAL.ROOT: ("general", ["sources.txt"]),
-            sections.SIMULATE.ROOT: ("simulated", simulated),
-        }
-        if sections.CALIBRATE.DATA is not None:
-            generated[sections.CALIBRATE.ROOT] = ("calibrated", ["calibrated.txt"])
-        kind, files = generated.get(data.ROOT, ("raw", []))
-        sources = tuple(f"{data.ROOT}/{file}" for file in files)
-        return Dataset(
-            name=settings.dataset_name,
-            root=data.ROOT,
-            blur_dir=data.BLUR_DIR,
-            train_split=data.TRAIN_SPLIT,
-            val_split=data.VAL_SPLIT,
-            spike_size=data.SPIKE_SIZE,
-            layout=data.LAYOUT,
-            on_error=data.ON_ERROR,
-            kind=kind,
-            test_on_training_frames=data.TEST_ON_TRAINING_FRAMES,
-            spike_root=data.SPIKE_ROOT,
-            context_steps=data.CONTEXT_STEPS,
-            sources=sources,
-        )

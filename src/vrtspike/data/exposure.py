@@ -24,14 +24,17 @@ COLUMNS = ("frame", "start", "stop", "sharp")
 
 
 class Exposure(NamedTuple):
-    """The exposure of one frame; steps count from the beginning of its recording."""
+    """The exposure of one frame; steps count from the beginning of its recording.
+
+    Attributes:
+        start: first step with the shutter open.
+        stop: the step after the last one.
+        sharp: the instant of the sharp frame; 3 is the middle of step 3.
+    """
 
     start: int
-    """First step with the shutter open."""
     stop: int
-    """The step after the last one."""
     sharp: float
-    """The instant of the sharp frame; 3 is the middle of step 3."""
 
     @property
     def steps(self) -> int:
@@ -39,11 +42,11 @@ class Exposure(NamedTuple):
         return self.stop - self.start
 
     def moved(self, steps: int) -> Exposure:
-        """The same exposure in a recording that begins earlier by some steps."""
+        """Return the same exposure in a recording that begins earlier by some steps."""
         return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
 
     def widened(self, context: int, total: int) -> Exposure:
-        """The exposure with steps of the closed shutter on both sides.
+        """Return the exposure with steps of the closed shutter on both sides.
 
         Args:
             context: maximum steps on each side.
@@ -53,7 +56,8 @@ class Exposure(NamedTuple):
 
 
 def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
-    """The exposure of a mean of successive source frames whose sharp frame is the middle one.
+    """Return the exposure of a mean of successive source frames whose sharp frame is the middle
+    one.
 
     The first source frame stands at step 0, so the middle one of an odd number stands half a frame
     before the middle of the steps. Of a single frame it is the middle.
@@ -71,7 +75,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
     """Read the exposures of a table, by the names of their frames.
 
     Args:
-        path: of the table.
+        path: path of the table.
         has_sharp: true if there are sharp frames. Without them the column ``sharp`` is optional:
             the instant is the middle of the exposure.
 
@@ -108,7 +112,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
 
 
 def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
-    """The exposure of a line of a table; None if it is none.
+    """Return the exposure of a line of a table; None if it is none.
 
     Args:
         row: the line, by column.
@@ -129,7 +133,7 @@ def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
 
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:
-    """The contents of a table; the inverse of :func:`read_exposures`."""
+    """Return the contents of a table; the inverse of :func:`read_exposures`."""
     lines = [
         f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
         for name, exposure in exposures.items()

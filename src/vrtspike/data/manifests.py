@@ -24,13 +24,13 @@ DATASET = ManifestKind("data set manifest", 4, "statistics")
 
 
 def recorded_exposure(spikes: dict[str, Any]) -> Exposure:
-    """The exposure of a frame in its spike file, as an ingest manifest has it."""
+    """Return the exposure of a frame in its spike file, as an ingest manifest has it."""
     start = spikes["start"]
     return Exposure(start, start + spikes["steps"], start + spikes["sharp"])
 
 
 def contents_digest(ingested: dict[str, Any]) -> str:
-    """Digest of the contents of an ingest manifest.
+    """Return the digest of the contents of an ingest manifest.
 
     The dates of its files and the code of the check do not count.
     """
@@ -43,7 +43,7 @@ def is_damaged(folder: Path, sequence: str, entry: dict[str, Any]) -> bool:
     """Return whether the result of a sequence has another size than in the file of its shard.
 
     Args:
-        folder: of the results of ``ingest`` or ``voxelize``.
+        folder: folder of the results of ``ingest`` or ``voxelize``.
         sequence: its name, ``<split>/<name>``.
         entry: ``bytes`` of its manifest; ``store``, number and bytes of the files of its store.
     """
@@ -55,7 +55,7 @@ def is_damaged(folder: Path, sequence: str, entry: dict[str, Any]) -> bool:
 
 
 def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
-    """Paths of the manifests of sequences (``<split>/<name>``) below a folder.
+    """Return paths of the manifests of sequences (``<split>/<name>``) below a folder.
 
     Programs make these paths themselves: thousands would not fit on a command line.
     """
@@ -63,5 +63,5 @@ def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
 
 
 def surveyed(survey: dict[str, Any]) -> list[str]:
-    """The sequences of a survey, each as ``<split>/<name>``."""
+    """Return the sequences of a survey, each as ``<split>/<name>``."""
     return [f"{entry['split']}/{entry['name']}" for entry in survey["sequences"]]

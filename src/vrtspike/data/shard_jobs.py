@@ -49,9 +49,9 @@ class SequenceStage(ABC):
 
     Attributes:
         root: the data set's folder.
-        folder: of the results, ``<split>/<name>.*``.
-        kind: of the file of a shard.
-        manifest_kind: of the manifest of a sequence.
+        folder: folder of the results, ``<split>/<name>.*``.
+        kind: kind of the file of a shard.
+        manifest_kind: kind of the manifest of a sequence.
         module: the file of this package that makes the results.
     """
 
@@ -71,11 +71,11 @@ class SequenceStage(ABC):
         return json_digest({"code": lines, **options})
 
     def manifest(self, name: str) -> Path:
-        """Path of the manifest of a sequence."""
+        """Return the path of the manifest of a sequence."""
         return self.folder / f"{name}.json"
 
     def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose result is current; None if it has to be made."""
+        """Return the entry of a sequence whose result is current; None if it has to be made."""
         try:
             manifest = read_manifest(self.manifest(name), self.manifest_kind)
             is_current = self.inputs(name).items() <= manifest.items()
@@ -100,7 +100,7 @@ class SequenceStage(ABC):
 
     @abstractmethod
     def inputs(self, name: str) -> dict[str, str]:
-        """Entries of a manifest that identify the inputs of its sequence.
+        """Return entries of a manifest that identify the inputs of its sequence.
 
         Raises:
             DataError: if there are no inputs.
@@ -119,7 +119,8 @@ class SequenceStage(ABC):
 
     @abstractmethod
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """The entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares them."""
+        """Return the entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares
+        them."""
 
 
 def make_shard(
@@ -191,7 +192,7 @@ class Ingestion(SequenceStage):
     module = "data/gate/ingest.py"
 
     def inputs(self, name: str) -> dict[str, str]:
-        """The recipe, and the version of the raw files."""
+        """Return the recipe, and the version of the raw files."""
         version = source_version(self.root, self._files(name), self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
@@ -216,7 +217,7 @@ class Ingestion(SequenceStage):
         return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """The digest of a check, and the size of its manifest."""
+        """Return the digest of a check, and the size of its manifest."""
         # Files that could not be read are checked again: chmod leaves the modification time
         # unchanged.
         are_read = all(entry["digest"] for entry in manifest["files"])
@@ -245,7 +246,7 @@ class Building(SequenceStage):
     module = "data/store/writing.py"
 
     def inputs(self, name: str) -> dict[str, str]:
-        """The recipe of all stores, and the result of the check of a sequence."""
+        """Return the recipe of all stores, and the result of the check of a sequence."""
         ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
         return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
 
@@ -265,7 +266,7 @@ class Building(SequenceStage):
         )
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """The digest of a store, and its size."""
+        """Return the digest of a store, and its size."""
         return {
             "digest": manifest["digest"],
             "bytes": self.manifest(name).stat().st_size,

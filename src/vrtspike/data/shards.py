@@ -15,7 +15,7 @@ from vrtspike.system.errors import DataError
 
 
 def shard_names(count: int) -> list[str]:
-    """The names of all shards.
+    """Return the names of all shards.
 
     >>> shard_names(2)
     ['0-of-2', '1-of-2']
@@ -24,10 +24,10 @@ def shard_names(count: int) -> list[str]:
 
 
 def shard_of(sequence: str, count: int) -> str:
-    """The name of the shard that a sequence falls into.
+    """Return the name of the shard that a sequence falls into.
 
     Args:
-        sequence: as ``<split>/<name>``.
+        sequence: name of the sequence, ``<split>/<name>``.
         count: number of shards.
     """
     digest = hashlib.sha256(sequence.encode("utf-8", "surrogateescape")).digest()
@@ -35,7 +35,7 @@ def shard_of(sequence: str, count: int) -> str:
 
 
 def members(shard: str, sequences: Iterable[str]) -> list[str]:
-    """The sequences, each as ``<split>/<name>``, of a shard, sorted.
+    """Return the sequences, each as ``<split>/<name>``, of a shard, sorted.
 
     Raises:
         DataError: if the shard has another name than one of :func:`shard_names`.
@@ -48,13 +48,13 @@ def members(shard: str, sequences: Iterable[str]) -> list[str]:
 
 
 def shard_count(sequences: int, nbytes: int, max_sequences: int, max_bytes: float) -> int:
-    """Number of shards of a data set: the smallest power of two that keeps the bounds.
+    """Return the number of shards of a data set: the smallest power of two that keeps the bounds.
 
     Args:
-        sequences: of the data set.
+        sequences: sequences of the data set.
         nbytes: bytes of all their files.
-        max_sequences: of a shard, on the average.
-        max_bytes: of a shard, on the average.
+        max_sequences: largest number of sequences of a shard, on the average.
+        max_bytes: largest number of bytes of a shard, on the average.
 
     >>> shard_count(33, 0, max_sequences=64, max_bytes=1e9)
     1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 def short_window(steps: int) -> int:
-    """Steps of the short window in an exposure: three eighths of it, an even number.
+    """Return steps of the short window in an exposure: three eighths of it, an even number.
 
     Shorter ones hold too few spikes to tell grey values apart, longer ones are blurred
     (``benchmarks/spikes_alone.py``).
@@ -24,7 +24,7 @@ def short_window(steps: int) -> int:
 
 
 def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32]:
-    """Spikes per step in a short window about an instant.
+    """Return spikes per step in a short window about an instant.
 
     Args:
         spikes: uint8 (T, h, w), 0 or 1.
@@ -46,7 +46,8 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
 
 
 def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
-    """One spike for each interval: from the last spike before an instant to the first one after it.
+    """Return one spike for each interval: from the last spike before an instant to the first one
+    after it.
 
     A pixel without a spike on one side has no known interval; its value is its rate over the whole
     recording instead.

@@ -47,13 +47,13 @@ class SpikeView:
     """A spike file, or a part of it, and its match with a frame.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         sensor: rows and columns as in the file.
         total: spike frames of the whole file.
         start: first spike frame that was read.
         spikes: (T, h, w), the picture only.
         gray: the frame that it is compared with, (H, W) of 0 to 255; None without a frame.
-        alignment: of both; None without a frame.
+        alignment: alignment of spikes and frame; None without a frame.
         expected: the step of the whole file that the frame should show; None if it is unknown.
     """
 
@@ -77,7 +77,7 @@ class SpikeView:
         return min(WINDOW, len(self.spikes))
 
     def window(self, first: int) -> NDArray[np.float64]:
-        """Mean of the sliding window from a step on, (h, w), 0 to 1."""
+        """Return the mean of the sliding window from a step on, (h, w), 0 to 1."""
         spikes = self.spikes.picture(first, first + self.window_steps)
         return spikes.astype(np.float64) / self.window_steps
 
@@ -99,7 +99,7 @@ def view_spikes(
         frame: the sharp frame of the same exposure.
         start: first spike frame to read.
         steps: number of spike frames; None is all, but at most :data:`MAX_STEPS`.
-        layout: of the file; gives the step of the frame, if the file is of one exposure.
+        layout: layout of the file; gives the step of the frame, if the file is of one exposure.
 
     Raises:
         DataError: if a file cannot be read, its size is unknown, steps are not in it, or frame and
@@ -117,7 +117,7 @@ def view_spikes(
     sensor = find_sensor(path, size, sensor_file(path), layout, shape)
     total = count_spike_frames(path, *sensor.size)
     if not 0 <= start < total:
-        raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+        raise DataError(f"{path}: start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MAX_STEPS) if steps is None else steps
     spikes = sensor.read(path, start, count)
     alignment = None
@@ -125,7 +125,7 @@ def view_spikes(
         try:
             alignment = align(spikes, gray)
         except DataError as error:
-            raise DataError(f"{path}: {error} (--sensor)") from error
+            raise DataError(f"{path}: {error}; check the size of the sensor") from error
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
@@ -133,7 +133,7 @@ def view_spikes(
 
 
 def describe(view: SpikeView) -> list[str]:
-    """The figures of a spike file, a line each."""
+    """Return the figures of a spike file, a line each."""
     height, width = view.sensor
     picture = ""
     if view.spikes.columns != width:
@@ -159,7 +159,7 @@ def describe(view: SpikeView) -> list[str]:
 
 
 def _order_line(spikes: PackedSpikes) -> str:
-    """The frequency of successive spikes, as text."""
+    """Return the frequency of successive spikes, as text."""
     value = disorder(spikes)
     if value is None:
         return "too few spikes to tell"
@@ -170,7 +170,7 @@ def _order_line(spikes: PackedSpikes) -> str:
 
 
 def faults(view: SpikeView) -> list[str]:
-    """Faults of a spike file, a sentence each; empty for a sound file."""
+    """Return faults of a spike file, a sentence each; empty for a sound file."""
     candidates = [order_fault(view.spikes, str(view.path))]
     if view.alignment is not None:
         shape = view.spikes.shape[1:]
@@ -179,7 +179,7 @@ def faults(view: SpikeView) -> list[str]:
 
 
 def _match_line(view: SpikeView, alignment: Alignment) -> str:
-    """The match of spikes and frame, as text."""
+    """Return the match of spikes and frame, as text."""
     expected = view.expected
     tolerance = center_tolerance(view.total)
     center = view.start + alignment.center
@@ -203,7 +203,7 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
 
     Args:
         view: the file.
-        path: of the picture, ``.png`` or ``.svg``.
+        path: path of the picture, ``.png`` or ``.svg``.
     """
     # Rows are as high as their pictures, so that these lie close to each other.
     _, height, width = view.spikes.shape
@@ -235,12 +235,12 @@ def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
 
 
 def _white(image: NDArray[np.float64]) -> float:
-    """The rate that is shown as white."""
+    """Return the rate that is shown as white."""
     return max(float(np.percentile(image, _WHITE)), 1e-6)
 
 
 def _images(view: SpikeView) -> Sequence[_Image]:
-    """The mean rate, a window about an instant, and the frame if there is one."""
+    """Return the mean rate, a window about an instant, and the frame if there is one."""
     instant, name = _shown_instant(view)
     steps = view.window_steps
     first = int(np.clip(instant - view.start - steps // 2, 0, len(view.spikes) - steps))
@@ -256,7 +256,7 @@ def _images(view: SpikeView) -> Sequence[_Image]:
 
 
 def _shown_instant(view: SpikeView) -> tuple[int, str]:
-    """The step of the whole file that the picture shows, and its name."""
+    """Return the step of the whole file that the picture shows, and its name."""
     stop = view.start + len(view.spikes)
     if view.alignment is not None and view.alignment.locates:
         return round(view.start + view.alignment.center), "the sharp instant"
@@ -266,7 +266,7 @@ def _shown_instant(view: SpikeView) -> tuple[int, str]:
 
 
 def _windows(view: SpikeView) -> Sequence[_Image]:
-    """Windows from the beginning to the end, equally bright."""
+    """Return windows from the beginning to the end, equally bright."""
     steps = view.window_steps
     starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int).tolist()
     images = [view.window(start) for start in starts]

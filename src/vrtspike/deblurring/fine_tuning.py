@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from vrtspike.data.clips.run_statistics import read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import start_file
 from vrtspike.runs.names import STATISTICS
@@ -64,7 +64,7 @@ def _voxel_faults(start_settings: Settings, settings: Settings, folder: Path) ->
         if value != start_value:
             faults.append(f"DATA.{key} is {start_value} there, {value} here")
     norm = settings.DATA.NORM
-    statistics = read_statistics(folder)
+    statistics = read_run_statistics(folder).voxels
     if statistics is None:
         raise RunError(
             f"{folder / STATISTICS}: holds no statistics, but the model takes spikes; copy the "

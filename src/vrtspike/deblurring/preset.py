@@ -135,7 +135,7 @@ def training_batches(
     cache = cache_share(settings.DATA, readers)
     crops = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)]
     clips = ClipDataset(
-        dataset.divided(settings.DATA),
+        dataset.with_validation_split(settings.DATA),
         settings.DATA.TRAIN_SPLIT,
         settings.DATA,
         seed=settings.SEED,
@@ -151,5 +151,7 @@ def validation_batches(
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
-    clips = ClipDataset(dataset.divided(settings.DATA), split, settings.DATA, train=False)
+    clips = ClipDataset(
+        dataset.with_validation_split(settings.DATA), split, settings.DATA, train=False
+    )
     return ValidationBatches(clips, settings, workers, ranks)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
@@ -76,7 +77,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
 
     dataset = load_dataset(manifest)
     if settings.kept_start is None:
-        dataset.divided(settings.DATA)
+        dataset.with_validation_split(settings.DATA)
     require_spikes(str(manifest), dataset.statistics is not None, settings)
     require_fitting_start(settings)
     files = training_weights(settings)
@@ -100,7 +101,7 @@ def _check_teacher(
         ConfigError: naming the teacher.
     """
     from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.data.clips.run_statistics import read_statistics, training_statistics
+    from vrtspike.data.clips.run_statistics import read_run_statistics, training_statistics
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.settings import deblurring_settings
 
@@ -109,7 +110,7 @@ def _check_teacher(
     require_spikes(title, dataset.statistics is not None, teacher)
     if not teacher.MODEL.USE_SPIKE:
         return
-    teacher_values = _voxel_values(teacher, read_statistics(folder))
+    teacher_values = _voxel_values(teacher, read_run_statistics(folder).voxels)
     values = _voxel_values(settings, training_statistics(settings, dataset))
     # Statistics of data that were read again may differ in the last digits.
     is_equal = all(
@@ -140,7 +141,7 @@ def _check_protocols(blur_dir: str, manifest: Path, settings: Settings) -> None:
     Raises:
         ConfigError: naming the protocol.
     """
-    names = [name for name in settings.TEST.PROTOCOL if name != "own"]
+    names = [name for name in settings.TEST.PROTOCOL if name != OWN_PROTOCOL]
     if not names:
         return
     from vrtspike.evaluation.protocols import PROTOCOLS

@@ -19,6 +19,6 @@ REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spik
 
 
 def columns_of(metric: ImageMetric) -> dict[Kind, str]:
-    """Columns of a metric by the image that is measured."""
+    """Return columns of a metric by the image that is measured."""
     blurry, restored = metric.columns
     return {"blurry": blurry, "restored": restored, "spikes": f"{metric.name}_spikes"}

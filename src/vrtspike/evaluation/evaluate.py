@@ -15,7 +15,7 @@ import torch
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
 from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
-from vrtspike.data.clips.run_statistics import read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
@@ -59,7 +59,9 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         protocol.require_blur(dataset.blur_dir, str(job.dataset))
     scores = _load_scores(protocols, settings, job.device)
     model = load_model(job.weights, settings, job.device)
-    statistics = read_statistics(job.weights.parent) if settings.MODEL.USE_SPIKE else None
+    statistics = None
+    if settings.MODEL.USE_SPIKE:
+        statistics = read_run_statistics(job.weights.parent).voxels
     compute = torch_compute(model, statistics, job.device)
 
     started = time.monotonic()
@@ -107,7 +109,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
 def _load_scores(
     protocols: Sequence[Protocol], settings: Settings, device: torch.device
 ) -> dict[Protocol, Scores]:
-    """The functions that measure each metric, for each protocol.
+    """Return the functions that measure each metric, for each protocol.
 
     Raises:
         ConfigError: if TEST.METRICS has no metric of a protocol.
@@ -124,7 +126,7 @@ def _load_scores(
 def _measured_sequence(
     compute: Compute, scores: Mapping[Protocol, Scores], settings: Settings, entry: SequenceEntry
 ) -> Iterator[tuple[list[Row], dict[str, Image]]]:
-    """The rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
+    """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
     store = Store(entry.store)
     method = settings.TEST.SPIKES_ALONE
     picture = None

@@ -44,7 +44,7 @@ class Examples:
     """The examples of an evaluation, of which at most three are in memory.
 
     Args:
-        folder: of their pictures and their index.
+        folder: folder of their pictures and their index.
         metric: ranks the frames of a sequence.
     """
 
@@ -60,8 +60,8 @@ class Examples:
         """Consider a frame of the current sequence; the first of equal figures is chosen.
 
         Args:
-            row: of ``frames.csv``.
-            pictures: by the stem of their files.
+            row: row of ``frames.csv``.
+            pictures: pictures by the stem of their files.
             middle: it is the frame in the middle.
         """
         figure = float(row[self._metric.name])

@@ -16,7 +16,8 @@ from vrtspike.metrics.psnr import PSNR
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
-    """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
+    """Return the mean over the frames of each sequence that have a figure, with their number in
+    ``frames``.
 
     One row for each protocol and sequence.
     """
@@ -28,10 +29,10 @@ def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[float, float]:
-    """The mean of a test set and its standard error, both from the means of its sequences.
+    """Return the mean of a test set and its standard error, both from the means of its sequences.
 
     Args:
-        values: of each sequence, means over its frames; NaN for a sequence without a figure.
+        values: values of each sequence, means over its frames; NaN for a sequence without a figure.
         frames: number of frames of each sequence.
         mean: ``frames`` gives every frame the same weight, ``sequences`` every sequence.
 
@@ -61,7 +62,7 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
 def overall_means(
     sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
 ) -> dict[str, dict[str, float | str | None]]:
-    """Means over the sequences of a test set.
+    """Return means over the sequences of a test set.
 
     Args:
         sequences: rows of one protocol from :func:`sequence_means`.
@@ -96,5 +97,6 @@ def overall_means(
 
 
 def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
-    """The metric that ranks frames from the worst to the best: PSNR, or else the first one."""
+    """Return the metric that ranks frames from the worst to the best: PSNR, or else the first
+    one."""
     return PSNR if PSNR in metrics else metrics[0]

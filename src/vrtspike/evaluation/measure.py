@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -36,6 +37,8 @@ Row = dict[str, Any]
 class ClipMeter:
     """Measures the frames of one clip, in order, every figure of a frame in a thread.
 
+    It is a context manager, which ends the threads.
+
     Args:
         scores: functions that measure each metric.
     """
@@ -45,8 +48,16 @@ class ClipMeter:
         self._threads = ThreadPoolExecutor(available_cpus())
         self._previous: FrameImages | None = None
 
+    def __enter__(self) -> Self:
+        """Return the meter."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the threads; work that has not begun is dropped."""
+        self._threads.shutdown(cancel_futures=True)
+
     def measure(self, images: FrameImages) -> dict[str, float]:
-        """Every metric of the next frame.
+        """Return every metric of the next frame.
 
         Args:
             images: the same kinds for every frame of a clip.
@@ -68,7 +79,7 @@ class ClipMeter:
     def _figure(
         self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
     ) -> float:
-        """One metric of one image."""
+        """Return one metric of one image."""
         score = self._scores[metric]
         reference = REFERENCES[kind]
         if not metric.of_motion:
@@ -104,7 +115,6 @@ def measured_frames(
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
-    meters = {protocol: ClipMeter(measured) for protocol, measured in scores.items()}
     test = settings.TEST
     tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
@@ -119,20 +129,25 @@ def measured_frames(
         )
         for tiling in tilings.values()
     }
-    for number, name in enumerate(source.names):
-        values = {tiling: next(stream) for tiling, stream in streams.items()}
-        blur = source.read(slice(number, number + 1))["blur"][0]
-        truth = sharp(number)
-        restored = to_uint8(torch.from_numpy(values[main_tiling]))
-        images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
-        pictures: dict[str, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
-        if spikes_alone is not None:
-            gray = spikes_alone(number)
-            images["spikes"], images["gray"] = in_gray(gray, truth)
-            pictures["spikes"] = to_picture(gray)
-        rows = []
-        for protocol, meter in meters.items():
-            keys = dict(zip(KEYS, (protocol.name, sequence, name), strict=True))
-            image = protocol.image(values[tilings[protocol]])
-            rows.append(keys | meter.measure({**images, "restored": image}))
-        yield rows, pictures
+    with ExitStack() as stack:
+        meters = {
+            protocol: stack.enter_context(ClipMeter(measured))
+            for protocol, measured in scores.items()
+        }
+        for number, name in enumerate(source.names):
+            values = {tiling: next(stream) for tiling, stream in streams.items()}
+            blur = source.read(slice(number, number + 1))["blur"][0]
+            truth = sharp(number)
+            restored = to_uint8(torch.from_numpy(values[main_tiling]))
+            images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
+            pictures: dict[str, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
+            if spikes_alone is not None:
+                gray = spikes_alone(number)
+                images["spikes"], images["gray"] = in_gray(gray, truth)
+                pictures["spikes"] = to_picture(gray)
+            rows = []
+            for protocol, meter in meters.items():
+                keys = dict(zip(KEYS, (protocol.name, sequence, name), strict=True))
+                image = protocol.image(values[tilings[protocol]])
+                rows.append(keys | meter.measure({**images, "restored": image}))
+            yield rows, pictures

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.rgb_images import PEAK, studio_luma
 from vrtspike.metrics.lpips import LPIPS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
@@ -26,8 +27,6 @@ from vrtspike.system.errors import ConfigError
 
 Values: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
-
-OWN: ProtocolName = "own"
 
 Mean = Literal["frames", "sequences"]
 """The units of equal weight in the mean of a test set."""
@@ -59,7 +58,7 @@ class Protocol:
     """A protocol of measurement.
 
     Attributes:
-        name: in TEST.PROTOCOL.
+        name: name in TEST.PROTOCOL.
         source: its description.
         blur_dir: folder of the blurry frames; None takes those of the data set.
         tile: fields of :class:`Tiling`; TEST.TILE gives the others.
@@ -83,7 +82,7 @@ class Protocol:
     unknown: str = ""
 
     def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
-        """The tiling of clips, with TEST.TILE for fields that the protocol does not give."""
+        """Return the tiling of clips, with TEST.TILE for fields that the protocol does not give."""
         return replace(tiling_for(tile, clip_len), **self.tile)
 
     def image(self, frame: NDArray[np.float32]) -> Values:
@@ -104,12 +103,13 @@ class Protocol:
         return scaled
 
     def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
-        """The metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps LPIPS.
+        """Return the metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps
+        LPIPS.
 
         Raises:
             ConfigError: if there are none.
         """
-        if self.name == OWN:
+        if self.name == OWN_PROTOCOL:
             return [METRICS[name] for name in names]
         metrics = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
@@ -147,17 +147,17 @@ class Protocol:
             )
 
 
-WHOLE_FRAMES = {"size": 0, "overlap": 0, "plain": True}
+WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
 
 PROTOCOLS: dict[ProtocolName, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol(OWN, "docs/metrics.md", mean="sequences", lpips="alex"),
+        Protocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips="alex"),
         Protocol(
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
             blur_dir="blur",
-            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "plain": True},
+            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "fading": False},
             ssim="3d",
         ),
         Protocol(

@@ -44,7 +44,7 @@ class PublishedFigure:
         return abs(psnr - self.psnr) <= self.limit
 
     def verdict(self, psnr: float) -> str:
-        """The comparison in a sentence.
+        """Return the comparison in a sentence.
 
         >>> PublishedFigure(34.81, 11, 1111).verdict(34.8)
         '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
@@ -80,7 +80,7 @@ def require_published_weights(settings: Settings) -> None:
 def require_published_frames(
     settings: Settings, blur_dir: str, expected: PublishedFigure
 ) -> list[SequenceFiles]:
-    """The frames of the test split of a published figure, found by their names.
+    """Return the frames of the test split of a published figure, found by their names.
 
     Args:
         settings: DATA has their place; the training split may be missing.
@@ -113,7 +113,7 @@ def require_published_frames(
 
 
 def read_published_figures() -> pd.DataFrame:
-    """The published rows, with the columns ``source`` and ``note`` of the leaderboard."""
+    """Return the published rows, with the columns ``source`` and ``note`` of the leaderboard."""
     rows = pd.read_csv(FILE)
     return rows.assign(
         source=rows["source"] + ", " + rows["url"],

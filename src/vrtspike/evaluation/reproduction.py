@@ -37,7 +37,7 @@ def reproduce_vrt(
     Frames are read from their files: nothing is prepared, and only the test split is needed.
 
     Args:
-        settings: of a preset without spikes that starts from these weights.
+        settings: settings of a preset without spikes that starts from these weights.
         output: folder for ``frames.csv``, with PSNR and SSIM of each frame.
         device: the device that computes.
         progress: called with the frames done and their total.

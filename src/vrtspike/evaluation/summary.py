@@ -95,13 +95,13 @@ def _protocol_figures(
     sequences: pd.DataFrame,
     settings: Settings,
 ) -> dict[str, Any]:
-    """The definition and the figures of one protocol.
+    """Return the definition and the figures of one protocol.
 
     Args:
         protocol: the protocol.
         metrics: its metrics.
         sequences: means per protocol and sequence.
-        settings: of the run.
+        settings: settings of the run.
     """
     metrics = list(metrics)
     tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
@@ -111,14 +111,15 @@ def _protocol_figures(
         "protocol_source": protocol.source,
         "protocol_unknown": protocol.unknown,
         "mean_over": protocol.mean,
-        "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "plain"},
+        "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "fading"},
         "metrics": overall_means(rows, metrics, protocol.mean),
         "definitions": {metric.name: metric.explanation for metric in metrics},
     }
 
 
 def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The figures of the pictures from spikes alone under the main protocol, and their note."""
+    """Return the figures of the pictures from spikes alone under the main protocol, and their
+    note."""
     method = settings.TEST.SPIKES_ALONE
     means = {
         name: metric["spikes"] for name, metric in figures["metrics"].items() if "spikes" in metric
@@ -133,12 +134,12 @@ def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, A
 
 
 def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
-    """Warnings for readers of the figures: other data, and other uses of the test split.
+    """Return warnings for readers of the figures: other data, and other uses of the test split.
 
     Args:
         dataset: the evaluated data set.
         run: the run that trained the weights.
-        folder: of its published result.
+        folder: folder of its published result.
     """
     data = deblurring_settings(run.settings).DATA
     start = run.settings.kept_start
@@ -163,7 +164,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
 
 
 def _learned(start: str, dataset: str, is_own: bool) -> str:
-    """The training data of weights that this run left unchanged, in words.
+    """Return the training data of weights that this run left unchanged, in words.
 
     Args:
         start: their name.
@@ -179,7 +180,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
 
 
 def _worst(summary: Mapping[str, Any]) -> list[str]:
-    """A sentence with the worst frames, in a list; empty if no frame has a figure."""
+    """Return a sentence with the worst frames, in a list; empty if no frame has a figure."""
     worst = summary["worst"]
     if not worst:
         return []
@@ -192,7 +193,8 @@ def _worst(summary: Mapping[str, Any]) -> list[str]:
 
 
 def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
-    """The means of a protocol as texts: a row for each metric, with the reason of a missing one."""
+    """Return the means of a protocol as texts: a row for each metric, with the reason of a missing
+    one."""
     rows = []
     for name, means in figures["metrics"].items():
         metric = METRICS[name]
@@ -216,9 +218,9 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     """The means of each protocol as a page, and those of each sequence under the main one.
 
     Args:
-        path: of the page.
+        path: path of the page.
         sequences: means per protocol and sequence.
-        summary: from :func:`write_results`.
+        summary: summary from :func:`write_results`.
     """
     tables = []
     for figures in (summary, *summary["other_protocols"].values()):
@@ -251,7 +253,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
 
 
 def summary_lines(summary: Mapping[str, Any]) -> list[str]:
-    """The figures of a summary in lines for the terminal."""
+    """Return the figures of a summary in lines for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
     for figures in (summary, *summary["other_protocols"].values()):
         lines.append(f"protocol {figures['protocol']}")

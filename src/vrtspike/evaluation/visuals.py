@@ -42,7 +42,7 @@ def comparison(blur: Image, restored: Image, sharp: Image) -> Image:
 
 
 def _decibel(value: float) -> str:
-    """A PSNR as text."""
+    """Return a PSNR as text."""
     return f"{value:.2f} dB" if math.isfinite(value) else "identical"
 
 
@@ -57,7 +57,7 @@ def _fit(image: Image) -> Image:
 
 
 def _label(text: str, width: int) -> Image:
-    """A band with a text, uint8 (h, width, 3)."""
+    """Return a band with a text, uint8 (h, width, 3)."""
     band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
     place = (4, LABEL_HEIGHT - 8)
     cv2.putText(band, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:
-    """Mean of ``sqrt(x^2 + delta^2)`` over all values (Charbonnier et al., ICIP 1994).
+    """Return the mean of ``sqrt(x^2 + delta^2)`` over all values (Charbonnier et al., ICIP 1994).
 
     Args:
         restored: any shape.
@@ -32,5 +32,5 @@ def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
 
 
 def build_charbonnier(settings: CharbonnierSettings, weights: Path) -> Term:
-    """The term ``charbonnier``."""
+    """Return the term ``charbonnier``."""
     return Term("charbonnier", settings.WEIGHT, partial(charbonnier, delta=settings.DELTA))

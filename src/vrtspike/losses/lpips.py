@@ -9,7 +9,7 @@ from vrtspike.settings.losses import LpipsSettings
 
 
 def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
-    """The term ``lpips``.
+    """Return the term ``lpips``.
 
     Raises:
         DataError: if the backbone's weights are missing, or not the published ones.

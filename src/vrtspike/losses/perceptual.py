@@ -15,7 +15,7 @@ class LpipsDistance(nn.Module):
     """LPIPS 0.1 (Zhang et al., CVPR 2018) of clips, averaged over frames.
 
     Args:
-        lpips: from :func:`build_lpips`.
+        lpips: network from :func:`build_lpips`.
     """
 
     def __init__(self, lpips: nn.Module) -> None:
@@ -23,7 +23,8 @@ class LpipsDistance(nn.Module):
         self.lpips = lpips.eval().requires_grad_(False)
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-        """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal ones."""
+        """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal
+        ones."""
         x = restored.flatten(0, -4) * 2 - 1
         y = sharp.flatten(0, -4) * 2 - 1
         distance: torch.Tensor = self.lpips(x, y)
@@ -31,10 +32,10 @@ class LpipsDistance(nn.Module):
 
 
 def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
-    """The state dictionary in a file of published weights, on the CPU.
+    """Return the state dictionary in a file of published weights, on the CPU.
 
     Args:
-        folder: of the weights (WEIGHTS.DIR).
+        folder: folder of the weights (WEIGHTS.DIR).
         name: the file's published name.
 
     Raises:

@@ -29,7 +29,7 @@ the settings under that key and the folder of the pretrained backbones."""
 
 
 def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> list[Term]:
-    """The terms with a positive weight; backbones are read, verified and put on the device.
+    """Return the terms with a positive weight; backbones are read, verified and put on the device.
 
     Args:
         settings: the LOSS section.

@@ -16,7 +16,7 @@ class Term:
     """One weighted term of a loss.
 
     Attributes:
-        name: in logs.
+        name: name in logs.
         weight: its factor in the sum.
         distance: between the restored and the sharp clips.
         every: steps between two computations; the first step has one.

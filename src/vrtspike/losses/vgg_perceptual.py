@@ -38,7 +38,7 @@ class Perceptual(nn.Module):
     """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
 
     Args:
-        features: of torchvision's VGG-16; they are frozen.
+        features: features of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block.
     """
 
@@ -58,7 +58,7 @@ class Perceptual(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-        """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
+        """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
         x = self._normalise(restored)
         y = self._normalise(sharp)
         total = x.new_zeros(())
@@ -73,7 +73,7 @@ class Perceptual(nn.Module):
 
 
 def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
-    """The term ``vgg``, or ``vgg_random`` with random weights.
+    """Return the term ``vgg``, or ``vgg_random`` with random weights.
 
     Random weights are the same in every run and leave its random numbers unchanged.
 

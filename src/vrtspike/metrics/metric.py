@@ -49,5 +49,5 @@ class ImageMetric(Metric):
 
 
 def needs_nothing(score: Score) -> Loader:
-    """A loader of a score that needs only the images."""
+    """Return a loader of a score that needs only the images."""
     return lambda weights, device: score

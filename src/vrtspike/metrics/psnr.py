@@ -12,7 +12,8 @@ from vrtspike.metrics.metric import ImageMetric, needs_nothing
 
 
 def psnr(restored: Image, sharp: Image) -> float:
-    """Peak signal-to-noise ratio of one frame in dB: ``10 log10(255^2 / MSE)`` over all channels.
+    """Return the peak signal-to-noise ratio of one frame in dB: ``10 log10(255^2 / MSE)`` over all
+    channels.
 
     Args:
         restored: (H, W, 3) uint8 RGB.

@@ -105,10 +105,10 @@ def _similarity(
     *,
     sample: float = 1.0,
 ) -> float:
-    """The mean SSIM over all values whose window lies inside.
+    """Return the mean SSIM over all values whose window lies inside.
 
     Args:
-        a: with a range of 255.
+        a: image with a range of 255.
         b: the same shape.
         mean: over the window about each value.
         window: its side; 1 for extended borders.

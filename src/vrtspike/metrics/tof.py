@@ -38,7 +38,7 @@ def optical_flow(before: Image, after: Image) -> NDArray[np.float32]:
 
 
 def flow_distance(restored: NDArray[np.float32], sharp: NDArray[np.float32]) -> float:
-    """Mean length of the difference of two flows, in pixels, over the middle of the frame.
+    """Return mean length of the difference of two flows, in pixels, over the middle of the frame.
 
     tOF of Chu et al., "Learning temporal coherence via self-supervision for GAN-based video
     generation", ACM TOG 2020, as their published program computes it: the Euclidean length
@@ -64,7 +64,7 @@ def tof(restored: tuple[Image, Image], sharp: tuple[Image, Image]) -> float:
 
 
 def middle(side: int) -> slice:
-    """The largest multiple of ``BLOCK`` pixels that leaves ``BORDER`` pixels on either side.
+    """Return the largest multiple of ``BLOCK`` pixels that leaves ``BORDER`` pixels on either side.
 
     Raises:
         DataError: if the side is too short for one block.

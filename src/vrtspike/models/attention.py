@@ -75,7 +75,7 @@ class WindowAttention(Recomputed):
 
         Args:
             x: (B, D, H, W, C).
-            windows: of the map.
+            windows: windows of the map.
             index: (N, N), row of the relative position bias table for each pair of tokens of a
                 full window. A clipped window uses the leading corner.
 

@@ -7,7 +7,6 @@ form VRT uses: six levels, flows returned at four scales.
 from __future__ import annotations
 
 import itertools
-import math
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from vrtspike.models.layers import Recomputed, start_at_zero
 from vrtspike.models.mixed_precision import without_autocast
+from vrtspike.system.rounding import round_up
 
 
 def sample_at(
@@ -70,7 +70,7 @@ def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
 
 
 def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
-    """The four pixels around each flow target, zero outside of the picture.
+    """Return the four pixels around each flow target, zero outside of the picture.
 
     The positions are integers, so no gradient reaches the flow.
 
@@ -91,7 +91,7 @@ def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
 
 
 def neighbour_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
-    """All pairs of neighbouring frames.
+    """Return all pairs of neighbouring frames.
 
     Args:
         x: (B, T, ...).
@@ -166,7 +166,7 @@ class SpyNet(Recomputed):
 
     def _pyramid(self, x: Tensor) -> list[Tensor]:
         """Normalised picture at six sizes, the coarsest first."""
-        size = [math.ceil(side / _MULTIPLE) * _MULTIPLE for side in x.shape[-2:]]
+        size = [round_up(side, _MULTIPLE) for side in x.shape[-2:]]
         x = functional.interpolate(x, size, mode="bilinear", align_corners=False)
         levels = [(x - self.mean) / self.std]
         for _ in range(_LEVELS - 1):

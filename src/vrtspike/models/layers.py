@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.system.rounding import round_up
+
 Result = TypeVar("Result")
 
 
@@ -21,13 +23,13 @@ def recomputed(is_on: bool, function: Callable[..., Result], *arguments: object)
 
 
 class Recomputed(nn.Module):
-    """A module that keeps only its positional arguments for the backward pass if ``checkpoint``."""
+    """A module that keeps only its positional arguments for the backward pass if ``recompute``."""
 
-    checkpoint = False
+    recompute = False
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - those of forward
         """Call the module."""
-        return recomputed(self.checkpoint, super().__call__, *arguments)
+        return recomputed(self.recompute, super().__call__, *arguments)
 
 
 def start_at_zero(layer: nn.Module) -> None:
@@ -161,7 +163,7 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
 
     Args:
         x: (..., H, W).
-        multiple: of the new height and width.
+        multiple: number that divides the new height and width.
 
     Returns:
         (..., H', W'); ``x`` itself if its sides are multiples already.
@@ -171,7 +173,7 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
     """
     for axis in (-2, -1):
         length = x.shape[axis]
-        target = -(-length // multiple) * multiple
+        target = round_up(length, multiple)
         if target != length:
             # 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ...
             period = max(2 * (length - 1), 1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The type of products under autocast, or that of ``x`` outside of autocast."""
+    """Return the type of products under autocast, or that of ``x`` outside of autocast."""
     device = x.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -22,12 +22,13 @@ def autocast_dtype(x: Tensor) -> torch.dtype:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A context without autocast on the device of ``x``."""
+    """Return a context without autocast on the device of ``x``."""
     return torch.autocast(x.device.type, enabled=False)
 
 
 def residual_stream(x: Tensor) -> Tensor:
-    """The input of a stage's residual sums: under autocast in float32 or better, else unchanged.
+    """Return the input of a stage's residual sums: under autocast in float32 or better, else
+    unchanged.
 
     A branch of half precision added to it gives float32 again, so the first sum of a stage decides
     the type of all of them.

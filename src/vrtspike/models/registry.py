@@ -29,7 +29,7 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """Build the network of a preset, named by MODEL.TYPE.
 
     Args:
-        settings: of the preset.
+        settings: settings of the preset.
         pretrained: load the weights that the settings start from; False if all weights are loaded
             afterwards.
 

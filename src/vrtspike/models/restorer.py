@@ -37,11 +37,11 @@ class Restorer(nn.Module):
         raise NotImplementedError
 
     def describe(self) -> str:
-        """The model in one line, for the log of a run."""
+        """Return the model in one line, for the log of a run."""
         return f"model: {type(self).__name__}"
 
     def rate_groups(self) -> dict[str, list[str]]:
-        """Names of the parameters that do not learn at the rate of new ones.
+        """Return names of the parameters that do not learn at the rate of new ones.
 
         Returns:
             those of the ``backbone``, which may start from published weights, and of its ``flow``,
@@ -51,7 +51,7 @@ class Restorer(nn.Module):
 
 
 def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
-    """The voxels of a clip, (B, T, bins, h, w).
+    """Return the voxels of a clip, (B, T, bins, h, w).
 
     Raises:
         ValueError: there are none, or their numbers of frames or bins are wrong.
@@ -68,8 +68,8 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
 
     Args:
         voxels: (B, T, K, h, w).
-        height: of the frames; any multiple of h, or none.
-        width: of the frames.
+        height: height of the frames; any multiple of h, or none.
+        width: width of the frames.
 
     Returns:
         (B, T, K, height, width).

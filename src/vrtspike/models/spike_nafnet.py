@@ -17,6 +17,7 @@ from torch.nn import functional
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import shuffle_frames
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -33,12 +34,12 @@ class ChannelNorm(nn.LayerNorm):
     """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mean 0 and variance 1 over the channels, then the learned scale and shift."""
+        """Normalise the channels of each pixel, then apply the learned scale and shift."""
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
 def local_mean(x: Tensor, cell: int) -> Tensor:
-    """Means over windows of up to 3 x 3 cells.
+    """Return means over windows of up to 3 x 3 cells.
 
     Windows end at the border of the features; all values of a window have the same weight.
 
@@ -91,7 +92,7 @@ class NAFBlock(nn.Module):
 
     Args:
         channels: feature channels.
-        cell: of :class:`ChannelAttention`.
+        cell: cell of :class:`ChannelAttention`.
     """
 
     def __init__(self, channels: int, cell: int = 0) -> None:
@@ -120,7 +121,7 @@ def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
 
 
 def cell_of_scale(cell: int, scale: int) -> int:
-    """Side of a cell of the full size at a scale, rounded up."""
+    """Return the side of a cell of the full size at a scale, rounded up."""
     return -(-cell // 2**scale)
 
 
@@ -139,11 +140,6 @@ def detail_upsample(channels: int) -> nn.Sequential:
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
     start_at_zero(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below a number."""
-    return (number + multiple - 1) // multiple * multiple
 
 
 def pad_end(x: Tensor, height: int, width: int) -> Tensor:
@@ -165,7 +161,7 @@ def without_neighbours(voxels: Tensor) -> Tensor:
 
 
 def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
-    """The input of the first spike layer for each frame.
+    """Return the input of the first spike layer for each frame.
 
     It is the mean over a frame's bins, the brightness; each bin's deviation from it, the motion;
     and the deviations of the bins next to the exposure, the last ones of the frame before and the
@@ -194,10 +190,10 @@ class SpikePyramid(nn.Module):
 
     Args:
         inputs: channels of :func:`mean_and_deviations`.
-        channels: of the features, the same at each level.
+        channels: channels of the features, the same at each level.
         levels: resolutions.
         finest_blocks: NAF blocks of the finest level; the other levels have one.
-        cell: of their channel attention, in pixels of the sensor.
+        cell: cell of their channel attention, in pixels of the sensor.
     """
 
     def __init__(
@@ -205,6 +201,7 @@ class SpikePyramid(nn.Module):
     ) -> None:
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        # The name is a part of the keys of saved weights.
         self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(
@@ -225,11 +222,11 @@ class SpikePyramid(nn.Module):
 
 
 def resize_by_power(features: Tensor, power: int) -> Tensor:
-    """Features enlarged (bilinear) or reduced (mean) by a power of two.
+    """Return features enlarged (bilinear) or reduced (mean) by a power of two.
 
     Args:
         features: (N, C, h, w).
-        power: of the factor of either side, 1 for twice the size, -1 for half of it.
+        power: exponent of two of the factor; 1 for twice the size, -1 for half of it.
     """
     if power > 0:
         return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
@@ -319,7 +316,8 @@ class SpikeNAFNet(Restorer):
         return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
 
     def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
-        """The scale of the U-Net with the sensor's resolution, or else the next finer one."""
+        """Return the scale of the U-Net with the sensor's resolution, or else the next finer
+        one."""
         finest = 0
         for scale in range(len(self.encoder)):
             if sensor_rows <= (rows + 2**scale - 1) // 2**scale:
@@ -327,7 +325,7 @@ class SpikeNAFNet(Restorer):
         return finest
 
     def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """The voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
+        """Return the voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
 
         Raises:
             ValueError: as :meth:`forward`.
@@ -351,7 +349,7 @@ class SpikeNAFNet(Restorer):
         gradient would end training on several processes.
 
         Args:
-            levels: of the :class:`SpikePyramid`, the finest first.
+            levels: levels of the :class:`SpikePyramid`, the finest first.
             finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
             full: padded size of the frames.
         """
@@ -367,7 +365,7 @@ class SpikeNAFNet(Restorer):
         return features
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
-        """The correction of padded frames, (N, 3, H', W') -> the same shape."""
+        """Return the correction of padded frames, (N, 3, H', W') -> the same shape."""
         x = self.intro(frames)
         skips = []
         for scale, down in enumerate(self.downs):
@@ -385,7 +383,7 @@ class SpikeNAFNet(Restorer):
         return x + self.readout(spikes[0])
 
     def _fuse(self, x: Tensor, spikes: Sequence[Tensor], scale: int) -> Tensor:
-        """Features of a scale joined with those of its spikes; unchanged without spikes."""
+        """Return features of a scale joined with those of its spikes; unchanged without spikes."""
         if not spikes:
             return x
         fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))

@@ -9,7 +9,7 @@ from vrtspike.system.errors import ConfigError
 
 
 def derangements(clips: int, frames: int, *, random: bool) -> Tensor:
-    """A permutation of the frames of each clip in which no frame keeps its place.
+    """Return a permutation of the frames of each clip in which no frame keeps its place.
 
     The frames of a clip form a ring, and each takes the one before it, so that none takes itself.
     A random ring is drawn for each clip from PyTorch's generator of the CPU, which is the same on

@@ -56,8 +56,8 @@ class Stage(nn.Module):
 
     Args:
         number: counted from 0.
-        settings: of the model.
-        drop_paths: of each transformer block, the probability of dropping a residual branch.
+        settings: settings of the model.
+        drop_paths: probabilities of dropping a residual branch, one for each transformer block.
     """
 
     def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:

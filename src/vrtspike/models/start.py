@@ -20,8 +20,8 @@ def load_start(model: nn.Module, settings: Settings) -> None:
     """Load the weights that MODEL.PRETRAINED names, every tensor or none.
 
     Args:
-        model: of the preset, changed in place.
-        settings: of the preset.
+        model: model of the preset, changed in place.
+        settings: settings of the preset.
 
     Raises:
         RunError: if the weights are missing or damaged, were changed since they were published, or

@@ -43,12 +43,13 @@ def feed_forward(channels: int) -> nn.Sequential:
 def chunk_count(
     settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
 ) -> int:
-    """Number of chunks of pixels that are processed one after the other; it changes no result.
+    """Return the number of chunks of pixels that are processed one after the other; it changes no
+    result.
 
     Args:
         settings: maximum tokens, or pixels, of a chunk.
         tokens: batch x frames x pixels.
-        pixels: of a frame.
+        pixels: number of pixels of a frame.
         keeps: all results are kept for the backward pass, so that adaptive chunks would only cost
             time.
     """
@@ -64,14 +65,14 @@ class _TimeAttention(nn.Module):
 
     Args:
         settings: heads, chunks.
-        checkpoint: recompute each chunk in the backward pass.
+        recompute: compute each chunk again in the backward pass.
     """
 
-    def __init__(self, settings: TemporalAttentionSettings, checkpoint: bool) -> None:
+    def __init__(self, settings: TemporalAttentionSettings, recompute: bool) -> None:
         super().__init__()
         self.heads = settings.HEADS
         self.settings = settings
-        self.checkpoint = checkpoint
+        self.recompute = recompute
 
     def map_pixels(self, layer: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
         """Apply ``layer`` to all pixels, in chunks if that saves memory.
@@ -86,13 +87,13 @@ class _TimeAttention(nn.Module):
         """
         batch, frames, height, width = x.shape[:4]
         pixels = height * width
-        keeps = torch.is_grad_enabled() and not self.checkpoint
+        keeps = torch.is_grad_enabled() and not self.recompute
         count = chunk_count(self.settings, batch * frames * pixels, pixels, keeps=keeps)
         flat = [tensor.flatten(2, 3) for tensor in (x, *others)]
         # A slice of all pixels would copy its gradient.
         split = [(t,) if count == 1 else t.tensor_split(count, dim=2) for t in flat]
         pieces = zip(*split, strict=True)
-        results = [recomputed(self.checkpoint, layer, *piece) for piece in pieces]
+        results = [recomputed(self.recompute, layer, *piece) for piece in pieces]
         return torch.cat(results, dim=2).unflatten(2, (height, width))
 
 
@@ -103,9 +104,9 @@ class SpikeTemporalSA(_TimeAttention):
     """
 
     def __init__(
-        self, channels: int, settings: TemporalAttentionSettings, *, checkpoint: bool = False
+        self, channels: int, settings: TemporalAttentionSettings, *, recompute: bool = False
     ) -> None:
-        super().__init__(settings, checkpoint)
+        super().__init__(settings, recompute)
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -129,8 +130,8 @@ class TemporalCrossAttn(_TimeAttention):
     Arguments as for :class:`SpikeTemporalSA`, channels those of both inputs.
     """
 
-    def __init__(self, channels: int, settings: FuseSettings, *, checkpoint: bool = False) -> None:
-        super().__init__(settings, checkpoint)
+    def __init__(self, channels: int, settings: FuseSettings, *, recompute: bool = False) -> None:
+        super().__init__(settings, recompute)
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)

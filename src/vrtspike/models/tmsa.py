@@ -58,7 +58,7 @@ class TMSAGroup(nn.Module):
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww).
-        drop_paths: of each block, the probability of dropping a residual branch.
+        drop_paths: probabilities of dropping a residual branch, one for each block.
         settings: as for :class:`TMSABlock`.
         mutual: add mutual attention; the window then holds two frames.
     """

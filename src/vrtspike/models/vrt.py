@@ -30,7 +30,7 @@ Fuse = Callable[[int, Tensor], Tensor]
 
 # Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
 # USE_CHECKPOINT_FFN. With both these are whole blocks: they keep one tensor, not one per branch.
-_CHECKPOINTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
+_RECOMPUTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
     (False, False): (),
     (True, False): (WindowAttention, DeformableAlignment),
     (False, True): (GEGLU,),
@@ -68,10 +68,10 @@ class VRT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.conv_after_body = nn.Linear(width, widths[0])
         self.conv_last = FrameConv(widths[0], 3)
-        recomputed = (self.settings.USE_CHECKPOINT_ATTN, self.settings.USE_CHECKPOINT_FFN)
+        recomputation = (self.settings.USE_CHECKPOINT_ATTN, self.settings.USE_CHECKPOINT_FFN)
         for module in self.modules():
-            if isinstance(module, _CHECKPOINTED[recomputed]):
-                module.checkpoint = True
+            if isinstance(module, _RECOMPUTED[recomputation]):
+                module.recompute = True
 
     @classmethod
     def published(
@@ -81,7 +81,7 @@ class VRT(nn.Module):
 
         Args:
             num_heads: attention heads, the same in all stages.
-            img_size: of no effect.
+            img_size: ignored.
             arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
 
         Raises:
@@ -103,7 +103,7 @@ class VRT(nn.Module):
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> list[Tensor]:
-        """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
+        """Return flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
 
         Args:
             x: (B, T, 3, H, W) in [0, 1].

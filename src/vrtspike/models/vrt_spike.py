@@ -35,7 +35,7 @@ class VRTSpike(Restorer):
 
     Args:
         vrt: the backbone.
-        settings: of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
+        settings: settings of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
             control, each frame gets the spikes of another frame of its clip: in a random order from
             PyTorch's seed in training, else in a fixed one.
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
@@ -55,14 +55,14 @@ class VRTSpike(Restorer):
         if not bins:
             return
         widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
-        checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
+        recompute = vrt.settings.USE_CHECKPOINT_ATTN
         self.spike_encoder = SpikeEncoder3D(bins, widths)
-        self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN
+        self.spike_encoder.recompute = recompute and vrt.settings.USE_CHECKPOINT_FFN
         self.spike_attention = nn.ModuleList(
-            SpikeTemporalSA(width, settings.SPIKE_TSA, checkpoint=checkpoint) for width in widths
+            SpikeTemporalSA(width, settings.SPIKE_TSA, recompute=recompute) for width in widths
         )
         self.fusion = nn.ModuleList(
-            TemporalCrossAttn(width, settings.FUSE, checkpoint=checkpoint) for width in widths
+            TemporalCrossAttn(width, settings.FUSE, recompute=recompute) for width in widths
         )
         self.readout = FrameConv(widths[0], 3)
         start_at_zero(self.readout)
@@ -81,12 +81,12 @@ class VRTSpike(Restorer):
                 module.compile(*args, **{"dynamic": True, **options})
 
     def describe(self) -> str:
-        """The model with or without spikes, and the recomputed modules, in one line."""
+        """Return the model with or without spikes, and the recomputed modules, in one line."""
         name = super().describe()
         if not self.bins:
             name += " without spikes"
-        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return f"{name}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
+        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "recompute", False)}
+        return f"{name}; recomputed: {', '.join(sorted(kinds)) or 'none'}"
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.

@@ -28,7 +28,7 @@ class Windows:
     """The n windows of a map, of N tokens each, in a batch of B maps.
 
     Attributes:
-        size: of the map (D, H, W).
+        size: size of the map (D, H, W).
         padded: its size after padding with zeros at the end of each axis to whole windows.
         window: (Wd, Wh, Ww), clipped to the map.
         positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
@@ -46,7 +46,7 @@ class Windows:
     counts: tuple[int, ...]
 
     def partition(self, x: Tensor) -> Tensor:
-        """The tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
+        """Return the tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
         depth = self.padded[0] - self.size[0]
         height = self.padded[1] - self.size[1]
         width = self.padded[2] - self.size[2]
@@ -54,7 +54,8 @@ class Windows:
         return tokens.index_select(0, self.positions.flatten()).view(*self.positions.shape, -1)
 
     def merge(self, x: Tensor) -> Tensor:
-        """The map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W, C)."""
+        """Return the map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W,
+        C)."""
         clips = x.shape[1]
         channels = x.shape[3]
         tokens = x.reshape(-1, channels)
@@ -78,13 +79,13 @@ def build_windows(
 
     Args:
         clips: B, maps of a batch.
-        size: of a map (D, H, W).
+        size: size of a map (D, H, W).
         window: full window (Wd, Wh, Ww). An axis of the map that is not longer than the window is
             one window and is not shifted.
         shifted: shift the windows by half a window, cyclically.
         mutual: make pairs of frames in any case: a clip of one frame is paired with a frame of
             zeros, as the last frame of an odd clip is.
-        device: of the tensors.
+        device: device of the tensors.
     """
     clipped = [min(length, full) for length, full in zip(size, window, strict=True)]
     if mutual:
@@ -122,16 +123,16 @@ def build_windows(
 def _regions(
     size: Sequence[int], padded: Sequence[int], window: Sequence[int], shifts: Sequence[int]
 ) -> NDArray[np.int64]:
-    """The region of each position of a padded map; tokens of different regions are separate.
+    """Return the region of each position of a padded map; tokens of different regions are separate.
 
     Regions are the parts of the map that the cyclic shift has joined, and the frame of zeros beside
     a single frame.
 
     Args:
-        size: of the map (D, H, W).
+        size: size of the map (D, H, W).
         padded: its padded size.
         window: clipped to the map.
-        shifts: of the windows along each axis.
+        shifts: shifts of the windows along each axis.
     """
     regions = np.zeros(padded, dtype=np.int64)
     for axis in range(3):
@@ -152,7 +153,7 @@ _cached_windows = lru_cache(maxsize=256)(build_windows)
 
 
 def windows_of(x: Tensor, window: Size3, *, shifted: bool, mutual: bool) -> Windows:
-    """The windows of maps (B, D, H, W, C), built once; see :func:`build_windows`.
+    """Return the windows of maps (B, D, H, W, C), built once; see :func:`build_windows`.
 
     Tracing replaces tensors by placeholders that must not outlive it: their windows are not kept.
     """

@@ -52,7 +52,7 @@ def check_clip(clip: GivenClip) -> list[str]:
         return [
             *mismatches.values(),
             f"{spikes.place}: frames are most like the spikes {median(distances):.0f} steps from "
-            f"their exposures; give the right ones by {TABLE} or --layout",
+            f"their exposures; give the right ones by {TABLE} or another layout",
         ]
     faults = dict(mismatches)
     if len(mismatches) < len(compared) / 2:
@@ -71,7 +71,7 @@ def _gray(clip: GivenClip, number: int) -> NDArray[np.uint8]:
 
 
 def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> dict[int, str]:
-    """Messages on the frames that their spikes do not show, by number."""
+    """Return messages on the frames that their spikes do not show, by number."""
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     faults = {}
     for number in numbers:
@@ -86,12 +86,12 @@ def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> 
 def _offsets(
     clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int], reach: float = 0.5
 ) -> dict[int, float]:
-    """Steps from the exposures of frames to the spikes most like them.
+    """Return steps from the exposures of frames to the spikes most like them.
 
     Args:
         clip: the frames.
         spikes: their spikes.
-        numbers: of the frames to locate.
+        numbers: numbers of the frames to locate.
         reach: part of an exposure that is searched before and after it.
 
     Returns:
@@ -108,7 +108,7 @@ def _offsets(
 
 
 def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, number: int, offset: float) -> str:
-    """The message on a single frame whose exposure is wrong."""
+    """Return the message on a single frame whose exposure is wrong."""
     frame = spikes.frames[number]
     table = next((path for path in spikes.files if path.name == TABLE), None)
     if table is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import cv2
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
+from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
 from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.restoration.covered_steps import CoveredSteps
 from vrtspike.restoration.pictures import Pictures
 from vrtspike.system.errors import DataError
 
@@ -31,7 +32,7 @@ class FrameSpikes:
     """The spikes of one frame, from any source.
 
     Attributes:
-        exposure: in steps of its recording.
+        exposure: exposure in steps of its recording.
         total: steps of the recording.
         read: returns the spikes of an interval of the recording.
         path: the spike file; None for spikes in memory and simulated ones.
@@ -45,7 +46,7 @@ class FrameSpikes:
     recording: Hashable | None = None
 
     def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
-        """The spikes of the exposure and up to ``context`` recorded steps on each side.
+        """Return the spikes of the exposure and up to ``context`` recorded steps on each side.
 
         Returns:
             the spikes, and the exposure in steps of these.
@@ -74,9 +75,18 @@ class ClipSpikes:
     files: Sequence[Path] = ()
     sensor: Sensor | None = None
 
+    @cached_property
+    def covered(self) -> Mapping[Hashable, CoveredSteps]:
+        """The steps of each recording that lie in an exposure; without simulated spikes."""
+        exposures: dict[Hashable, list[Exposure]] = {}
+        for frame in self.frames:
+            if frame.recording is not None:
+                exposures.setdefault(frame.recording, []).append(frame.exposure)
+        return {recording: CoveredSteps(steps) for recording, steps in exposures.items()}
+
 
 def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
-    """Pixels of a frame for each spike pixel along each side.
+    """Return pixels of a frame for each spike pixel along each side.
 
     Args:
         pictures: the frames.
@@ -96,14 +106,14 @@ def array_spikes(
     spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
     exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
 ) -> ClipSpikes:
-    """Spikes in memory.
+    """Return spikes in memory.
 
     Args:
         pictures: their blurry frames.
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             an array like this for each frame.
-        exposures: of each frame, in steps of its spikes; spikes for the whole clip are not divided
-            then. Or a layout, which gives the exposure for a number of steps.
+        exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip are
+            not divided then. Or a layout, which gives the exposure for a number of steps.
 
     Raises:
         DataError: if spikes and frames do not fit together.
@@ -119,7 +129,7 @@ def array_spikes(
     _require_exposures_of_frames(exposures, recordings)
 
     def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
-        return PackedSpikes(pack_rows(part[steps.start : steps.stop]), part.shape[2])
+        return PackedSpikes.pack(part[steps.start : steps.stop])
 
     height, width = recordings[0].shape[1:]
     ratio = frame_to_sensor_ratio(pictures, (height, width))
@@ -135,7 +145,8 @@ def _by_frame(
     count: int,
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
-    """One array for each of ``count`` frames; a single one if it cannot be divided evenly."""
+    """Return one array for each of ``count`` frames; a single one if it cannot be divided
+    evenly."""
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:
@@ -153,10 +164,11 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
     Raises:
         DataError: with the arrays found.
     """
-    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
+    # One recording may be that of all frames.
+    distinct = {id(part): part for part in recordings}.values()
+    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in distinct})
     are_spikes = all(
-        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1
-        for part in recordings
+        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1 for part in distinct
     )
     if len(recordings) != count or len(kinds) != 1 or not are_spikes:
         raise DataError(
@@ -186,7 +198,7 @@ def _require_exposures_of_frames(
 
 
 def simulated_spikes(pictures: Pictures) -> ClipSpikes:
-    """Spikes simulated from the blurry frames themselves.
+    """Return spikes simulated from the blurry frames themselves.
 
     These spikes hold no more than the frames do: they show that a model runs, not how well it
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
@@ -210,11 +222,11 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
         last = min(count - 1, frame + 1)
         window = pictures.read(slice(first, last + 1))
         middle = window[frame - first]
-        begin = _mean_frame(window[0], middle)
+        start = _mean_frame(window[0], middle)
         end = _mean_frame(window[-1], middle)
-        scene = [begin, middle, end]
+        scene = [start, middle, end]
         spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
-        return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
+        return PackedSpikes.pack(spikes[steps.start : steps.stop])
 
     frames = [
         FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, number)) for number in range(count)
@@ -223,5 +235,5 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
 
 
 def _mean_frame(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The mean of two frames, rounded: uint8 (H, W, 3)."""
+    """Return the mean of two frames, rounded: uint8 (H, W, 3)."""
     return np.asarray(cv2.addWeighted(first, 0.5, second, 0.5, 0), np.uint8)

@@ -61,7 +61,7 @@ def restore_into(
     The same call continues one that was stopped. Every frame is written as a whole or not at all.
 
     Args:
-        model: from :func:`vrtspike.restoration.trained.load`.
+        model: model from :func:`vrtspike.restoration.trained.load`.
         request: inputs and results.
         source: blurry frames and spikes, from :func:`~vrtspike.restoration.request.open_request`.
         sharp: the sharp frames, if any, from the same.
@@ -133,7 +133,7 @@ class _Plan:
         continued: the record of the earlier call that is continued; empty without one.
         recorded: names of the results of earlier calls.
         results: names of the files to write.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         check: the recording compared with the limits of the model.
     """
 
@@ -165,12 +165,13 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
     check = check_limits(model.limits, source)
     if not request.anyway:
-        check.require_near(str(request.frames), "restore it all the same with --anyway")
+        check.require_near(str(request.frames))
     return _Plan(identity, continued, recorded, results, tiling, check)
 
 
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
-    """Entries of the record that must be equal for frames of two calls to belong together."""
+    """Return entries of the record that must be equal for frames of two calls to belong
+    together."""
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
     origin = NO_SPIKES
     spike_files: Sequence[Path] = []
@@ -205,7 +206,7 @@ def _first_record(
     plan: _Plan,
     recorded: Sequence[str],
 ) -> dict[str, Any]:
-    """The record before any frame is restored, without figures.
+    """Return the record before any frame is restored, without figures.
 
     Args:
         model: the model.
@@ -272,7 +273,7 @@ def _note_misfits(misfits: Sequence[str], note: Note) -> None:
     if misfits:
         title = "warning: sharp frames that do not fit their blurry ones"
         advice = (
-            "Give --sharp the frames of this clip, in the same colours and levels; figures against "
-            "others say nothing."
+            "Compare with the sharp frames of this clip, in the same colours and levels; figures "
+            "against others say nothing."
         )
         note(list_faults(title, misfits, advice, limit=10))

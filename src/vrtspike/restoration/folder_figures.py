@@ -111,7 +111,7 @@ def _open_video(
 def _frame_view(
     source: GivenClip, sharp: Pictures, number: int, blur: Image, truth: Image
 ) -> FrameView:
-    """A blurry frame and its sharp one as the check of consistency takes them."""
+    """Return a blurry frame and its sharp one as the check of consistency takes them."""
     blurry_view = view_picture(source.pictures.describe(number), blur)
     return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
 
@@ -119,7 +119,7 @@ def _frame_view(
 def _frame_figures(
     clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
 ) -> dict[str, Any]:
-    """The figures of one frame by their names; ``_blur`` marks those of the blurry frame."""
+    """Return the figures of one frame by their names; ``_blur`` marks those of the blurry frame."""
     figures: dict[str, Any] = {}
     measures = dict(clip.scores)
     spikes = clip.source.spikes
@@ -138,7 +138,8 @@ def _frame_figures(
 def _unseen_figures(
     source: GivenClip, number: int, context: int, blur: Image, restored: Image
 ) -> dict[str, Any]:
-    """Agreement with spikes that the model has not seen, and True if the blurry frame is kept."""
+    """Return agreement with spikes that the model has not seen, and True if the blurry frame is
+    kept."""
     agreements = unseen_agreement(source, number, context, [blur, restored])
     if agreements is None:
         return {}
@@ -147,7 +148,8 @@ def _unseen_figures(
 
 
 def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
-    """The names of frames that came out worse than the blurry ones, by the figure that shows it.
+    """Return the names of frames that came out worse than the blurry ones, by the figure that shows
+    it.
 
     Args:
         frames: figures of each frame.
@@ -168,10 +170,10 @@ def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> di
 
 
 def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Messages on the frames that came out worse than the blurry ones.
+    """Return messages on the frames that came out worse than the blurry ones.
 
     Args:
-        verdicts: of the record.
+        verdicts: verdicts of the record.
     """
     messages = []
     if verdicts["kept blurry"]:

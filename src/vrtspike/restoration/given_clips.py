@@ -54,7 +54,7 @@ def given_clip(
 
     Args:
         pictures: the frames.
-        spikes: of these frames; None for a model without.
+        spikes: spikes of these frames; None for a model without.
         bins: bins of the voxel grid.
         context: maximum steps of the closed shutter that bins take in, on each side, as far as
             they were recorded.
@@ -75,7 +75,7 @@ def given_clip(
 
     @cache
     def light() -> tuple[float, float] | None:
-        """Gain and mean rate; reads all frames, one at a time."""
+        """Return gain and mean rate; reads all frames, one at a time."""
         if spikes is None:
             return None
         meter = GainMeter()
@@ -113,15 +113,15 @@ def open_clip(
     """Open a clip with the spikes that the model of a run takes.
 
     Args:
-        run: that trained the model.
+        run: run that trained the model.
         frames: a folder of pictures, a video file, or opened frames.
         spikes: recorded ones.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
             :func:`~vrtspike.restoration.spike_files.recorded_spikes`.
-        layout: of spikes, by its name; None is that of the run's data set, if it was named there,
-            else Spk-GoPro's.
-        exposures: of spikes in memory; None takes those of the layout.
+        layout: layout of spikes, by its name; None is that of the run's data set, if it was named
+            there, else Spk-GoPro's.
+        exposures: exposures of spikes in memory; None takes those of the layout.
 
     Raises:
         ConfigError: if the model takes spikes and there are none, or the other way round; or if
@@ -151,13 +151,13 @@ def _require_one_source(
     is_recorded = spikes is not None
     if takes_spikes and is_recorded == simulate_spikes:
         expected = (
-            "takes spikes (MODEL.USE_SPIKE is true); give either recorded ones (--spikes) or have "
-            "them simulated (--simulate-spikes)"
+            "takes spikes (MODEL.USE_SPIKE is true); give either recorded spikes or have spikes "
+            "simulated"
         )
     elif not takes_spikes and (is_recorded or simulate_spikes):
         expected = (
-            "was trained without spikes (MODEL.USE_SPIKE is false); leave out --spikes and "
-            "--simulate-spikes"
+            "was trained without spikes (MODEL.USE_SPIKE is false); leave out recorded and "
+            "simulated spikes"
         )
     else:
         return
@@ -172,7 +172,7 @@ def _open_spikes(
     layout: Layout,
     exposures: Sequence[Exposure] | None,
 ) -> ClipSpikes | None:
-    """The spikes of frames: simulated, in files, in memory or none."""
+    """Return the spikes of frames: simulated, in files, in memory or none."""
     if simulate_spikes:
         return simulated_spikes(pictures)
     if spikes is None:

@@ -53,10 +53,10 @@ _BAND = (0.7, 4.0)
 def no_reference_figures(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> dict[str, float | None]:
-    """The figures of one frame.
+    """Return the figures of one frame.
 
     Args:
-        spikes: of this frame.
+        spikes: spikes of this frame.
         blur: uint8 (H, W, 3).
         restored: likewise.
 
@@ -84,7 +84,7 @@ def no_reference_figures(
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:
-    """Brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
+    """Return brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
     total = spikes[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
     meter = GainMeter()
     meter.add(blur, total, exposure.steps)
@@ -104,7 +104,8 @@ def _reblur(blur: Image, restored: Image, difference: NDArray[np.float32]) -> fl
 def _agreement(
     spikes: PackedSpikes, exposure: Exposure, frame: Image
 ) -> tuple[float, float | None]:
-    """Correlation at the sharp instant, and its mean in windows outside the shutter, if any."""
+    """Return the correlation at the sharp instant, and its mean in windows outside the shutter, if
+    any."""
     centres, curve = correlation_curve(spikes, luma(frame))
     half = WINDOW / 2
     outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
@@ -117,14 +118,14 @@ def _agreement(
 def unseen_agreement(
     clip: GivenClip, number: int, context: int, frames: Sequence[Image]
 ) -> list[float] | None:
-    """Agreement of pictures of one frame with spikes that the model has not seen.
+    """Return agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
     up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
 
     Args:
-        clip: with recorded spikes.
-        number: of the frame.
+        clip: clip with recorded spikes.
+        number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
 
@@ -150,31 +151,29 @@ def unseen_agreement(
 
 
 def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
-    """Windows right before and after the model's input of a frame that are in no frame's input."""
+    """Return windows right before and after the model's input of a frame that are in no frame's
+    input."""
     if clip.spikes is None:
         return []
     spikes = clip.spikes.frames[number]
     if spikes.recording is None:
         return []
-    inputs = [
-        other.exposure.widened(context, other.total)
-        for other in clip.spikes.frames
-        if other.recording == spikes.recording
-    ]
+    covered = clip.spikes.covered[spikes.recording]
     frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
     windows = []
     for start in (frame_input.start - steps, frame_input.stop):
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
-        is_unseen = all(other.stop <= start or stop <= other.start for other in inputs)
+        # The model takes the context of every exposure, too.
+        is_unseen = not covered.overlaps(start - context, stop + context)
         if is_recorded and is_unseen:
             windows.append(Exposure(start, stop, start + steps / 2))
     return windows
 
 
 def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
-    """Mean over squares of the largest correlation among displacements."""
+    """Return the mean over squares of the largest correlation among displacements."""
     frame = _band(gray)
     spikes = _band(picture)
     height, width = frame.shape
@@ -198,7 +197,7 @@ def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def load_no_reference(name: str) -> Callable[[Image], float]:
-    """A metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
+    """Return a metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
 
     Args:
         name: its name in pyiqa. ``piqe`` needs no weights; pyiqa downloads those of others.
@@ -211,12 +210,12 @@ def load_no_reference(name: str) -> Callable[[Image], float]:
 
     names = pyiqa.list_models(metric_mode="NR")
     if name not in names:
-        raise ConfigError(f"--no-reference: found {name}, expected one of {', '.join(names)}")
+        raise ConfigError(f"no-reference metric: found {name}, expected one of {', '.join(names)}")
     try:
         metric = pyiqa.create_metric(name, device="cpu")
     except OSError as error:
         raise ConfigError(
-            f"--no-reference {name}: its weights cannot be downloaded ({error})"
+            f"no-reference metric {name}: its weights cannot be downloaded ({error})"
         ) from error
 
     def score(image: Image) -> float:

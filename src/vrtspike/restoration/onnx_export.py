@@ -38,7 +38,7 @@ class RecordedInputs(nn.Module):
     """A network that takes recorded frames and spikes, without an axis for a batch.
 
     Args:
-        network: in float32 on the CPU.
+        network: network in float32 on the CPU.
         statistics: mean and deviation that its spikes are standardised with; None for a model
             without spikes.
     """
@@ -78,7 +78,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     """Write a model as ONNX and compare it with PyTorch on clips of odd sizes.
 
     Args:
-        model: in float32 on the CPU.
+        model: model in float32 on the CPU.
         output: the file, ``.onnx``.
         ratio: pixels of a frame for each spike pixel along each side.
 
@@ -110,7 +110,8 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
 
 def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
-    """The largest difference of the model in a file from PyTorch; NaN if one is not a number."""
+    """Return the largest difference of the model in a file from PyTorch; NaN if one is not a
+    number."""
     exported = load_onnx(path)
     differences = []
     for number, size in enumerate(_COMPARED_SIZES):
@@ -162,13 +163,13 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
 def _example(
     model: TrainedModel, size: tuple[int, int, int], ratio: int, seed: int
 ) -> dict[str, NDArray[Any]]:
-    """A clip of noise.
+    """Return a clip of noise.
 
     Args:
         model: decides the inputs.
         size: frames, and rows and columns of the sensor.
         ratio: pixels of a frame for each spike pixel along each side.
-        seed: of the noise.
+        seed: seed of the noise.
     """
     random = np.random.default_rng(seed)
     frames, rows, columns = size

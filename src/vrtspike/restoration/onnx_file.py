@@ -131,6 +131,6 @@ def seal(path: Path) -> None:
 
 
 def _digest_with_zeros(contents: bytes) -> bytes:
-    """SHA-256 in hexadecimal digits of a file whose digest entry is zero."""
+    """Return SHA-256 in hexadecimal digits of a file whose digest entry is zero."""
     empty = _SEALED.sub(_PREFIX + _ZEROS, contents)
     return hashlib.sha256(empty).hexdigest().encode()

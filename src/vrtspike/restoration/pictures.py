@@ -29,7 +29,7 @@ class Pictures:
 
     Attributes:
         place: their folder or file; a name for messages if they are in memory.
-        names: of the frames, in order.
+        names: names of the frames, in order.
         size: height and width.
         read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
         describe: returns the name of one frame in messages.
@@ -51,17 +51,18 @@ class Pictures:
     conversion: str = ""
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to 255."""
+        """Return consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to
+        255."""
         if self.read_exact is None:
             return self.read(frames)
         return self.read_exact(frames)
 
     def frame(self, number: int) -> NDArray[np.uint8]:
-        """One frame, uint8 (H, W, 3) RGB."""
+        """Return one frame, uint8 (H, W, 3) RGB."""
         return self.read(slice(number, number + 1))[0]
 
     def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
-        """One frame (H, W, 3) RGB with all its bits, 8 or 16."""
+        """Return one frame (H, W, 3) RGB with all its bits, 8 or 16."""
         if self.read_exact is None:
             return self.frame(number)
         exact = self.read_exact(slice(number, number + 1))[0]
@@ -69,11 +70,11 @@ class Pictures:
 
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
-    """The pictures of a folder in the order of the numbers in their names.
+    """Return the pictures of a folder in the order of the numbers in their names.
 
     Args:
-        folder: with pictures of one size and kind: RGB, grey or RGB with transparency, of 8 or 16
-            bits.
+        folder: folder with pictures of one size and kind: RGB, grey or RGB with transparency, of 8
+            or 16 bits.
         files: a selection of them, in order; None is all.
 
     Raises:
@@ -125,7 +126,7 @@ def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
 
 
 def _conversion(first: Picture) -> str:
-    """The conversion of frames like this one, in words; empty for 8-bit RGB."""
+    """Return the conversion of frames like this one, in words; empty for 8-bit RGB."""
     parts = []
     if first.kind == "grey":
         parts.append("grey is taken as RGB of three equal channels")
@@ -140,7 +141,7 @@ def _conversion(first: Picture) -> str:
 
 
 def video_pictures(path: Path) -> Pictures:
-    """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
+    """Return the frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
 
     The file is decoded once when it is opened: this counts the frames, and shows that the last of
     them can be read before hours are spent on the first.
@@ -164,7 +165,7 @@ def video_pictures(path: Path) -> Pictures:
 
 
 def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
-    """Frames in memory.
+    """Return frames in memory.
 
     Args:
         frames: uint8 (T, H, W, 3) RGB.
@@ -203,7 +204,7 @@ class _VideoReader:
         self._next = 0
 
     def read(self, number: int) -> NDArray[np.uint8]:
-        """One frame, uint8 (H, W, 3)."""
+        """Return one frame, uint8 (H, W, 3)."""
         with self._lock:
             if number < self._next - len(self._kept):
                 self._stream = read_video(self._path)
@@ -229,7 +230,7 @@ def open_pictures(path: Path) -> Pictures:
 
 
 def read_frames(path: str | Path) -> NDArray[np.uint8]:
-    """All frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
+    """Return all frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
 
     Grey pictures, pictures with transparency and of 16 bits are converted to 8-bit RGB, with a
     warning. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip piece by piece,
@@ -247,7 +248,7 @@ def read_frames(path: str | Path) -> NDArray[np.uint8]:
 
 
 def picture_files(folder: Path) -> list[Path]:
-    """The pictures of a folder in the order of the numbers in their names.
+    """Return the pictures of a folder in the order of the numbers in their names.
 
     Raises:
         DataError: if there are none, two of one name, or a name that is not UTF-8.
@@ -294,7 +295,7 @@ def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -
 
 
 def numbered(count: int) -> list[str]:
-    """Names of frames that have none.
+    """Return names of frames that have none.
 
     >>> numbered(2)
     ['000001', '000002']

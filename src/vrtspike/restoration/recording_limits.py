@@ -78,7 +78,7 @@ class LimitCheck:
         return bool(self._far_reasons())
 
     def _far_reasons(self) -> list[str]:
-        """The measures by which the recording lies too far outside, in words."""
+        """Return the measures by which the recording lies too far outside, in words."""
         reasons = []
         if self.grain is not None and self.grain > MAX_GRAIN:
             reasons.append(
@@ -94,12 +94,11 @@ class LimitCheck:
                 )
         return reasons
 
-    def require_near(self, place: str, advice: str) -> None:
+    def require_near(self, place: str) -> None:
         """Refuse a recording that lies far outside.
 
         Args:
             place: the recording.
-            advice: in words, the option that restores it all the same.
 
         Raises:
             DataError: naming each range.
@@ -111,13 +110,13 @@ class LimitCheck:
         title += "; ".join(reasons)
         advice = (
             "Restored frames would be no better than the blurry ones. Take a model that was "
-            "trained on such recordings (DATA.THRESHOLD_AUGMENT raises its gains), or "
-            f"{advice}."
+            "trained on such recordings (DATA.THRESHOLD_AUGMENT raises its gains), or restore them "
+            "all the same (anyway)."
         )
         raise DataError(list_faults(title, self.messages, advice))
 
     def warning(self, place: str) -> str:
-        """Message before a recording outside the limits is restored."""
+        """Return the message before a recording outside the limits is restored."""
         advice = "Restored frames may be worse than the blurry ones."
         if self.is_pooled:
             advice += (
@@ -128,7 +127,7 @@ class LimitCheck:
         return list_faults(title, self.messages, advice)
 
     def contents(self) -> dict[str, Any]:
-        """JSON values for the record."""
+        """Return JSON values for the record."""
         return {
             "trained": None if self.trained is None else self.trained.contents(),
             "recording": None if self.recording is None else self.recording.contents(),
@@ -138,7 +137,7 @@ class LimitCheck:
         }
 
     def adapt(self, clip: GivenClip) -> GivenClip:
-        """The clip as input of the model: its spikes averaged if they are too few."""
+        """Return the clip as input of the model: its spikes averaged if they are too few."""
         if not self.is_pooled:
             return clip
         return replace(clip, read=_pooled_reader(clip.read))
@@ -178,8 +177,8 @@ def is_worse(
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
-        clip: with recorded spikes.
-        number: of the frame.
+        clip: clip with recorded spikes.
+        number: number of the frame.
         context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.
 
@@ -192,7 +191,7 @@ def is_worse(
 
 
 def worse_frames(names: Sequence[str]) -> str:
-    """The message on frames that stay blurry."""
+    """Return the message on frames that stay blurry."""
     title = "warning: frames that were restored worse than the blurry ones"
     advice = (
         "They fit spikes that the model has not seen less than the blurry frames, which are given "
@@ -202,7 +201,7 @@ def worse_frames(names: Sequence[str]) -> str:
 
 
 def _deviation(name: str, values: tuple[float, float], trained: tuple[float, float]) -> str:
-    """The message on a range that values lie outside of; empty if they lie inside."""
+    """Return the message on a range that values lie outside of; empty if they lie inside."""
     low, high = trained
     tolerance = TOLERANCES[name]
     above = values[1] / high
@@ -222,7 +221,7 @@ def _deviation(name: str, values: tuple[float, float], trained: tuple[float, flo
 
 
 def _pooled_reader(read: Callable[[slice], Frames]) -> Callable[[slice], Frames]:
-    """A reader whose spike counts are averaged over neighbouring pixels.
+    """Return a reader whose spike counts are averaged over neighbouring pixels.
 
     Counts stay integers: they and the steps of their bins are multiplied by the same number.
     """
@@ -239,7 +238,7 @@ def _pooled_reader(read: Callable[[slice], Frames]) -> Callable[[slice], Frames]
 
 
 def _pool(counts: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
-    """Means over squares of pixels, multiplied and rounded: uint8 (T, K, h, w)."""
+    """Return means over squares of pixels, multiplied and rounded: uint8 (T, K, h, w)."""
     pooled = np.empty_like(counts)
     size = (POOLED, POOLED)
     for source, target in zip(counts, pooled, strict=True):

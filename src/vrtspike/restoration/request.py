@@ -54,7 +54,7 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
     """Check a request and open its inputs; neither the model nor PyTorch is needed.
 
     Args:
-        run: that trained the model.
+        run: run that trained the model.
         request: the inputs and results.
 
     Returns:
@@ -77,7 +77,7 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
 
 
 def _require_apart(request: Request) -> None:
-    """Refuse an input that results would be written over, or that --overwrite would remove.
+    """Refuse an input that results would be written over, or that overwriting would remove.
 
     Raises:
         ConfigError: naming it.
@@ -92,7 +92,7 @@ def _require_apart(request: Request) -> None:
 
 
 def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
-    """The sharp frames of the blurry ones.
+    """Return the sharp frames of the blurry ones.
 
     Raises:
         DataError: naming the frames without one, or if they have another size.

@@ -200,7 +200,7 @@ def _compute_tiles(compute: Compute, batch: InputArrays, tiling: Tiling) -> NDAr
     except torch.OutOfMemoryError as error:
         raise RunError(
             f"the memory of the device is full with {tiling.describe()}; choose smaller "
-            "ones (--tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
+            "ones (tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
             f"{error}"
         ) from error
 
@@ -214,7 +214,7 @@ def _require_finite(restored: NDArray[np.float32], name: str) -> None:
     if not np.isfinite(restored).all():
         raise RunError(
             f"frame {name}: the model gives values that are not finite; its training has "
-            "diverged, or --precision has to be float32"
+            "diverged, or the precision has to be float32"
         )
 
 
@@ -236,5 +236,5 @@ def _batch(
 
 
 def _on_sensor(side: slice, ratio: Fraction) -> slice:
-    """The rows or columns of the sensor that belong to those of a frame."""
+    """Return the rows or columns of the sensor that belong to those of a frame."""
     return slice(int(side.start / ratio), int(side.stop / ratio))

@@ -19,11 +19,11 @@ RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE)
 SCHEMA = 7
 
 _ELSEWHERE = "give another folder"
-_REPLACE = f"{_ELSEWHERE}, or --overwrite to replace what is in this one"
+_REPLACE = f"{_ELSEWHERE}, or overwrite what is in this one"
 
 
 def read_earlier_record(path: Path) -> dict[str, Any]:
-    """The record of an earlier call; empty if there is none.
+    """Return the record of an earlier call; empty if there is none.
 
     Raises:
         ConfigError: if the file is something else.
@@ -40,12 +40,12 @@ def read_earlier_record(path: Path) -> dict[str, Any]:
 def continued_record(
     output: Path, identity: Mapping[str, Any], earlier: dict[str, Any], tile: int | None
 ) -> dict[str, Any]:
-    """The record of an earlier call that this one continues; empty if there are no frames.
+    """Return the record of an earlier call that this one continues; empty if there are no frames.
 
     Args:
         output: the output folder.
         identity: entries that must be equal in the record.
-        earlier: from :func:`read_earlier_record`.
+        earlier: record from :func:`read_earlier_record`.
         tile: largest side of a tile; None is that of the record.
 
     Raises:
@@ -65,13 +65,13 @@ def continued_record(
     earlier_tile = earlier["tiling"]["size"]
     if tile not in (None, earlier_tile):
         raise ConfigError(
-            f"{output / RECORD}: found frames restored with --tile {earlier_tile}; {_REPLACE}"
+            f"{output / RECORD}: found frames restored with tile {earlier_tile}; {_REPLACE}"
         )
     return earlier
 
 
 def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> list[str]:
-    """The files that a call writes beside its record, relative to the output folder.
+    """Return the files that a call writes beside its record, relative to the output folder.
 
     Args:
         frames: names of the frames.
@@ -87,7 +87,7 @@ def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> l
 
 
 def recorded_results(record: Mapping[str, Any]) -> list[str]:
-    """The files that a record names; nothing outside the places of results."""
+    """Return the files that a record names; nothing outside the places of results."""
     if not record:
         return []
     names = record.get("written")
@@ -136,5 +136,5 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
     kept = [name for name in names if name not in (RECORD, RESTORED)]
     if kept:
         title = f"warning: {output}: files that the record does not name stay"
-        advice = "They are no results of this call; --overwrite removes only what it has written."
+        advice = "They are no results of this call; overwriting removes only recorded files."
         note(list_faults(title, kept, advice, limit=10))

@@ -26,7 +26,7 @@ class FrameSource:
     """A clip that can be read piece by piece.
 
     Attributes:
-        names: of the frames, in order.
+        names: names of the frames, in order.
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
         read: returns consecutive frames; called from the threads of :func:`read_ahead`.
@@ -57,7 +57,7 @@ def stored_sequence(store: Store) -> FrameSource:
 
 
 def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
-    """One sharp frame of a store, uint8 (H, W, 3)."""
+    """Return one sharp frame of a store, uint8 (H, W, 3)."""
     return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
 
 

@@ -24,7 +24,7 @@ def recorded_spikes(
     sensor: tuple[int, int] | None = None,
     layout: Layout = SPK_GOPRO,
 ) -> ClipSpikes:
-    """Spikes in files.
+    """Return spikes in files.
 
     A table ``exposures.csv`` in or beside the folder of spikes or of frames gives the exposures.
     Without one the layout does; a file for all frames is divided evenly first.
@@ -72,7 +72,7 @@ def recorded_spikes(
 
 
 def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
-    """The spike file of each frame.
+    """Return the spike file of each frame.
 
     Raises:
         DataError: naming the frames without one.
@@ -89,7 +89,7 @@ def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
 
 
 def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
-    """The table of exposures, if any, in or beside a folder of spikes or of frames.
+    """Return the table of exposures, if any, in or beside a folder of spikes or of frames.
 
     Args:
         spikes: a file or a folder.

@@ -37,7 +37,7 @@ _METHODS: dict[SpikesAloneName, str] = {
 
 
 def definition(method: SpikesAloneName) -> str:
-    """The definition of a classical reconstruction and of its figures, in words."""
+    """Return the definition of a classical reconstruction and of its figures, in words."""
     return (
         f"spikes alone: {_METHODS[method]}, Zhu et al. 2019; brightness by least squares to the "
         "blurry frames; enlarged by bicubic interpolation and compared with the sharp frame in "
@@ -50,7 +50,7 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
     """Reconstruct one frame of a sequence from its spikes.
 
     Args:
-        store: of a sequence with spikes.
+        store: store of a sequence with spikes.
         rate: the classical reconstruction, such as one of :data:`RECONSTRUCTIONS`.
         frame: its number.
 
@@ -74,7 +74,7 @@ def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
-    """The two images that metrics compare, uint8 (H, W, 3) with three equal channels.
+    """Return the two images that metrics compare, uint8 (H, W, 3) with three equal channels.
 
     Args:
         gray: grey values (h, w), nominally in [0, 255].

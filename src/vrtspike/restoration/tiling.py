@@ -15,6 +15,7 @@ from vrtspike.settings.evaluation import TileSettings
 from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     import torch
@@ -34,19 +35,20 @@ class Tiling:
         overlap: pixels shared by neighbouring tiles, likewise a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
-        plain: cut and join as VRT's test program does. All tiles have ``size`` and meet in the
-            middle of their overlap, and windows that overlap in time have equal weights. Otherwise
-            tiles are made smaller if the same number of them suffices, and fade into each other.
+        fading: make tiles smaller if the same number of them suffices, and let tiles and windows
+            fade into each other. Without it they are cut and joined as VRT's test program does: all
+            tiles have ``size`` and meet in the middle of their overlap, and windows that overlap in
+            time have equal weights.
     """
 
     size: int
     overlap: int
     frames: int
     frames_overlap: int
-    plain: bool = False
+    fading: bool = True
 
     def describe(self) -> str:
-        """The tiles in words."""
+        """Return the tiles in words."""
         if not self.size:
             return "whole frames"
         return f"tiles of at most {self.size} pixels"
@@ -63,14 +65,14 @@ LARGEST_TILE = 2**18
 of these tiles, which share a fourteenth of their pixels; larger ones would cost memory and gain
 next to nothing."""
 
-SHARE = {"cuda": 0.85, "cpu": 0.45}
+MEMORY_SHARES = {"cuda": 0.85, "cpu": 0.45}
 """Share of the free memory for the tensors of a tile, which leaves headroom for other processes. On
 a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
 copy, and freed memory stays in pieces."""
 
 
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """The tiling of TEST.TILE.
+    """Return the tiling of TEST.TILE.
 
     A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
     as in VRT.
@@ -85,7 +87,8 @@ def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
 
 
 def tile_unit(ratio: int) -> int:
-    """The unit of the sides of tiles: whole attention windows and whole pixels of the sensor.
+    """Return the unit of the sides of tiles: whole attention windows and whole pixels of the
+    sensor.
 
     Args:
         ratio: the frame's pixels for each spike pixel along each side.
@@ -94,7 +97,8 @@ def tile_unit(ratio: int) -> int:
 
 
 def even_side(length: int, size: int, overlap: int, unit: int) -> int:
-    """The smallest side whose windows cover an axis in the same number as windows of ``size``.
+    """Return the smallest side whose windows cover an axis in the same number as windows of
+    ``size``.
 
     The last window ends with the axis. Windows of the full ``size`` would share more than
     ``overlap`` there, and shared positions are computed twice.
@@ -117,11 +121,11 @@ def even_side(length: int, size: int, overlap: int, unit: int) -> int:
 
 
 def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
-    """Pixels that are restored for each pixel of the clip; 1 without overlap.
+    """Return pixels that are restored for each pixel of the clip; 1 without overlap.
 
     Args:
         shape: frames, height and width of the clip.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         unit: as for :func:`even_side`.
     """
     restored = 1
@@ -131,7 +135,8 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 
 
 def bytes_per_pixel(model: ModelSettings) -> int:
-    """The memory for the tensors of a tile, without weights, per pixel of each frame, in float32.
+    """Return the memory for the tensors of a tile, without weights, per pixel of each frame, in
+    float32.
 
     Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
     unknown model is assumed to need more than any of these.
@@ -165,7 +170,7 @@ def fit_tiling(
     """TEST.TILE of a run, with tiles as large as the free memory allows.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         shape: frames, height and width of the clip.
         ratio: as for :func:`tile_unit`.
         device: the device that computes.
@@ -177,12 +182,12 @@ def fit_tiling(
     """
     unit = tile_unit(ratio)
     configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-    tiling = replace(configured, size=0, overlap=_round_up(configured.overlap, unit))
+    tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
-        pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
+        pixels = MEMORY_SHARES[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
         return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
     if tile < 0 or tile % ratio:
-        raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+        raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
     # At most half of the tile, and an even number of pixels of the sensor.
@@ -190,13 +195,8 @@ def fit_tiling(
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
 
 
-def _round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below a number."""
-    return math.ceil(number / multiple) * multiple
-
-
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
-    """The ``size`` of tiles with the least recomputation; 0 for the whole frame.
+    """Return the ``size`` of tiles with the least recomputation; 0 for the whole frame.
 
     Args:
         shape: frames, height and width of the clip.
@@ -212,7 +212,7 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     if height * width <= pixels // window:
         return 0
     max_pixels = min(pixels // window, LARGEST_TILE)
-    smallest = _round_up(max(2 * tiling.overlap, unit), unit)
+    smallest = round_up(max(2 * tiling.overlap, unit), unit)
     fitting = []
     for size in range(smallest, max(height, width) + unit, unit):
         rows = even_side(height, size, tiling.overlap, unit)
@@ -229,23 +229,23 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
 
 
 def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
-    """The windows along time, rows and columns.
+    """Return the windows along time, rows and columns.
 
     Args:
         shape: frames, height and width of the clip.
-        tiling: of the clip.
+        tiling: tiling of the clip.
         unit: as for :func:`even_side`.
     """
     frames, height, width = shape
     equal_weights = None
     inner_half = None
-    if tiling.plain:
+    if not tiling.fading:
         equal_weights = np.ones(tiling.frames_overlap)
         inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2)
     spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, equal_weights)]
     for length in (height, width):
         side = tiling.size
-        if not tiling.plain:
+        if tiling.fading:
             side = even_side(length, tiling.size, tiling.overlap, unit)
         spans.append(cut_axis(length, side, tiling.overlap, inner_half))
     return spans

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.limits import RecordingLimits
-from vrtspike.data.clips.run_statistics import read_limits, read_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
@@ -85,8 +85,8 @@ class TrainedModel:
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
                 this for each frame; H x W is h x w times a whole number. None for a model without.
-            exposures: of each frame, in steps of its spikes; spikes for the whole clip are not
-                divided then. None takes those of the layout of the run's data.
+            exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip
+                are not divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
@@ -113,7 +113,7 @@ class TrainedModel:
         check = check_limits(self.limits, source)
         place = str(source.pictures.place)
         if not anyway:
-            check.require_near(place, "restore it all the same with anyway=True")
+            check.require_near(place)
         if check.is_outside:
             warnings.warn(check.warning(place), stacklevel=2)
         images: list[NDArray[Any]] = []
@@ -129,7 +129,7 @@ class TrainedModel:
         return np.stack(images)
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
-        """The tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
+        """Return the tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
             source: the clip.
@@ -165,7 +165,7 @@ class TrainedModel:
 
         Args:
             source: the clip.
-            tiling: from :meth:`tiling`.
+            tiling: tiling from :meth:`tiling`.
             check: the clip compared with the limits of the model.
             is_judged: compare each frame with spikes that the model has not seen.
             wanted: the frames to restore, by their positions; None for all.
@@ -199,8 +199,8 @@ class TrainedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: from :func:`~vrtspike.restoration.given_clips.open_clip`.
-            tiling: from :meth:`tiling`.
+            source: clip from :func:`~vrtspike.restoration.given_clips.open_clip`.
+            tiling: tiling from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
 
@@ -257,8 +257,9 @@ def load(
     statistics = None
     limits = None
     if settings.MODEL.USE_SPIKE:
-        statistics = read_statistics(folder)
-        limits = read_limits(folder)
+        recorded = read_run_statistics(folder)
+        statistics = recorded.voxels
+        limits = recorded.limits
     return TrainedModel(
         published,
         file_digest(folder / WEIGHTS),
@@ -277,7 +278,7 @@ def load_onnx(
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Args:
-        path: of the file.
+        path: path of the file.
         device: None, or the CPU.
         precision: ``auto`` or ``float32``.
 

@@ -39,12 +39,12 @@ def differing_model_keys(theirs: RunSettings, ours: RunSettings) -> dict[str, st
 
 
 def _selected(model: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """A document with some keys of MODEL."""
+    """Return a document with some keys of MODEL."""
     return {"MODEL": {name: model[name] for name in names if name in model}}
 
 
 def _network_keys(model: dict[str, Any]) -> list[str]:
-    """The keys of MODEL that describe its network."""
+    """Return the keys of MODEL that describe its network."""
     section = _SECTIONS.get(model.get("TYPE", ""))
     if section is not None:
         return [section]

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.fields import NonNegative, Positive, Section, key, operational
 from vrtspike.settings.names import MetricName
 
@@ -43,7 +44,7 @@ class TestSettings(Section):
     )
     PROTOCOL: tuple[ProtocolName, ...] = key(
         "Protocols of measurement (docs/metrics.md); the first one's figures stand in tables",
-        ("own",),
+        (OWN_PROTOCOL,),
         min_length=1,
     )
     SPIKES_ALONE: SpikesAloneName | None = key(

@@ -235,7 +235,8 @@ class ModelSettings(Section):
         return self
 
     def _width_faults(self) -> list[str]:
-        """Widths that heads and groups do not divide, and unequal widths of added outputs."""
+        """Return widths that heads and groups do not divide, and unequal widths of added
+        outputs."""
         vrt = self.VRT
         widths = vrt.EMBED_DIMS
         divisors = [

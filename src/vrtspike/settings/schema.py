@@ -124,7 +124,7 @@ class Settings(RunSettings):
         return tuple(key for key in keys if self.value(key))
 
     def training_faults(self) -> list[str]:
-        """Faults that training refuses: those of any problem, and steps without a loss."""
+        """Return faults that training refuses: those of any problem, and steps without a loss."""
         faults = super().training_faults()
         if self.TRAIN.DISTILL is None and not any(
             map(_is_in_every_step, self.LOSS.active.values())
@@ -175,7 +175,7 @@ class Settings(RunSettings):
 
 
 def _is_in_every_step(term: TermSettings) -> bool:
-    """True if a term of the loss has a value in every step."""
+    """Return True if a term of the loss has a value in every step."""
     has_features = bool(getattr(term, "LAYERS", True))
     return has_features and getattr(term, "EVERY", 1) == 1
 
@@ -198,7 +198,7 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
     """Return these settings if they are a preset of the deblurring.
 
     Args:
-        settings: of any problem.
+        settings: settings of any problem.
         preset: its name, for the message.
 
     Raises:

@@ -43,11 +43,9 @@ class SimulatedSequence(Section):
     FRAMES_PER_EXPOSURE: Positive = key("Frames averaged into one blurry frame", 11)
 
 
-class SimulateSettings(Section):
-    """Frames without a spike camera, sent through the simulators."""
+class SensorSettings(Section):
+    """A simulated spike camera that looks at a video; the defaults are those of Spk-GoPro."""
 
-    ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
-    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
     STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
     THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
     THETA_SPREAD: NonNegativeFloat = key(
@@ -77,6 +75,13 @@ class SimulateSettings(Section):
         if self.HOT_PIXELS + self.DEAD_PIXELS > 1:
             raise ValueError("HOT_PIXELS and DEAD_PIXELS are more than all pixels together")
         return self
+
+
+class SimulateSettings(SensorSettings):
+    """Frames without a spike camera, sent through the simulators: the sensor and its videos."""
+
+    ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
+    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
 
 
 class CalibrateSettings(Section):

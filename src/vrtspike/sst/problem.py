@@ -72,7 +72,7 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
             anomalies=data.GENERATE.ANOMALIES,
         )
         root = write_example(manifest.parent / "generated", globe)
-    store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
+    store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS, show=show)
     facts = store.manifest
     rows, columns = store.grid.shape
     show(

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +59,8 @@ def prepare(
     resolution: float,
     output: str | Path,
     years: Years | None = None,
+    *,
+    show: Callable[[str], None] = print,
 ) -> PreparedStore:
     """Read a download and write the data of one region at one resolution, and their manifest.
 
@@ -70,7 +72,8 @@ def prepare(
         area: the region.
         resolution: degrees of a cell, any that the files' steps are not coarser than.
         output: the manifest to write, ``<name>.json``.
-        years: of the splits, see :func:`~vrtspike.sst.settings.years_within`.
+        years: years of the splits, see :func:`~vrtspike.sst.settings.years_within`.
+        show: called with a line for each finding about the months.
 
     Raises:
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
@@ -96,7 +99,7 @@ def prepare(
         with _open_fields(temporary) as stored:
             sources = fields.drop_vars([SST, ICE], errors="ignore").reindex(time=stored.time)
             for note in check_months(stored, sources, area):
-                print(f"{root}: {note}")
+                show(f"{root}: {note}")
             present = _months_present(stored)
             fitted = _fit(stored, present, years, f"{root}: area {area.name}")
             digest = contents_digest(header, stored.merge(fitted))
@@ -124,6 +127,8 @@ def prepared_store(
     resolution: float,
     years: Years | None = None,
     folder: str | Path | None = None,
+    *,
+    show: Callable[[str], None] = print,
 ) -> PreparedStore:
     """Return the store of a region at a resolution; prepare it if the files are new or changed.
 
@@ -135,7 +140,8 @@ def prepared_store(
         area: the region.
         resolution: degrees of a cell.
         years: the splits; None divides the whole years of the files.
-        folder: of the stores; None: ``prepared`` in the folder of the files.
+        folder: folder of the stores; None: ``prepared`` in the folder of the files.
+        show: called with a line before the store is prepared, and as for :func:`prepare`.
 
     Raises:
         UserError: as :func:`prepare`.
@@ -149,8 +155,8 @@ def prepared_store(
     output = folder / f"{resolution:g}deg-{digest[:12]}.json"
     with locked(output.with_suffix(".lock")):
         if not (output.is_file() and output.with_suffix(".nc").is_file()):
-            print(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
-            prepare(root, area, resolution, output, years)
+            show(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            prepare(root, area, resolution, output, years, show=show)
     return PreparedStore(output)
 
 

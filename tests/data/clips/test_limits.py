@@ -11,7 +11,7 @@ from tests.data.prepared import prepared
 from tests.data.scenes import film
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.clips.limits import RecordingLimits, store_limits, training_limits
-from vrtspike.data.clips.run_statistics import read_limits, run_statistics
+from vrtspike.data.clips.run_statistics import read_run_statistics, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.files import read_json, write_json
@@ -75,7 +75,7 @@ def test_a_run_keeps_the_ranges_of_the_sequences_that_it_is_trained_on(dataset, 
         files = sorted((dataset.parents[1] / "raw/train" / name / "spike").iterdir())
         rates.append(np.mean([read_spikes(file, 24, 32) for file in files]))
     write_json(tmp_path / "statistics.json", run_statistics(settings, dataset))
-    limits = read_limits(tmp_path)
+    limits = read_run_statistics(tmp_path).limits
     assert limits.rate == pytest.approx((min(rates), max(rates)))
     assert (limits.ratio, limits.steps) == ((2.0, 2.0), (56, 56))
     without_spikes = Settings.model_validate({"DATA": data, "MODEL": {"USE_SPIKE": False}})
@@ -91,7 +91,7 @@ def test_a_data_set_and_a_result_of_before_are_read(dataset, tmp_path):
     settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}})
     contents = run_statistics(settings, tmp_path / "dataset.json")
     write_json(tmp_path / "statistics.json", contents)
-    assert read_limits(tmp_path) is None
+    assert read_run_statistics(tmp_path).limits is None
     write_json(tmp_path / "statistics.json", contents | {"limits": {"gain": [1, 2]}})
     with pytest.raises(RunError, match=r"statistics\.json: missing, damaged, or not the stat"):
-        read_limits(tmp_path)
+        read_run_statistics(tmp_path)

@@ -14,7 +14,7 @@ from vrtspike.data.gate.alignment import (
     mismatch,
 )
 from vrtspike.data.gate.similarity import band_pass, correlation, find_peak
-from vrtspike.data.raw.packed import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import read_gray, shrink
@@ -33,6 +33,7 @@ def test_centre_is_the_middle_frame(exposure):
     match = align(packed(spikes), frames[exposure // 2])
     assert match.center == pytest.approx(4 * (exposure - 1), abs=1.5)
     assert match.correlation > 0.8
+    assert align(spikes, frames[exposure // 2]) == match  # as an array of 0 and 1
 
 
 def test_silent_spikes_do_not_match_a_textured_frame():
@@ -62,7 +63,9 @@ def test_a_few_windows_suffice(size, speed):
 
 def reversed_bits(spikes):
     """Spikes packed as numpy.packbits does by default."""
-    return np.packbits(np.unpackbits(pack_rows(spikes), axis=2, bitorder="little"), axis=2)
+    return np.packbits(
+        np.unpackbits(PackedSpikes.pack(spikes).rows, axis=2, bitorder="little"), axis=2
+    )
 
 
 def reordered(spikes, mask):

@@ -18,7 +18,7 @@ from vrtspike.data.gate.consistency import Consistency
 from vrtspike.data.gate.frame_views import FrameView, gray, view_picture
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.demo import SCENES, load_photograph, render
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import read_rgb, write_png
 
@@ -260,20 +260,20 @@ def colourless(frames):
 
 
 SOUND = {
-    "linear light": (lambda: demo_frames(8, 56), Simulation(GAMMA=2.2)),
+    "linear light": (lambda: demo_frames(8, 56), SimulatedSensor(GAMMA=2.2)),
     "linear light, saturated, far": (
         lambda: [
             np.minimum(2.0 * frame, 255).astype(np.uint8) for frame in demo_frames(8, 168)[::3]
         ],
-        Simulation(GAMMA=2.2, LIGHT_GAMMA=2.2),
+        SimulatedSensor(GAMMA=2.2, LIGHT_GAMMA=2.2),
     ),
-    "flickering": (lambda: flickering(demo_frames(3, 56), 0.3), Simulation()),
-    "flickering deeply": (lambda: flickering(demo_frames(6, 56), 0.5), Simulation()),
+    "flickering": (lambda: flickering(demo_frames(3, 56), 0.3), SimulatedSensor()),
+    "flickering deeply": (lambda: flickering(demo_frames(6, 56), 0.5), SimulatedSensor()),
     "dark": (
         lambda: [(frame * 0.1).astype(np.uint8) for frame in demo_frames(2, 67)],
-        Simulation(),
+        SimulatedSensor(),
     ),
-    "far": (lambda: film(1, 56, speed=14), Simulation(GAMMA=2.2)),
+    "far": (lambda: film(1, 56, speed=14), SimulatedSensor(GAMMA=2.2)),
 }
 """Frames, and the simulation of their blur and spikes."""
 

@@ -19,15 +19,15 @@ from vrtspike.data.gate.exposure_length import (
     compare_lengths,
     length_faults,
 )
-from vrtspike.data.simulation.sensor import Simulation, fire
+from vrtspike.data.simulation.sensor import SimulatedSensor, fire
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import luma, shrink
 
 SEQUENCE = SEQUENCES[0]
 SENSORS = {
-    "plain": Simulation(),
-    "linear light": Simulation(LIGHT_GAMMA=2.2),
-    "noisy": Simulation(NOISE=0.1, JITTER=0.2, DARK_COUNTS=0.01),
+    "plain": SimulatedSensor(),
+    "linear light": SimulatedSensor(LIGHT_GAMMA=2.2),
+    "noisy": SimulatedSensor(NOISE=0.1, JITTER=0.2, DARK_COUNTS=0.01),
 }
 
 
@@ -109,7 +109,7 @@ def test_a_few_exposures_do_not_tell(count, is_reported):
 def compared(rate, picture):
     """The lengths of an exposure of 44 steps of a still picture, with 22 before and after it."""
     small = shrink(rate / np.float32(255), 48, 64)
-    spikes = np.stack(list(fire(itertools.repeat(small, 88), Simulation())))
+    spikes = np.stack(list(fire(itertools.repeat(small, 88), SimulatedSensor())))
     before, exposure, after = (packed(spikes[i:j]) for i, j in ((0, 22), (22, 66), (66, 88)))
     return compare_lengths(exposure, np.rint(picture).astype(np.uint8), [before, after])
 

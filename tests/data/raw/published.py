@@ -15,7 +15,7 @@ from tests.data.scenes import film
 from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.spikes import write_spikes
-from vrtspike.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
+from vrtspike.data.simulation.sensor import SimulatedSensor, simulate_spikes, synthesize_blur
 from vrtspike.data.simulation.sequence import simulate_pairs
 from vrtspike.io.files import atomic_write_bytes
 from vrtspike.io.images import write_png
@@ -159,7 +159,7 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
                 write_picture(root / sharp.format(split=split) / (name + suffix), window[6])
             files = find_sequence(root, f"{split}/a", "blur")
             simulate_pairs(
-                root, files, root / "spikes" / split / "a", Simulation(STEPS_PER_FRAME=56)
+                root, files, root / "spikes" / split / "a", SimulatedSensor(STEPS_PER_FRAME=56)
             )
 
     return write

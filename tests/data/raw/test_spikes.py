@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vrtspike.data.raw.layouts.files import Area
-from vrtspike.data.raw.packed import pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import (
     Sensor,
     count_spike_frames,
@@ -54,7 +54,9 @@ def test_a_part_of_a_file_is_read(tmp_path, area, kind, monkeypatch):
     for start, count in ((0, 150), (7, 130), (149, 1), (5, 0)):
         packed = Sensor((20, 24), area).read(path, start, count)
         assert packed.columns == area.columns
-        np.testing.assert_array_equal(packed.rows, pack_rows(part[start : start + count]))
+        np.testing.assert_array_equal(
+            packed.rows, PackedSpikes.pack(part[start : start + count]).rows
+        )
         monkeypatch.setattr(np, "frombuffer", None)  # an .npz file is unpacked once
 
 

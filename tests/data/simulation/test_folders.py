@@ -12,7 +12,7 @@ from vrtspike.data.simulation.folders import (
     simulate_folders,
     simulate_spikes_of_pairs,
 )
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import FrameFolder, write_sequence
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import DataError
@@ -36,7 +36,7 @@ def test_the_name_of_a_folder_gives_the_frames_of_an_exposure(tmp_path, options,
     write_frames(frames, 15)
     lines: list[str] = []
     folders = [FrameFolder(frames, "train", frames.name)]
-    simulate_folders(folders, tmp_path / "out", Simulation(), options, lines.append)
+    simulate_folders(folders, tmp_path / "out", SimulatedSensor(), options, lines.append)
     folder = tmp_path / "out/train" / frames.name
     assert lines == [f"{folder}: {line}"]
     assert (folder / "spike/000001.dat").is_file()
@@ -46,7 +46,7 @@ def test_nothing_is_written_if_a_folder_cannot_be_simulated(tmp_path):
     write_frames(tmp_path / "a", 3)
     folders = [FrameFolder(tmp_path / name, "train", name) for name in ("a", "missing")]
     with pytest.raises(DataError, match=r"nothing was written \(1\)"):
-        simulate_folders(folders, tmp_path / "out", Simulation(), 3)
+        simulate_folders(folders, tmp_path / "out", SimulatedSensor(), 3)
     assert not (tmp_path / "out").exists()
 
 
@@ -70,10 +70,10 @@ def test_spikes_of_pairs(pairs, tmp_path):
     lines: list[str] = []
     output = tmp_path / "spikes"
     with pytest.raises(DataError, match="has spikes already"):
-        simulate_spikes_of_pairs(pairs, output, Simulation(), show=lines.append)
+        simulate_spikes_of_pairs(pairs, output, SimulatedSensor(), show=lines.append)
     for folder in pairs.glob("*/*/spike"):
         shutil.rmtree(folder)
-    simulate_spikes_of_pairs(pairs, output, Simulation(), show=lines.append)
+    simulate_spikes_of_pairs(pairs, output, SimulatedSensor(), show=lines.append)
     assert sorted(lines) == [
         f"{output}/{name}: spikes of 3 frames" for name in ("test/b", "train/a")
     ]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from tests.data.scenes import film
 from vrtspike.data.simulation.sensor import (
-    Simulation,
+    SimulatedSensor,
     interpolate,
     simulate_spikes,
     synthesize_blur,
@@ -92,7 +92,7 @@ def test_impossible_requests_are_refused():
 )
 def test_impossible_sensors_are_refused(options):
     with pytest.raises(ValidationError, match=next(iter(options)).upper()):
-        Simulation(**{name.upper(): value for name, value in options.items()})
+        SimulatedSensor(**{name.upper(): value for name, value in options.items()})
 
 
 GRAY = [np.full((128, 128), 102, np.uint8)] * 25

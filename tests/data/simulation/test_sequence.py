@@ -8,7 +8,7 @@ import pytest
 from tests.data.prepared import check
 from tests.data.scenes import film
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
+from vrtspike.data.simulation.sensor import SimulatedSensor, simulate_spikes, synthesize_blur
 from vrtspike.data.simulation.sequence import frame_files, frame_folders, write_sequence
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
@@ -25,7 +25,7 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
         tmp_path / "s",
         frames,
         frames_per_exposure=3,
-        sensor=Simulation(SEED=5),
+        sensor=SimulatedSensor(SEED=5),
         progress=calls.append,
     )
     assert (written, calls) == ((3, 2), [*range(1, 12)])
@@ -42,7 +42,7 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
 
 def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
     for scale in (4, 2):
-        how = Simulation(DOWNSCALE=scale)
+        how = SimulatedSensor(DOWNSCALE=scale)
         write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11, sensor=how)
         manifest = check(tmp_path, "train/s")
         assert (manifest["faults"], manifest["spike_size"]) == ([], [96 // scale, 128 // scale])
@@ -54,7 +54,7 @@ def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
 
 def test_gamma_goes_to_its_own_folder(tmp_path):
     frames = video(3)
-    write_sequence(tmp_path, frames, frames_per_exposure=3, sensor=Simulation(GAMMA=2.2))
+    write_sequence(tmp_path, frames, frames_per_exposure=3, sensor=SimulatedSensor(GAMMA=2.2))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blur_gamma", "sharp", "spike"]
     blur = read_rgb(tmp_path / "blur_gamma" / "000001.png")
     np.testing.assert_array_equal(blur, synthesize_blur(frames, 2.2))

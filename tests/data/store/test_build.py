@@ -13,7 +13,7 @@ from tests.data.prepared import built, checked, merged
 from tests.data.scenes import film
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store import writing
 from vrtspike.data.store.reading import Store
@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
             folder / "raw" / name,
             film(seed, 34),
             frames_per_exposure=exposure,
-            sensor=Simulation(THETA=THETA[name]),
+            sensor=SimulatedSensor(THETA=THETA[name]),
         )
     built(folder / "raw", THETA, folder, bins=4)
     write_json(folder / "k4/dataset.json", merged(folder / "k4", THETA))

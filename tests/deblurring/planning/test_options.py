@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from vrtspike.config.workflow import Workflow, workflow_schema
-from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.datasets import Dataset
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     clip_options,
@@ -18,6 +18,7 @@ from vrtspike.deblurring.planning.options import (
     simulation_options,
     split_options,
 )
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings import Settings
 from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError

@@ -17,7 +17,7 @@ def flip_transpose(
 
     Args:
         values: uint8, contiguous.
-        axis: of the rows; the columns' axis follows it.
+        axis: axis of the rows; the columns' axis follows it.
         rows: reverse the rows.
         columns: reverse the columns.
         transpose: exchange rows and columns, after the flips; at least one of the three is true.
@@ -44,7 +44,7 @@ def flip_transpose(
 
 
 def _flip_code(rows: bool, columns: bool) -> int | None:
-    """The code by which OpenCV flips these axes; None for no flip."""
+    """Return the code by which OpenCV flips these axes; None for no flip."""
     if rows and columns:
         return -1
     if rows:
@@ -57,7 +57,7 @@ def _flip_code(rows: bool, columns: bool) -> int | None:
 def decimate_counts(
     counts: torch.Tensor, factor: float | NDArray[np.floating], waiting: NDArray[np.floating]
 ) -> torch.Tensor:
-    """Counts of a sensor with a higher threshold that sees the same light.
+    """Return counts of a sensor with a higher threshold that sees the same light.
 
     After n spikes of the original sensor, such an integrate-and-fire pixel has fired
     floor((n + waiting) / m) times: exactly so for a whole m. Its charge
@@ -86,7 +86,7 @@ def decimate_counts(
 
 
 def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
-    """Pictures of a camera with half as many rows and columns: means of four pixels.
+    """Return pictures of a camera with half as many rows and columns: means of four pixels.
 
     Args:
         pictures: uint8 (T, H, W, 3), H and W even.
@@ -103,7 +103,7 @@ def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
-    """Counts of a sensor with half as many rows and columns.
+    """Return counts of a sensor with half as many rows and columns.
 
     Each of its pixels collects the light of four and fires at four times their charge.
 
@@ -132,7 +132,7 @@ def add_faults(
     dead: float,
     late: float,
 ) -> torch.Tensor:
-    """Counts of a sensor that has faults.
+    """Return counts of a sensor that has faults.
 
     Faults are drawn one by one and not for every step of every pixel, which takes a tenth of the
     time; of several in one bin of a pixel, the last one counts.
@@ -176,7 +176,7 @@ def _flip_steps(
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
         bin_steps: (B,), steps of each bin.
         random: draws the steps.
-        share: of all steps of all pixels.
+        share: share of all steps of all pixels.
         removes_spikes: remove the spike in steps with one; else such steps stay as they are.
     """
     values = counts.reshape(-1)
@@ -206,7 +206,7 @@ def _delay_spikes(
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
         bin_steps: (B,), steps of each bin.
         random: draws the spikes.
-        share: of the last steps of all bins and pixels.
+        share: share of the last steps of all bins and pixels.
         frame_bins: bins of a frame; the last spike of an exposure is not in the next one, as the
             frames of a clip are read apart.
     """

@@ -13,17 +13,20 @@ from vrtspike.data.store.voxels import Statistics, normalize_counts
 
 @dataclass
 class ClipBatch:
-    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
+    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels.
+
+    Attributes:
+        blur: float32 (B, T, 3, H, W), 0 to 1.
+        sharp: float32 (B, T, 3, H, W), 0 to 1; None without truth.
+        voxels: float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the
+            spike sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes.
+        teacher_output: the restoration of a teacher, if there is one.
+    """
 
     blur: torch.Tensor
-    """float32 (B, T, 3, H, W), 0 to 1."""
     sharp: torch.Tensor | None
-    """float32 (B, T, 3, H, W), 0 to 1; None without truth."""
     voxels: torch.Tensor | None
-    """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
-    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
     teacher_output: torch.Tensor | None = None
-    """The restoration of a teacher, if there is one."""
 
     @property
     def reference(self) -> torch.Tensor:
@@ -49,9 +52,9 @@ def prepare_batch(
             ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it if there is truth; ``counts`` uint8
             (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) if there are
             spikes.
-        statistics: of the training split; None if its data set has no spikes, the spikes of the
-            batch are then ignored.
-        device: of the model.
+        statistics: statistics of the training split; None if its data set has no spikes, the spikes
+            of the batch are then ignored.
+        device: device of the model.
     """
     blur = _to_float(batch["blur"].to(device, non_blocking=True))
     sharp = None
@@ -66,7 +69,7 @@ def prepare_batch(
 def _prepare_voxels(
     batch: Mapping[str, Any], statistics: Statistics, device: torch.device | str
 ) -> torch.Tensor:
-    """The standardised voxels of a batch."""
+    """Return the standardised voxels of a batch."""
     counts = batch["counts"].to(device, non_blocking=True)
     steps = batch["bin_steps"].to(device, non_blocking=True)
     gain = batch["gain"].to(device, non_blocking=True)
@@ -78,7 +81,7 @@ def _prepare_voxels(
 
 
 def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Voxels in which absent neighbours deviate in no bin from the frame beside them.
+    """Return voxels in which absent neighbours deviate in no bin from the frame beside them.
 
     Args:
         voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.

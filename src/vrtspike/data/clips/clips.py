@@ -62,7 +62,7 @@ class ClipDataset(Dataset[Sample]):
             split: name of its split.
             settings: DATA: CROP_SIZE, CLIP_LEN, K, NEIGHBOURS, AUGMENT, THRESHOLD_AUGMENT,
                 FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
-            seed: of crops and augmentation.
+            seed: seed of crops and augmentation.
             train: random crops and augmentation, or centred crops.
             cache_bytes: memory for decoded chunks, see
                 :class:`~vrtspike.data.store.reading.Store`.
@@ -134,7 +134,7 @@ class ClipDataset(Dataset[Sample]):
         return sample
 
     def _crop(self, layout: StoreLayout, random: np.random.Generator) -> tuple[slice, slice]:
-        """Rows and columns of a crop: drawn for training, else the middle of the frame."""
+        """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         # Crops begin on whole pixels of frame and sensor.
         unit = layout.scale.numerator
@@ -171,11 +171,11 @@ class ClipDataset(Dataset[Sample]):
 
 
 def _clip_starts(frames: int, length: int, *, every: bool) -> list[int]:
-    """First frames of a sequence's clips.
+    """Return first frames of a sequence's clips.
 
     Args:
-        frames: of the sequence.
-        length: of a clip.
+        frames: number of frames of the sequence.
+        length: length of a clip.
         every: begin a clip at every frame; else clips do not overlap, but for the last one.
     """
     last = frames - length

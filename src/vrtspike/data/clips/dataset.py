@@ -27,20 +27,30 @@ _BUILD_KEYS = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR":
 
 @dataclass(frozen=True)
 class SequenceEntry:
-    """One sequence of a data set."""
+    """One sequence of a data set.
+
+    Attributes:
+        store: folder of its Zarr store.
+        limits: None in a data set without spikes, or one that was merged before limits were stored.
+    """
 
     split: str
     name: str
     frames: int
     store: Path
-    """Folder of its Zarr store."""
     limits: RecordingLimits | None = None
-    """None in a data set without spikes, or one that was merged before limits were stored."""
 
 
 @dataclass(frozen=True)
 class DatasetManifest:
-    """The manifest of a data set."""
+    """The manifest of a data set.
+
+    Attributes:
+        statistics: None in a data set without spikes.
+        overlaps: training sequences by the test sequence that holds frames of them.
+        held_out: training sequences for validation, unless DATA.VALIDATION is test.
+        context: maximum steps of the closed shutter that bins hold, on each side.
+    """
 
     path: Path
     name: str
@@ -48,17 +58,13 @@ class DatasetManifest:
     blur_dir: str
     digest: str
     statistics: Statistics | None
-    """None in a data set without spikes."""
     sequences: tuple[SequenceEntry, ...]
     overlaps: Mapping[str, str] = field(default_factory=dict)
-    """Training sequences by the test sequence that holds frames of them."""
     held_out: tuple[str, ...] = ()
-    """Training sequences for validation, unless DATA.VALIDATION is test."""
     context: int = 0
-    """Maximum steps of the closed shutter that bins hold, on each side."""
 
-    def divided(self, settings: DataSettings) -> DatasetManifest:
-        """The data set as a training sees it: the held out sequences are a split of their own.
+    def with_validation_split(self, settings: DataSettings) -> DatasetManifest:
+        """Return the data set as a training sees it: held-out sequences are a split of their own.
 
         Raises:
             ConfigError: if a sequence has to be held out and there is only one.
@@ -96,7 +102,7 @@ class DatasetManifest:
                 )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
-        """The sequences of a split.
+        """Return the sequences of a split.
 
         Raises:
             DataError: if the data set has no such split.
@@ -108,7 +114,7 @@ class DatasetManifest:
         return entries
 
     def statistics_for(self, settings: DataSettings) -> Statistics | None:
-        """The statistics to normalise with: DATA.NORM if given, else the training split's.
+        """Return the statistics to normalise with: DATA.NORM if given, else the training split's.
 
         None in a data set without spikes.
         """
@@ -147,10 +153,10 @@ def load_dataset(path: str | Path) -> DatasetManifest:
 
 
 def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> SequenceEntry:
-    """The entry of a sequence from its JSON values.
+    """Return the entry of a sequence from its JSON values.
 
     Args:
-        folder: of the stores of its split.
+        folder: folder of the stores of its split.
         split: name of its split.
         entry: the JSON values.
     """

@@ -39,12 +39,12 @@ class RecordingLimits:
     steps: Range
 
     def contents(self) -> dict[str, list[float]]:
-        """JSON values, read by :meth:`parse`."""
+        """Return JSON values, read by :meth:`parse`."""
         return {name: list(values) for name, values in asdict(self).items()}
 
     @classmethod
     def parse(cls, contents: Mapping[str, Sequence[float]]) -> RecordingLimits:
-        """The inverse of :meth:`contents`.
+        """Return the inverse of :meth:`contents`.
 
         Raises:
             KeyError: if a range is missing.
@@ -58,7 +58,8 @@ class RecordingLimits:
 
 
 def store_limits(store: Mapping[str, Any]) -> dict[str, list[float]] | None:
-    """The ranges of one sequence as JSON values, from its store's manifest; None without spikes."""
+    """Return the ranges of one sequence as JSON values, from its store's manifest; None without
+    spikes."""
     if store["spike_size"] is None:
         return None
     spikes = 0
@@ -79,7 +80,7 @@ def store_limits(store: Mapping[str, Any]) -> dict[str, list[float]] | None:
 def training_limits(
     sequences: Sequence[RecordingLimits | None], data: DataSettings
 ) -> RecordingLimits | None:
-    """The ranges of a training, its augmentation included.
+    """Return the ranges of a training, its augmentation included.
 
     DATA.THRESHOLD_AUGMENT raises gains, and lowers rates, by up to :data:`MAX_THRESHOLD`.
     DATA.FAULT_AUGMENT adds spikes without light, which raises rates and lowers gains, and removes

@@ -19,7 +19,7 @@ from vrtspike.system.errors import DataError
 
 
 def held_out(names: Sequence[str]) -> list[str]:
-    """The training sequences that are held out for validation: a tenth, at least one.
+    """Return the training sequences that are held out for validation: a tenth, at least one.
 
     The choice is deterministic: the names with the smallest SHA-256. Sequences that are cut from
     one recording look alike (``GOPR0372_07_00`` and ``_01``), so those of recordings with the
@@ -118,7 +118,7 @@ def _require_one_kind(folder: Path, manifests: Mapping[str, Mapping[str, Any]]) 
 
 
 def _entry(store: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a sequence in the data set's manifest."""
+    """Return the entry of a sequence in the data set's manifest."""
     return {
         "sequence": store["sequence"],
         "frames": len(store["frames"]),

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def largest_crop(settings: Settings) -> int:
-    """Side of a preset's largest training crops in pixels, over all phases."""
+    """Return the side of a preset's largest training crops in pixels, over all phases."""
     phases = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE]
     return max(phases, default=settings.DATA.CROP_SIZE)
 
 
 def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
-    """Smallest frame side that suffices for one of the presets on a data set, by split.
+    """Return the smallest frame side that suffices for one of the presets on a data set, by split.
 
     Training needs its largest crops, validation DATA.CROP_SIZE. Evaluation takes whole frames of
     any size; weights that stay as they come are only evaluated.
@@ -49,7 +49,7 @@ def require_spikes(
     Args:
         dataset: name for the message.
         has_spikes: true if its sequences have spikes.
-        settings: of the preset.
+        settings: settings of the preset.
         elsewhere: other folders that hold spikes of its sequences.
 
     Raises:

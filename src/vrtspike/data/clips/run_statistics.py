@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
-    """The statistics file of a run: JSON values.
+    """Return the statistics file of a run: JSON values.
 
     It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
     a model without spikes), the bins, name and digest of the data set, and the limits of the
@@ -32,10 +33,8 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
             damaged.
     """
     if settings.kept_start is not None:
-        folder = start_file(settings.kept_start).parent
-        read_statistics(folder)
-        kept: dict[str, Any] = read_json(folder / STATISTICS)
-        return kept
+        kept = read_run_statistics(start_file(settings.kept_start).parent)
+        return dict(kept.contents)
     dataset = load_dataset(manifest)
     statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
     contents = {
@@ -51,7 +50,8 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
 
 def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits | None:
-    """The ranges of the sequences that a run is trained on; None where the data set has none."""
+    """Return the ranges of the sequences that a run is trained on; None where the data set has
+    none."""
     data = settings.DATA
     held_out = dataset.held_out if data.VALIDATION != "test" else ()
     trained = [
@@ -63,7 +63,7 @@ def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits
 
 
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
-    """The statistics that a training standardises voxels with.
+    """Return the statistics that a training standardises voxels with.
 
     They are those of the trained model that it starts from, as its weights expect them; else
     DATA.NORM; else those of the training split. None in a data set without spikes.
@@ -75,51 +75,29 @@ def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statist
     start = settings.MODEL.PRETRAINED
     if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
         return statistics
-    return read_statistics(start_file(start).parent)
+    return read_run_statistics(start_file(start).parent).voxels
 
 
-def read_statistics(folder: Path) -> Statistics | None:
-    """Read the statistics of a run; None for a model without spikes.
+@dataclass(frozen=True)
+class RunStatistics:
+    """The statistics file of a run.
+
+    Attributes:
+        voxels: normalisation of the voxels; None for a model without spikes.
+        limits: limits of the recordings that the run was trained on; None if the data set had none.
+        contents: JSON values of the whole file.
+    """
+
+    voxels: Statistics | None
+    limits: RecordingLimits | None
+    contents: Mapping[str, Any]
+
+
+def read_run_statistics(folder: Path) -> RunStatistics:
+    """Read the statistics file of a run.
 
     Args:
-        folder: of a run, or of its published result.
-
-    Raises:
-        RunError: if the file is missing, or is not such a file.
-    """
-    statistics, _ = _read_run_statistics(folder)
-    return statistics
-
-
-def read_limits(folder: Path) -> RecordingLimits | None:
-    """Read the limits of the recordings that a run was trained on; None if it has no limits.
-
-    Args:
-        folder: of a run, or of its published result.
-
-    Raises:
-        RunError: if the file is missing, or is not such a file.
-    """
-    _, limits = _read_run_statistics(folder)
-    return limits
-
-
-def learned_dataset(folder: Path) -> tuple[str, str]:
-    """Name and digest of the data set that the weights of a run were trained on.
-
-    Args:
-        folder: of a run, or of its published result.
-
-    Raises:
-        RunError: if the file is missing, or is not such a file.
-    """
-    read_statistics(folder)
-    contents = read_json(folder / STATISTICS)
-    return contents.get("dataset", "of an unknown name"), contents.get("dataset_digest", "")
-
-
-def _read_run_statistics(folder: Path) -> tuple[Statistics | None, RecordingLimits | None]:
-    """Statistics and limits of a run; each None where the run has none.
+        folder: folder of a run, or of its published result.
 
     Raises:
         RunError: if the file is missing, or is not such a file.
@@ -129,9 +107,10 @@ def _read_run_statistics(folder: Path) -> tuple[Statistics | None, RecordingLimi
         contents = read_json(path)
         statistics = contents["statistics"]
         limits = contents.get("limits")
-        return (
-            None if statistics is None else Statistics(**statistics),
-            None if limits is None else RecordingLimits.parse(limits),
+        return RunStatistics(
+            voxels=None if statistics is None else Statistics(**statistics),
+            limits=None if limits is None else RecordingLimits.parse(limits),
+            contents=contents,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
@@ -139,3 +118,16 @@ def _read_run_statistics(folder: Path) -> tuple[Statistics | None, RecordingLimi
             "result folder again, or remove the file and train the preset again: a finished run is "
             "only published again"
         ) from error
+
+
+def learned_dataset(folder: Path) -> tuple[str, str]:
+    """Return name and digest of the data set that the weights of a run were trained on.
+
+    Args:
+        folder: folder of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    contents = read_run_statistics(folder).contents
+    return contents.get("dataset", "of an unknown name"), contents.get("dataset_digest", "")

@@ -54,7 +54,7 @@ def draw_ratio_change(probability: float, random: np.random.Generator) -> RatioC
     """Draw the change of ratio of a batch; both changes are equally probable.
 
     Args:
-        probability: of any change.
+        probability: probability of any change.
         random: draws it.
     """
     draw = random.random()

@@ -58,11 +58,11 @@ def read_clip(
     """Read a clip.
 
     Args:
-        store: of the sequence.
-        name: of the sequence, ``<split>/<sequence>``.
+        store: store of the sequence.
+        name: name of the sequence, ``<split>/<sequence>``.
         frames: indices of the frames.
-        rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
-            spike scale.
+        rows: rows of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB
+            to spike scale.
         columns: likewise.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.
@@ -97,13 +97,14 @@ def read_clip(
 
 
 def _to_sensor(pixels: slice, store: Store) -> slice:
-    """Rows or columns of the sensor that RGB pixels cover."""
+    """Return rows or columns of the sensor that RGB pixels cover."""
     scale = store.layout.scale
     return slice(int(pixels.start / scale), int(pixels.stop / scale))
 
 
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
-    """Spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h, w)."""
+    """Return spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h,
+    w)."""
     first_byte = columns.start // 8
     last_byte = -(-columns.stop // 8)
     # Columns of the crop among those of the whole bytes that are read.

@@ -16,17 +16,20 @@ from vrtspike.system.errors import DataError, list_faults, named_faults
 
 @dataclass
 class _Sequence:
-    """An ingested sequence."""
+    """An ingested sequence.
+
+    Attributes:
+        name: ``<split>/<sequence>``.
+        pictures: digests of its sharp frames; empty text for a picture of one colour.
+        unmet: requirements of the settings that it does not meet.
+    """
 
     name: str
-    """``<split>/<sequence>``."""
     has_spikes: bool
     pictures: list[str]
-    """Digests of its sharp frames; empty text for a picture of one colour."""
     thumbnails: Thumbnails
     faults: list[str]
     unmet: list[str]
-    """Requirements of the settings that it does not meet."""
 
 
 def accept(
@@ -49,7 +52,7 @@ def accept(
         context: maximum steps of the closed shutter that bins take in, on each side.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
-        splits: that of training and that of testing.
+        splits: split of training and split of testing.
         test_on_training_frames: accept test sequences that hold frames of training sequences.
         exclude: leave out sequences with faults and record them, instead of refusing all.
         surveyed: faults that the survey found, by ``<split>/<name>`` or split.
@@ -102,7 +105,7 @@ def accept(
 
 
 def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
-    """The sequence of an ingest manifest, with the faults that the manifest alone shows."""
+    """Return the sequence of an ingest manifest, with the faults that the manifest alone shows."""
     frames = manifest["frames"]
     faults = list(manifest["faults"])
     counts = [frame["spikes"]["count"] for frame in frames if frame["spikes"]]
@@ -200,7 +203,8 @@ def _report_overlaps(
 def _collect_faults(
     sequences: Mapping[str, _Sequence], surveyed: Mapping[str, list[str]]
 ) -> dict[str, list[str]]:
-    """Faults of the survey and of the sequences by name; sequences without faults are absent."""
+    """Return faults of the survey and of the sequences by name; sequences without faults are
+    absent."""
     faults = dict(surveyed)
     for name, sequence in sequences.items():
         faults[name] = sequence.faults
@@ -208,7 +212,7 @@ def _collect_faults(
 
 
 def _names_by_requirement(sequences: Mapping[str, _Sequence]) -> dict[str, list[str]]:
-    """Sequences by the requirement of the settings that they do not meet."""
+    """Return sequences by the requirement of the settings that they do not meet."""
     names_of: dict[str, list[str]] = {}
     for name, sequence in sequences.items():
         for requirement in sequence.unmet:
@@ -236,21 +240,21 @@ def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]
 
 
 def _split(name: str) -> str:
-    """The split of a sequence, which may be a path; a name without a slash is a split."""
+    """Return the split of a sequence, which may be a path; a name without a slash is a split."""
     return name.rpartition("/")[0] or name
 
 
 def _unmet_requirements(
     manifest: Mapping[str, Any], bins: int | None, context: int, length: int, side: int
 ) -> list[str]:
-    """Requirements of the settings that a sequence does not meet.
+    """Return requirements of the settings that a sequence does not meet.
 
     Args:
         manifest: the ingest manifest.
         bins: voxel bins; None takes any exposure.
         context: maximum steps of the closed shutter that bins take in, on each side.
         length: frames of a clip.
-        side: of a crop in pixels.
+        side: side of a crop in pixels.
     """
     unmet = []
     if bins is not None:
@@ -271,7 +275,7 @@ def _unmet_requirements(
 
 
 def _exposure_faults(frames: Sequence[Mapping[str, Any]], bins: int, context: int) -> list[str]:
-    """The first exposure that is too short for the bins; empty if there is none."""
+    """Return the first exposure that is too short for the bins; empty if there is none."""
     for frame in frames:
         spikes = frame["spikes"]
         if not spikes:

@@ -77,21 +77,25 @@ MAX_SHIFT_PARTS = 8
 
 @dataclass(frozen=True)
 class Alignment:
-    """The best match of a frame with the spikes of its exposure."""
+    """The best match of a frame with the spikes of its exposure.
+
+    Attributes:
+        center: spike step (fractions by fitting a parabola to the peak).
+        correlation: normalised cross-correlation there, -1 to 1.
+        distinction: correlation at the peak less the lowest one of the windows that were looked at.
+        assessable: true if the frame is large and rich enough for a low correlation to mean
+            anything.
+        better: the order of bits, rows and columns, or the shift in space, in which the spikes
+            would fit clearly better, and the remedy; empty if there is none.
+        is_moved: true if that is a shift, by which an exposure may also differ from its neighbours.
+    """
 
     center: float
-    """Spike step (fractions by fitting a parabola to the peak)."""
     correlation: float
-    """Normalised cross-correlation there, -1 to 1."""
     distinction: float
-    """Correlation at the peak less the lowest one of the windows that were looked at."""
     assessable: bool
-    """True if the frame is large and rich enough for a low correlation to mean anything."""
     better: str = ""
-    """The order of bits, rows and columns, or the shift in space, in which the spikes would fit
-    clearly better, and the remedy; empty if there is none."""
     is_moved: bool = False
-    """True if that is a shift, by which an exposure may also differ from its neighbours."""
 
     @property
     def matches(self) -> bool:
@@ -111,7 +115,8 @@ class Alignment:
 
 
 def center_tolerance(spike_frames: int) -> float:
-    """Steps by which a sequence's median centre may miss the expected one: T / 8, at least 4.
+    """Return steps by which a sequence's median centre may miss the expected one: T / 8, at least
+    4.
 
     Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
@@ -122,11 +127,14 @@ def center_tolerance(spike_frames: int) -> float:
     return max(4.0, spike_frames / 8)
 
 
-def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = False) -> Alignment:
+def align(
+    spikes: PackedSpikes | NDArray[np.uint8], gray: NDArray[np.generic], *, blurry: bool = False
+) -> Alignment:
     """Find the step of the spikes at which a sharp frame was taken.
 
     Args:
-        spikes: (T, h, w).
+        spikes: (T, h, w) of 0 and 1, packed or as an array uint8 (see
+            :func:`~vrtspike.data.raw.spikes.read_spikes`).
         gray: grey frame (H, W), see :func:`~vrtspike.data.raw.spikes.frame_scale`;
             values 0 to 255; the blurry frame with ``blurry``.
         blurry: compare with the mean of the whole exposure instead of single instants; the centre
@@ -135,6 +143,8 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     Raises:
         DataError: if the shapes do not fit together.
     """
+    if not isinstance(spikes, PackedSpikes):
+        spikes = PackedSpikes.pack(spikes)
     picture = _picture(spikes, gray)
     reference = band_pass(picture)
     window = len(spikes) if blurry else _window(spikes)
@@ -159,23 +169,27 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
 
 
 class _Misreading(NamedTuple):
-    """Another order or place in which spikes may have been written."""
+    """Another order or place in which spikes may have been written.
+
+    Attributes:
+        likeness: correlation with the frame in this order.
+        description: the order and the remedy.
+    """
 
     likeness: float
-    """Correlation with the frame in this order."""
     description: str
-    """The order and the remedy."""
 
 
 def _describe_better(description: str, likeness: float, value: float) -> str:
-    """The better order or shift, with both correlations."""
+    """Return the better order or shift, with both correlations."""
     return f"{description} (correlation {likeness:.2f} instead of {value:.2f})"
 
 
 def _likeness_of_reversed_halves(
     spikes: PackedSpikes, start: int, window: int, reference: NDArray[np.float32]
 ) -> float:
-    """The correlation of a window with the bits of each half byte reversed; 0 for odd widths."""
+    """Return the correlation of a window with the bits of each half byte reversed; 0 for odd
+    widths."""
     if spikes.columns % 4:
         return 0.0
     # Reversing the lowest two bits of a column's number reverses four columns.
@@ -187,7 +201,7 @@ def _likeness_of_reversed_halves(
 def correlation_curve(
     spikes: PackedSpikes, gray: NDArray[np.generic], window: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Correlation of the spikes with a frame, instant by instant.
+    """Return the correlation of the spikes with a frame, instant by instant.
 
     Args:
         spikes: as for :func:`align`.
@@ -210,12 +224,12 @@ def correlation_curve(
 def misplacement(
     spikes: PackedSpikes, gray: NDArray[np.generic], exposure: Exposure
 ) -> float | None:
-    """Steps from the start of an exposure to the place where its blurry frame fits best.
+    """Return steps from the start of an exposure to the place where its blurry frame fits best.
 
     Args:
-        spikes: of the exposure, and those recorded before and after it.
+        spikes: spikes of the exposure, and those recorded before and after it.
         gray: the blurry frame.
-        exposure: in steps of these spikes.
+        exposure: exposure in steps of these spikes.
 
     Returns:
         None if no place stands out, as in a still scene.
@@ -228,18 +242,18 @@ def misplacement(
 
 
 def _window(spikes: PackedSpikes) -> int:
-    """Steps of the sliding window for a sharp frame."""
+    """Return steps of the sliding window for a sharp frame."""
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
 def _likeness(spikes: PackedSpikes, start: int, window: int, image: NDArray[np.float32]) -> float:
-    """Correlation of the mean of a window with a band-passed picture of any size."""
+    """Return the correlation of the mean of a window with a band-passed picture of any size."""
     mean = shrink(spikes.picture(start, start + window), *image.shape)
     return correlation(band_pass(mean), image)
 
 
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
-    """The frame at the sensor's size, from 0 to 1."""
+    """Return the frame at the sensor's size, from 0 to 1."""
     _, height, width = spikes.shape
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
     return shrink(gray, height, width).astype(np.float32) / np.float32(255)
@@ -248,7 +262,7 @@ def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.floa
 def _search(
     spikes: PackedSpikes, picture: NDArray[np.float32], window: int
 ) -> tuple[float, float, float]:
-    """The place and correlation of the most similar window, and the lowest correlation.
+    """Return the place and correlation of the most similar window, and the lowest correlation.
 
     For large sensors a third of the windows is compared, in small pictures of some rows.
     """
@@ -268,7 +282,7 @@ def _search(
 
 
 def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> _Misreading:
-    """The order of bits, rows and columns in which spikes fit best.
+    """Return the order of bits, rows and columns in which spikes fit best.
 
     Args:
         spikes: as for :func:`align`.
@@ -293,7 +307,7 @@ def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int)
 
 
 def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
-    """Spikes with bit b of each byte in place b ^ key."""
+    """Return spikes with bit b of each byte in place b ^ key."""
     byte = np.arange(256)
     moved = [(byte >> bit & 1) << (bit ^ key) for bit in range(8)]
     table = np.sum(moved, axis=0).astype(np.uint8)
@@ -301,7 +315,7 @@ def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
 
 
 def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> _Misreading:
-    """The shift in space in which the middle of the spikes fits best.
+    """Return the shift in space in which the middle of the spikes fits best.
 
     Args:
         spikes: as for :func:`align`.
@@ -326,10 +340,10 @@ def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: in
 def mismatch(
     alignment: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, ...]
 ) -> str | None:
-    """The fault of spikes that do not show their frame; None if they do.
+    """Return the fault of spikes that do not show their frame; None if they do.
 
     Args:
-        alignment: of both.
+        alignment: alignment of spikes and frame.
         spikes: file of the spikes, for the message.
         frame: file of the frame, for the message.
         sensor: rows and columns of the sensor, for the message.

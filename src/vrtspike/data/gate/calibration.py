@@ -53,28 +53,32 @@ MIN_COVERED = 0.95
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a calibration; the contents of ``calibration.json``."""
+    """The result of a calibration; the contents of ``calibration.json``.
+
+    Attributes:
+        sensor_size: rows and columns of the picture.
+        file_size: rows and columns of the sensor as in its files.
+        homography: 3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel.
+        residual_pixels: median distance that is left, in sensor pixels.
+        covered: share of the sensor's pixels that frames show.
+        offset_steps: steps by which exposures were later than said; None without a moving scene.
+        residual_steps: standard error of the offset, from the differences of frames; None of a
+            single frame.
+        correlation: correlation of spikes and frames of the moving scene, at this offset.
+        moved_pixels: sensor pixels by which the static scene moved while it was recorded; None if
+            it is too dark or too short to tell.
+    """
 
     frame_size: tuple[int, int]
     sensor_size: tuple[int, int]
-    """Of the picture."""
     file_size: tuple[int, int]
-    """Of the sensor as in its files."""
     homography: list[list[float]]
-    """3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel."""
     residual_pixels: float
-    """Median distance that is left, in sensor pixels."""
     covered: float
-    """Share of the sensor's pixels that frames show."""
     offset_steps: float | None = None
-    """Steps by which exposures were later than said; None without a moving scene."""
     residual_steps: float | None = None
-    """Standard error of the offset, from the differences of frames; None of a single frame."""
     correlation: float | None = None
-    """Of spikes and frames of the moving scene, at this offset."""
     moved_pixels: float | None = None
-    """Sensor pixels by which the static scene moved while it was recorded; None if it is too dark
-    or too short to tell."""
 
     @property
     def faults(self) -> list[str]:
@@ -161,7 +165,7 @@ def calibrate(
 
 
 def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
-    """The first frames of a static scene, grey and of one size.
+    """Return the first frames of a static scene, grey and of one size.
 
     Raises:
         DataError: if one cannot be read or has another size.
@@ -177,7 +181,8 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
 def _comparison(
     rate: NDArray[np.float32], before: NDArray[np.float32], after: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Spikes in red and the frame in cyan, before the registration and after it, side by side."""
+    """Return spikes in red and the frame in cyan, before the registration and after it, side by
+    side."""
     red = np.hstack([to_bytes(rate), to_bytes(rate)])
     cyan = np.hstack([to_bytes(before), to_bytes(after)])
     return np.dstack([red, cyan, cyan])
@@ -193,7 +198,7 @@ def require_frame_size(path: Path, picture: NDArray[np.uint8], size: Sequence[in
     """Refuse a frame of another size than those of the calibration.
 
     Args:
-        path: of the frame.
+        path: path of the frame.
         picture: (H, W) or (H, W, 3).
         size: rows and columns that are expected.
 
@@ -213,8 +218,8 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
     The means of two halves are half as far from each other as the ends of a steady movement.
 
     Args:
-        spikes: of the scene.
-        frames: of it, in order.
+        spikes: spikes of the scene.
+        frames: frames of the scene, in order.
 
     Returns:
         the larger of both; None if there are too few spikes and frames to tell.
@@ -239,5 +244,5 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
 def _mean_frame(
     frames: Sequence[NDArray[np.uint8]], rows: int, columns: int
 ) -> NDArray[np.float32]:
-    """The mean of frames at the sensor's size."""
+    """Return the mean of frames at the sensor's size."""
     return shrink(np.stack(frames).mean(axis=0, dtype=np.float32), rows, columns)

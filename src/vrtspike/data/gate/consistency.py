@@ -78,7 +78,7 @@ class Consistency:
         self._advance(view)
 
     def finish(self) -> list[str]:
-        """The faults of all frames, those of one kind in one line."""
+        """Return the faults of all frames, those of one kind in one line."""
         self._advance(None)
         self._report_levels()
         return [_summary(faults) for faults in self._faults.values()]
@@ -202,7 +202,7 @@ class Consistency:
         It fits if their correlation is high enough and no neighbour's partner fits clearly better.
 
         Args:
-            kind: of the partner.
+            kind: kind of the partner.
             parts: pictures of the blurry frame and its partner by path.
             others: pictures of the neighbours' partners by path.
             min_likeness: minimum correlation of blurry frame and partner.
@@ -250,7 +250,7 @@ class Consistency:
 
 
 def _reversal_lead(near: Grey, far: Grey, neighbour: Grey) -> float | None:
-    """The lead in correlation of the far end of an exposure over its near end.
+    """Return the lead in correlation of the far end of an exposure over its near end.
 
     Args:
         near: the end beside the neighbour.
@@ -268,7 +268,7 @@ def _reversal_lead(near: Grey, far: Grey, neighbour: Grey) -> float | None:
 
 
 def _summary(faults: Sequence[str]) -> str:
-    """The first fault of a kind, and the other files with the same fault."""
+    """Return the first fault of a kind, and the other files with the same fault."""
     others = [fault.partition(": ")[0] for fault in faults[1:]]
     if not others:
         return faults[0]

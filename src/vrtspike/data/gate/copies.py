@@ -61,7 +61,7 @@ class TrainingFrames:
         self._tree = cKDTree(_coarse(self._thumbnails)) if self._names else None
 
     def copied_sequence(self, tested: Thumbnails) -> tuple[str, int] | None:
-        """The training sequence that most frames of a test sequence are copies of.
+        """Return the training sequence that most frames of a test sequence are copies of.
 
         Args:
             tested: the thumbnails of the test sequence.
@@ -79,7 +79,7 @@ class TrainingFrames:
         return name, count
 
     def _original(self, frame: NDArray[np.uint8]) -> int | None:
-        """The place of the training frame that a frame is a copy of."""
+        """Return the place of the training frame that a frame is a copy of."""
         if self._tree is None:
             return None
         # The means of areas differ by no more than the pixels do.
@@ -98,7 +98,8 @@ class TrainingFrames:
 
 
 def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
-    """Distance of each frame from the nearer one of both next to it; 0 for a single frame."""
+    """Return the distance of each frame from the nearer one of both next to it; 0 for a single
+    frame."""
     if len(frames) < 2:
         return np.zeros(len(frames), np.float32)
     steps = _distances(frames[1:], frames[:-1])
@@ -108,7 +109,7 @@ def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
 
 
 def _distances(ones: Thumbnails, others: Thumbnails) -> NDArray[np.float32]:
-    """Root mean squares of the differences of thumbnails, each less its mean."""
+    """Return the root mean squares of the differences of thumbnails, each less its mean."""
     differences = _without_mean(ones) - _without_mean(others)
     return np.asarray(np.sqrt(np.square(differences).mean(axis=-1)), np.float32)
 
@@ -119,7 +120,7 @@ def _without_mean(thumbnails: Thumbnails) -> NDArray[np.float32]:
 
 
 def _coarse(thumbnails: Thumbnails) -> NDArray[np.float32]:
-    """Means of areas of thumbnails without their mean, (N, 16)."""
+    """Return means of areas of thumbnails without their mean, (N, 16)."""
     side = THUMBNAIL // _COARSE
     areas = _without_mean(thumbnails).reshape(-1, _COARSE, side, _COARSE, side)
     return np.asarray(areas.mean(axis=(2, 4)).reshape(-1, _COARSE**2), np.float32)

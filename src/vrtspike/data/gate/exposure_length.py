@@ -36,15 +36,18 @@ MIN_EXPOSURES = 3
 
 
 class OtherLength(NamedTuple):
-    """The match of another window of spikes with a blurry frame."""
+    """The match of another window of spikes with a blurry frame.
+
+    Attributes:
+        likeness: correlation with the blurry frame.
+        gain: its lead over the correlation of the exposure, less the part of counting noise.
+        exposure: steps of the exposure.
+    """
 
     steps: int
     likeness: float
-    """Correlation with the blurry frame."""
     gain: float
-    """Its lead over the correlation of the exposure, less the part of counting noise."""
     exposure: int
-    """Steps of the exposure."""
     exposure_likeness: float
 
 
@@ -59,7 +62,8 @@ NOTHING = Lengths(None, None)
 
 
 def widening(start: int, steps: int, total: int) -> int:
-    """Steps before and after an exposure that a longer window takes in; 0 for too few recorded.
+    """Return steps before and after an exposure that a longer window takes in; 0 for too few
+    recorded.
 
     >>> widening(22, 44, 88), widening(18, 44, 88), widening(4, 44, 88)
     (22, 18, 0)
@@ -74,7 +78,7 @@ def compare_lengths(
     """Compare a blurry frame with the spikes of its exposure, of half of it and of more.
 
     Args:
-        spikes: of the exposure, (T, h, w).
+        spikes: spikes of the exposure, (T, h, w).
         blur: the blurry frame, grey uint8 (H, W).
         sides: spikes recorded just before and just after the exposure, as many of both.
     """
@@ -113,11 +117,11 @@ def compare_lengths(
 
 
 def length_faults(place: str, lengths: Sequence[Lengths]) -> list[str]:
-    """Faults of the length of a sequence's exposures, at most one.
+    """Return faults of the length of a sequence's exposures, at most one.
 
     Args:
         place: the spikes of the first exposure, for the message.
-        lengths: of its exposures.
+        lengths: lengths of its exposures.
     """
     shorter = [pair.shorter for pair in lengths if pair.shorter is not None]
     longer = [pair.longer for pair in lengths if pair.longer is not None]

@@ -22,7 +22,8 @@ spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians 
 
 
 def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> list[str]:
-    """Faults of a sequence whose sharp frames lie elsewhere than expected, or of single files.
+    """Return faults of a sequence whose sharp frames lie elsewhere than expected, or of single
+    files.
 
     A file may have another T than the others of its sequence if its sharp frame lies at the step
     that this T implies.
@@ -67,8 +68,8 @@ def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
     """Return whether a file of another length than the others was cut or is too long.
 
     Args:
-        exposure: with a centre.
-        steps: of most exposures.
+        exposure: exposure with a centre.
+        steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """
     missing = abs(steps - exposure["steps"])
@@ -80,12 +81,12 @@ def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
 
 
 def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) -> float:
-    """Steps by which the median of offsets may be off: narrower the better they agree.
+    """Return steps by which the median of offsets may be off: narrower the better they agree.
 
     Args:
-        offsets: of the located exposures.
+        offsets: offsets of the located exposures.
         correlation: their median.
-        steps: of an exposure.
+        steps: steps of an exposure.
     """
     tolerance = center_tolerance(steps)
     if len(offsets) < MIN_CENTERS:

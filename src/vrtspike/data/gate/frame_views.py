@@ -35,47 +35,52 @@ Grey = NDArray[np.float32]
 
 
 class PictureView(NamedTuple):
-    """Summary of a blurry or a sharp frame."""
+    """Summary of a blurry or a sharp frame.
+
+    Attributes:
+        digest: digest of the grey picture: a file saved once more is still the same picture.
+        detail: energy of the Laplacian.
+        colours: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
+            all.
+        mean: mean of each channel.
+        brightness: mean of the grey picture.
+        spread: standard deviation of each channel, averaged like ``coarse``.
+        contrast: standard deviation of the grey picture.
+    """
 
     path: str
     digest: str
-    """Of the grey picture, so that a file saved once more is still the same picture."""
     coarse: Grey
     detail: float
-    """Energy of the Laplacian."""
     colours: Grey
-    """(h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of all."""
     mean: Grey
-    """Of each channel."""
     brightness: float
-    """Mean of the grey picture."""
     spread: Grey
-    """Standard deviation of each channel, averaged like ``coarse``."""
     contrast: float
-    """Standard deviation of the grey picture."""
     thumbnail: NDArray[np.uint8]
 
 
 class SpikeView(NamedTuple):
-    """Summary of the spikes of an exposure; pictures are band-passed, at sensor size."""
+    """Summary of the spikes of an exposure; pictures are band-passed, at sensor size.
+
+    Attributes:
+        total: spikes of all pixels and steps.
+        assessable: true if picture and sensor are rich and large enough for a verdict.
+        scene: standard deviation of ``mean``, as a rate from 0 to 1.
+        has_clear_ends: true if the contrast of a third of the steps exceeds the noise of its
+            spikes. Their rate is about half the grey value.
+        first: the first third of the steps.
+    """
 
     path: str
     digest: str
     total: int
-    """Spikes of all pixels and steps."""
     assessable: bool
-    """True if picture and sensor are rich and large enough for a verdict."""
     blur: Grey
     mean: Grey
     scene: float
-    """Standard deviation of ``mean``, as a rate from 0 to 1."""
     has_clear_ends: bool
-    """True if the contrast of a third of the steps exceeds the noise of its spikes.
-
-    Their rate is about half the grey value.
-    """
     first: Grey
-    """The first third of the steps."""
     last: Grey
 
 
@@ -96,7 +101,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     """Summarise a frame.
 
     Args:
-        path: of the frame, for messages.
+        path: path of the frame, for messages.
         picture: uint8 RGB (H, W, 3).
     """
     grey = gray(picture)
@@ -126,7 +131,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     """Summarise the spikes of an exposure.
 
     Args:
-        path: of their file, for messages.
+        path: path of their file, for messages.
         spikes: (T, h, w).
         blur: the blurry frame, uint8 (H, W).
     """
@@ -156,7 +161,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
 
 
 def _min_texture(steps: int) -> float:
-    """Minimum contrast above the noise of this number of steps."""
+    """Return the minimum contrast above the noise of this number of steps."""
     return float(MIN_TEXTURE * (WINDOW / max(steps, 1)) ** 0.5)
 
 
@@ -166,14 +171,14 @@ def _digest(values: NDArray[np.uint8]) -> str:
 
 
 def _coarse_size(grey: NDArray[np.uint8]) -> tuple[int, int]:
-    """Columns and rows of areas of :data:`COARSE` pixels."""
+    """Return columns and rows of areas of :data:`COARSE` pixels."""
     height, width = grey.shape
     side = max(1, min(COARSE, min(height, width) // 8))
     return max(1, width // side), max(1, height // side)
 
 
 def _coarse(grey: NDArray[np.uint8]) -> Grey:
-    """Means of areas, less the mean of all; in large frames less a local mean instead."""
+    """Return means of areas, less the mean of all; in large frames less a local mean instead."""
     small = cv2.resize(grey, _coarse_size(grey), interpolation=cv2.INTER_AREA).astype(np.float32)
     if min(small.shape) >= _HIGH_PASS_SIDE:
         return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)

@@ -56,7 +56,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
         raise DataError(
             f"static scene: {inliers} features of frames and spikes fit together, expected at "
             f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
-            f"sensor has another size than {rate.shape[0]} x {rate.shape[1]} (--sensor)"
+            f"sensor has another size than {rate.shape[0]} x {rate.shape[1]}"
         )
     try:
         refined = _refine(estimate.astype(np.float32), rate, small)
@@ -70,7 +70,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
 
 
 def _match_features(rate: NDArray[np.uint8], frame: NDArray[np.uint8]) -> tuple[Points, Points]:
-    """Places (N, 2) of the features that two pictures share, in one and in the other."""
+    """Return places (N, 2) of the features that two pictures share, in one and in the other."""
     detector = cv2.SIFT.create(contrastThreshold=0.02)
     rate_points, rate_features = detector.detectAndCompute(rate, None)
     frame_points, frame_features = detector.detectAndCompute(frame, None)
@@ -103,11 +103,12 @@ def _refine(
 def warp_to_sensor(
     picture: NDArray[Any], homography: Matrix, sensor: Sequence[int]
 ) -> NDArray[Any]:
-    """A frame on the sensor's grid, with about as many pixels for each spike pixel as it has.
+    """Return a frame on the sensor's grid, with about as many pixels for each spike pixel as it
+    has.
 
     Args:
         picture: (H, W) or (H, W, 3).
-        homography: from the sensor to the frame.
+        homography: homography from the sensor to the frame.
         sensor: rows and columns of the sensor.
     """
     scale = max(1, round(min(picture.shape[0] / sensor[0], picture.shape[1] / sensor[1])))
@@ -122,7 +123,7 @@ def warp_to_sensor(
 
 
 def scaling(target: Sequence[int], source: Sequence[int]) -> Matrix:
-    """The homography between two pictures with the same borders.
+    """Return the homography between two pictures with the same borders.
 
     Args:
         target: rows and columns of the picture that it leads to.
@@ -134,7 +135,8 @@ def scaling(target: Sequence[int], source: Sequence[int]) -> Matrix:
 
 
 def displacement(picture: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
-    """Median length of the optical flow between two pictures where the reference has detail."""
+    """Return the median length of the optical flow between two pictures where the reference has
+    detail."""
     detail = band_pass(_stretch(reference))
     moved = to_bytes(band_pass(_stretch(picture)))
     flow_finder = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)

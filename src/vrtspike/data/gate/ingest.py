@@ -43,7 +43,7 @@ def ingest_sequence(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
+        files: files of the sequence.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
@@ -80,10 +80,13 @@ def ingest_sequence(
 
 
 class _CheckedSpikes(NamedTuple):
-    """The spikes of a frame; empty without spikes."""
+    """The spikes of a frame; empty without spikes.
+
+    Attributes:
+        entry: entry of the manifest.
+    """
 
     entry: dict[str, Any] | None = None
-    """Of the manifest."""
     view: SpikeView | None = None
     fault: str | None = None
 
@@ -95,7 +98,7 @@ class _Checks:
         faults: collected and not raised.
         frames: entries of the manifest; paths are relative to the data set's root.
         rgb_size: rows and columns of the first readable frame; None if there is none.
-        sensor: of the spike files; None if there are no usable spikes.
+        sensor: sensor of the spike files; None if there are no usable spikes.
     """
 
     def __init__(self, root: Path, files: SequenceFiles) -> None:
@@ -123,7 +126,7 @@ class _Checks:
         """Check frames, in order; unusable ones are left out.
 
         Args:
-            names: of the frames that are blurry and sharp.
+            names: names of the frames that are blurry and sharp.
             spike_size: see :func:`ingest_sequence`.
         """
         self.rgb_size = self._find_size(names)
@@ -131,21 +134,21 @@ class _Checks:
         if self.rgb_size and self.files.has_spikes:
             with self._collect():
                 recordings = self._recordings(self.rgb_size, spike_size)
-        begin = 0
+        first_step = 0
         for name in names:
             recording = recordings.get(name)
             if recording and self.files.stream:
-                begin = recording.exposure.start
+                first_step = recording.exposure.start
             with self._collect():
-                self._check_frame(name, recording, begin)
+                self._check_frame(name, recording, first_step)
             if recording:
-                begin += recording.exposure.steps
+                first_step += recording.exposure.steps
         self._report_shift()
         self.faults += self._consistency.finish()
         self._report_times()
 
     def _find_size(self, names: Sequence[str]) -> tuple[int, int] | None:
-        """Rows and columns of the first readable frame; None if there is none."""
+        """Return rows and columns of the first readable frame; None if there is none."""
         for name in names:
             for path in (self.files.sharp[name], self.files.blur[name]):
                 with contextlib.suppress(DataError):
@@ -173,7 +176,7 @@ class _Checks:
     def _recordings(
         self, frame: tuple[int, int], given: tuple[int, int] | None
     ) -> dict[str, Recording]:
-        """The recordings of the frames whose spikes can be read, by name.
+        """Return the recordings of the frames whose spikes can be read, by name.
 
         Args:
             frame: rows and columns of a frame.
@@ -203,13 +206,13 @@ class _Checks:
         self.faults += faults
         return recordings
 
-    def _check_frame(self, name: str, recording: Recording | None, t0: int) -> None:
+    def _check_frame(self, name: str, recording: Recording | None, first_step: int) -> None:
         """Check one frame.
 
         Args:
-            name: of the frame.
+            name: name of the frame.
             recording: its spikes; None if they cannot be read or do not exist.
-            t0: step of the sequence at which its exposure begins.
+            first_step: step of the sequence at which its exposure begins.
 
         Raises:
             DataError: if its spikes cannot be read or compared.
@@ -224,7 +227,9 @@ class _Checks:
         sharp_view = view_picture(str(self.root / sharp_path), sharp)
         checked = _CheckedSpikes()
         if recording is not None and self.sensor is not None:
-            checked = self._check_spikes(recording, self.sensor, t0, blur, sharp, sharp_path)
+            checked = self._check_spikes(
+                recording, self.sensor, first_step, blur, sharp, sharp_path
+            )
         self.frames.append(
             {
                 "name": name,
@@ -245,7 +250,7 @@ class _Checks:
         self,
         recording: Recording,
         sensor: Sensor,
-        t0: int,
+        first_step: int,
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
         sharp_path: str,
@@ -254,8 +259,8 @@ class _Checks:
 
         Args:
             recording: the spikes.
-            sensor: of their file.
-            t0: step of the sequence at which the exposure begins.
+            sensor: sensor of their file.
+            first_step: step of the sequence at which the exposure begins.
             blur: the blurry frame, RGB.
             sharp: the sharp frame, RGB.
             sharp_path: its path, for messages.
@@ -281,11 +286,11 @@ class _Checks:
         if alignment.locates:
             sides = self._sides(recording, sensor)
             self._lengths.append(compare_lengths(spikes, blur_gray, sides))
-        entry = _spikes_entry(recording, t0, alignment, view.total)
+        entry = _spikes_entry(recording, first_step, alignment, view.total)
         return _CheckedSpikes(entry, view, fault)
 
     def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
-        """Spikes just before and after an exposure; none if too few are recorded."""
+        """Return spikes just before and after an exposure; none if too few are recorded."""
         file = self.root / recording.path
         exposure = recording.exposure
         steps = widening(exposure.start, exposure.steps, recording.total)
@@ -317,14 +322,14 @@ class _Checks:
 
 
 def _spikes_entry(
-    recording: Recording, t0: int, alignment: Alignment, count: int
+    recording: Recording, first_step: int, alignment: Alignment, count: int
 ) -> dict[str, Any]:
-    """The spikes of a frame in the manifest.
+    """Return the spikes of a frame in the manifest.
 
     Args:
         recording: the spikes.
-        t0: step of the sequence at which the exposure begins.
-        alignment: of spikes and sharp frame.
+        first_step: step of the sequence at which the exposure begins.
+        alignment: alignment of spikes and sharp frame.
         count: number of spikes.
     """
     exposure = recording.exposure
@@ -335,8 +340,8 @@ def _spikes_entry(
         "steps": exposure.steps,
         "sharp": exposure.sharp - exposure.start,
         # In the whole sequence, where the exposures of files of their own follow each other.
-        "t0": t0,
-        "t1": t0 + exposure.steps,
+        "t0": first_step,
+        "t1": first_step + exposure.steps,
         "count": count,
         # Null if nothing can be said.
         "center": round(alignment.center, 2) if alignment.locates else None,

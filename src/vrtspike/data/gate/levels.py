@@ -72,7 +72,7 @@ class LevelComparison:
         return _order_fault(blur, sharp)
 
     def colour_fault(self) -> str | None:
-        """The fault of a sequence of which only blurry or only sharp frames have colours."""
+        """Return the fault of a sequence of which only blurry or only sharp frames have colours."""
         if not self._colour_shares or np.median(self._colour_shares) >= MIN_COLOUR_SHARE:
             return None
         blur, sharp = self._first_pair
@@ -82,7 +82,7 @@ class LevelComparison:
         )
 
     def brightness_fault(self) -> str | None:
-        """The fault of a sequence whose blurry and sharp frames differ in brightness."""
+        """Return the fault of a sequence whose blurry and sharp frames differ in brightness."""
         if not self._level_differences:
             return None
         difference, uncertainty = _typical(self._level_differences)
@@ -96,7 +96,8 @@ class LevelComparison:
         )
 
     def contrast_fault(self) -> str | None:
-        """The fault of a sequence whose blurry frames have more contrast than its sharp ones."""
+        """Return the fault of a sequence whose blurry frames have more contrast than its sharp
+        ones."""
         if not self._spreads:
             return None
         spread, uncertainty = _typical(self._spreads)
@@ -114,7 +115,7 @@ class LevelComparison:
 
 
 def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
-    """The fault of a pair whose channels are in another order."""
+    """Return the fault of a pair whose channels are in another order."""
     likeness = _colour_correlation(blur.colours, sharp.colours)
     if likeness >= MAX_UNLIKE_COLOURS:
         return None
@@ -129,14 +130,15 @@ def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
 
 
 def _typical(values: Sequence[Grey]) -> tuple[Grey, Grey]:
-    """Median of a sequence's frames and twice its standard error, as flickering light makes it."""
+    """Return median of a sequence's frames and twice its standard error, as flickering light makes
+    it."""
     center = np.median(values, axis=0)
     deviation = np.median(np.abs(values - center), axis=0)
     return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5
 
 
 def _rms(colours: Grey) -> float:
-    """Root of the mean square."""
+    """Return the root of the mean square."""
     return float(np.sqrt(np.mean(np.square(colours))))
 
 

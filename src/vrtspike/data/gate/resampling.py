@@ -24,7 +24,7 @@ def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
     """Write a data set whose frames lie on the sensor's grid, at their right times.
 
     Args:
-        calibration: of the two cameras.
+        calibration: calibration of the two cameras.
         root: ``<split>/<sequence>/`` with ``blur/``, perhaps ``sharp/``, ``spike.dat`` and
             ``exposures.csv``.
         output: the data set's folder to write, of layout ``stream``.
@@ -68,7 +68,7 @@ def _warp_frames(calibration: Calibration, source: Path, folder: Path) -> None:
 
 
 def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposure]:
-    """The exposures of a recording at their right times.
+    """Return the exposures of a recording at their right times.
 
     Raises:
         DataError: if the recording has no spikes, or exposures leave them.

@@ -26,7 +26,7 @@ def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """Correlation of two pictures without a mean, -1 to 1; that of a flat picture is 0."""
+    """Return correlation of two pictures without a mean, -1 to 1; that of a flat picture is 0."""
     norms = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     # Rounding leaves a little of a flat picture.
     if norms <= 1e-6:

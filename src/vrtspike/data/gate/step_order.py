@@ -19,7 +19,7 @@ MIN_PAIRS = 200
 
 
 def disorder(spikes: PackedSpikes) -> float | None:
-    """Number of pairs of successive spikes, from perfect regularity (0) to chance (1).
+    """Return the number of pairs of successive spikes, from perfect regularity (0) to chance (1).
 
     None if there are too few spikes to tell.
     """
@@ -36,7 +36,7 @@ def disorder(spikes: PackedSpikes) -> float | None:
 
 
 def order_fault(spikes: PackedSpikes, name: str) -> str | None:
-    """The fault of spikes whose steps are shuffled; None for any other spikes."""
+    """Return the fault of spikes whose steps are shuffled; None for any other spikes."""
     value = disorder(spikes)
     if value is None or value <= MAX_DISORDER:
         return None

@@ -26,14 +26,18 @@ SPIKES = "spike.dat"
 
 
 class TimeOffset(NamedTuple):
-    """A time offset and its quality."""
+    """A time offset and its quality.
+
+    Attributes:
+        steps: steps by which exposures were later than their table says.
+        standard_error: standard error of the offset, in steps, from the differences between frames;
+            None of a single frame.
+        correlation: correlation of spikes and frames at this offset.
+    """
 
     steps: float
-    """Steps by which exposures were later than their table says."""
     standard_error: float | None
-    """Of the offset, in steps, from the differences between frames; None of a single frame."""
     correlation: float
-    """Of spikes and frames at this offset."""
 
 
 def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int) -> TimeOffset:
@@ -41,8 +45,8 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
 
     Args:
         moving: recording of a scene that moves.
-        sensor: of its spikes.
-        homography: from the sensor to the frames.
+        sensor: sensor of its spikes.
+        homography: homography from the sensor to the frames.
         max_steps: largest offset, either way.
 
     Raises:
@@ -79,8 +83,8 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
         )
     if int(mean.argmax()) in (0, len(mean) - 1):
         raise DataError(
-            f"{moving}: the best offset is at the end of {low} to {high} steps: raise "
-            "--most-steps, or record more steps before and after the exposures"
+            f"{moving}: the best offset is at the end of {low} to {high} steps: allow "
+            "larger offsets, or record more steps before and after the exposures"
         )
     frame_offsets = [low + find_peak(curve)[0] for curve in curves]
     standard_error = None
@@ -90,7 +94,7 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
 
 
 def _offset_range(exposures: dict[str, Exposure], total: int, max_steps: int) -> tuple[int, int]:
-    """The smallest and largest offset that leave all exposures within the recorded steps."""
+    """Return the smallest and largest offset that leave all exposures within the recorded steps."""
     low = -max_steps
     high = max_steps
     for exposure in exposures.values():

@@ -43,7 +43,8 @@ def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[
 
 
 def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[Path]:
-    """Folders above and below a root that hold one of the splits in a layout that is recognised.
+    """Return folders above and below a root that hold one of the splits in a layout that is
+    recognised.
 
     Raises:
         DataError: if a folder cannot be looked at.
@@ -58,13 +59,13 @@ def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[P
 
 
 def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> list[Path]:
-    """Folders beside a root or in it that hold spikes of a sequence, for DATA.SPIKE_ROOT.
+    """Return folders beside a root or in it that hold spikes of a sequence, for DATA.SPIKE_ROOT.
 
     Args:
         root: the data set's folder.
-        split: of the sequence.
+        split: split of the sequence.
         sequence: its name.
-        layout: of the data set.
+        layout: layout of the data set.
 
     Raises:
         DataError: if a folder cannot be looked at.
@@ -83,7 +84,8 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
 
 
 def _splits_named(layout: Layout, folder: str) -> set[str]:
-    """The splits of a layout whose first folder has this name: ``val`` of ``val_blurry_33``."""
+    """Return the splits of a layout whose first folder has this name: ``val`` of
+    ``val_blurry_33``."""
     result = set()
     for group in layout.marks:
         for mark in group:
@@ -96,7 +98,7 @@ def _splits_named(layout: Layout, folder: str) -> set[str]:
 
 @naming_closed_folders()
 def _folders(place: Path) -> Iterator[Path]:
-    """Some of the folders in one, sorted by name, without hidden and foreign ones."""
+    """Yield some of the folders in one, sorted by name, without hidden and foreign ones."""
     with os.scandir(place) as entries:
         names = [
             entry.name

@@ -37,10 +37,13 @@ _READ_ERRORS = (*_FILE_ERRORS, *_HEADER_ERRORS, *_ARCHIVE_ERRORS)
 
 
 class _Array(NamedTuple):
-    """An open array in an archive."""
+    """An open array in an archive.
+
+    Attributes:
+        stream: stream of its values, at the first one.
+    """
 
     stream: IO[bytes]
-    """At its first value."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -51,7 +54,7 @@ def is_npz(path: Path) -> bool:
 
 
 def npz_shape(path: Path) -> tuple[int, ...]:
-    """Shape (T, H, W) of the spikes in an ``.npz`` file.
+    """Return the shape (T, H, W) of the spikes in an ``.npz`` file.
 
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
@@ -61,7 +64,8 @@ def npz_shape(path: Path) -> tuple[int, ...]:
 
 
 def npz_frames(path: Path) -> NDArray[np.uint8]:
-    """The spike frames of an ``.npz`` file as a ``.dat`` file has them: (T, bytes of a frame).
+    """Return the spike frames of an ``.npz`` file as a ``.dat`` file has them: (T, bytes of a
+    frame).
 
     To get to a step, all steps before it are unpacked; so the frames of the latest file are kept.
 
@@ -76,7 +80,7 @@ def _read_frames(path: Path, mark: object) -> NDArray[np.uint8]:
     """Read all spike frames.
 
     Args:
-        path: of the file.
+        path: path of the file.
         mark: changes with its contents, see :func:`vrtspike.io.files.file_mark`.
     """
     with _open_array(path) as array:
@@ -125,7 +129,7 @@ def _open_array(path: Path) -> Iterator[_Array]:
 
 
 def _array_header(stream: IO[bytes]) -> IO[bytes]:
-    """The header of an array after its magic string: two bytes of its length, and its text.
+    """Return the header of an array after its magic string: two bytes of its length, and its text.
 
     Raises:
         ValueError: if it is too long for an array of numbers.

@@ -88,7 +88,7 @@ def _difference(number: int | None, following: int | None) -> int | None:
 
 
 def _most_frequent_step(steps: Sequence[int | None]) -> int:
-    """The most frequent step, the smallest of equally frequent ones; 1 without any."""
+    """Return the most frequent step, the smallest of equally frequent ones; 1 without any."""
     # Twice the same number is a jump even if it is frequent.
     counts = Counter(step for step in steps if step)
     if not counts:

@@ -26,12 +26,25 @@ eight bytes travel as a floating-point number, with which nothing is computed.""
 
 @dataclass(frozen=True)
 class PackedSpikes:
-    """Spikes that are unpacked step by step."""
+    """Spikes that are unpacked step by step.
+
+    Attributes:
+        rows: uint8 (T, h, ceil(w / 8)), lowest bit first.
+        columns: w, number of pixels in a row.
+    """
 
     rows: NDArray[np.uint8]
-    """uint8 (T, h, ceil(w / 8)), lowest bit first."""
     columns: int
-    """w."""
+
+    @classmethod
+    def pack(cls, spikes: NDArray[np.uint8]) -> PackedSpikes:
+        """Pack spikes, uint8 (T, h, w) of 0 and 1.
+
+        >>> PackedSpikes.pack(np.array([[[1, 1, 0, 0, 0, 0, 0, 0, 1]]], np.uint8)).rows.tolist()
+        [[[3, 1]]]
+        """
+        rows = np.packbits(spikes, axis=2, bitorder="little")
+        return cls(rows, spikes.shape[2])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,7 +80,7 @@ class PackedSpikes:
         return counts.view(np.uint8)[..., : self.columns]
 
     def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
-        """Spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
+        """Return spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MAX_COUNT), last])
         # Exact up to 16 million spikes.
@@ -85,23 +98,14 @@ class PackedSpikes:
 
 
 def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The counts of a few steps (T, H, B), eight in a number: (H, B)."""
+    """Return the counts of a few steps (T, H, B), eight in a number: (H, B)."""
     # OpenCV looks up bytes many times faster than NumPy.
     spread = cv2.LUT(bits.reshape(-1, bits.shape[2]), _BYTE_TABLE)
     return np.add.reduce(spread.view(np.uint64).reshape(bits.shape), axis=0)
 
 
-def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pack spikes (T, h, w) along their rows: uint8 (T, h, ceil(w / 8)), lowest bit first.
-
-    >>> pack_rows(np.array([[[1, 1, 0, 0, 0, 0, 0, 0, 1]]], np.uint8)).tolist()
-    [[[3, 1]]]
-    """
-    return np.packbits(spikes, axis=2, bitorder="little")
-
-
 def pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """The bytes of each spike frame in a file.
+    """Return the bytes of each spike frame in a file.
 
     Args:
         spikes: (T, H, W) of 0 and 1, top row first.

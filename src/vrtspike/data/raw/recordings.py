@@ -28,7 +28,7 @@ def find_sensor(
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
 ) -> Sensor:
-    """The sensor of a spike file.
+    """Return the sensor of a spike file.
 
     Rows and columns are the given ones, else those of a ``config.yaml``, an ``.npz`` file, the
     layout, or the size of the frames, in this order. The picture is all but the header columns of
@@ -38,8 +38,8 @@ def find_sensor(
         spikes: the file.
         given: its size, if it is known.
         sensor_file: a ``config.yaml`` that may give it.
-        layout: of the file, may give the picture; None is one whose frames are twice as large as
-            the sensor.
+        layout: layout of the file, may give the picture; None is one whose frames are twice as
+            large as the sensor.
         frame: rows and columns of a frame. If they have the shape of all columns of the file
             (832 for 416 at half the size), there is no header.
 
@@ -59,7 +59,7 @@ def find_sensor(
     if size is None:
         if frame is None:
             raise DataError(
-                f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
+                f"{spikes}: nothing tells the sensor's size; give its rows and columns, or "
                 f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
             )
         scale = layout.scale if layout else 2
@@ -73,7 +73,7 @@ def find_sensor(
 
 
 def _header_columns(size: tuple[int, int]) -> int:
-    """Columns at the end of a row that are no picture, of cameras with such a size."""
+    """Return columns at the end of a row that are no picture, of cameras with such a size."""
     if size == (1000, 1024):
         return 24
     if size[1] == 416:
@@ -92,14 +92,17 @@ def sequence_sensor(
 
 @dataclass(frozen=True)
 class Recording:
-    """The spikes of one frame."""
+    """The spikes of one frame.
+
+    Attributes:
+        path: path of their file, relative to the data set's root.
+        total: steps of the whole file.
+        exposure: exposure within the file.
+    """
 
     path: str
-    """Their file, relative to the data set's root."""
     total: int
-    """Steps of the whole file."""
     exposure: Exposure
-    """Within the file."""
 
 
 def find_recordings(
@@ -114,10 +117,10 @@ def find_recordings(
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
     Args:
-        root: of the data set.
-        paths: of the spike file of each frame, by the frame's name, in order.
+        root: root of the data set.
+        paths: paths of the spike file of each frame, by the frame's name, in order.
         size: rows and columns of the sensor as in the files.
-        layout: of the files.
+        layout: layout of the files.
         table: path of a table of exposures, which overrides the layout; names may lack zeros.
         known: names of all frames; lines of the table for others are a fault. None allows them.
         has_sharp: see :func:`vrtspike.data.exposure.read_exposures`.
@@ -156,12 +159,12 @@ def find_recordings(
 
 
 def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> int:
-    """Steps of each frame of a spike file that is divided evenly.
+    """Return steps of each frame of a spike file that is divided evenly.
 
     Args:
-        file: of the spikes.
+        file: path of the spikes.
         total: its steps.
-        frames: that share it.
+        frames: number of frames that share it.
         size: rows and columns of the sensor, for the message.
 
     Raises:
@@ -180,7 +183,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
 def _lines_without_frame(
     exposures: Collection[str], known: Collection[str], table: Path
 ) -> list[str]:
-    """The fault of a table with lines for missing frames."""
+    """Return the fault of a table with lines for missing frames."""
     unmatched = sorted(set(exposures) - set(known))
     if not unmatched:
         return []
@@ -195,7 +198,7 @@ def _lines_without_frame(
 def _exposure_in(
     exposures: Mapping[str, Exposure], name: str, table: Path, spikes: Path, total: int
 ) -> Exposure:
-    """The exposure of a frame in a table.
+    """Return the exposure of a frame in a table.
 
     Raises:
         DataError: if it has no line, or one that leaves the ``total`` steps of its spikes.
@@ -212,11 +215,11 @@ def _exposure_in(
 
 
 def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
-    """Faults of exposures that begin before the previous frame's has ended.
+    """Return faults of exposures that begin before the previous frame's has ended.
 
     Args:
-        recordings: of the frames, in order.
-        table: of their exposures; those of a layout follow each other.
+        recordings: recordings of the frames, in order.
+        table: table of their exposures; those of a layout follow each other.
     """
     faults = []
     for (previous_name, previous), (name, recording) in pairwise(recordings.items()):

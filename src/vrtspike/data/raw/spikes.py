@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.raw.layouts.files import Area
 from vrtspike.data.raw.npz import KEY, is_npz, npz_frames, npz_shape
-from vrtspike.data.raw.packed import PackedSpikes, pack_frames, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes, pack_frames
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
@@ -29,7 +29,7 @@ MAX_SCALE = 32
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
-    """Pixels of a frame for each spike pixel along each side.
+    """Return pixels of a frame for each spike pixel along each side.
 
     Crops fall on whole pixels of both where their sides are multiples of its numerator.
 
@@ -49,14 +49,14 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
         raise DataError(
             f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
             f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
-            f"whole one or a fraction p/q with p up to {MAX_SCALE}; check the size (--sensor, "
-            "DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (--layout, DATA.LAYOUT)"
+            f"whole one or a fraction p/q with p up to {MAX_SCALE}; check the sensor's "
+            "size (DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (DATA.LAYOUT)"
         )
     return down
 
 
 def frame_bytes(height: int, width: int) -> int:
-    """Bytes of one spike frame.
+    """Return bytes of one spike frame.
 
     Raises:
         DataError: if the size is not positive or a frame does not fill whole bytes.
@@ -107,7 +107,7 @@ def count_spike_frames(path: Path, height: int, width: int) -> int:
 
 
 def npz_sensor(path: Path) -> tuple[int, int] | None:
-    """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
+    """Return rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
 
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
@@ -148,12 +148,15 @@ def read_spikes(
 
 
 class Sensor(NamedTuple):
-    """A spike sensor, as it lies in its files."""
+    """A spike sensor, as it lies in its files.
+
+    Attributes:
+        size: rows and columns in a file.
+        area: the part of them that is picture.
+    """
 
     size: tuple[int, int]
-    """Rows and columns in a file."""
     area: Area
-    """The part of them that is picture."""
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
         """Read the picture of spike frames, packed; errors as of :func:`read_spikes`.
@@ -186,7 +189,7 @@ class Sensor(NamedTuple):
             bits = np.unpackbits(frames, axis=1, count=height * width, bitorder="little")
             flipped = bits.reshape(-1, height, width)[:, ::-1]
             columns = slice(area.left, area.left + area.columns)
-            return PackedSpikes(pack_rows(flipped[:, rows, columns]), area.columns)
+            return PackedSpikes.pack(flipped[:, rows, columns])
         # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
         flipped = frames.reshape(-1, height, width // 8)[:, ::-1]
         packed_columns = slice(area.left // 8, (area.left + area.columns) // 8)
@@ -207,7 +210,7 @@ def _read_dat(path: Path, nbytes: int, start: int, stop: int) -> NDArray[np.uint
 
 
 def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
-    """The bytes of a spike file for spikes (T, H, W) of 0 and 1, top row first.
+    """Return the bytes of a spike file for spikes (T, H, W) of 0 and 1, top row first.
 
     Raises:
         DataError: if the array has another shape, holds other values, or frames do not fill bytes.

@@ -90,7 +90,7 @@ class _Search:
         blur_dir: kind of the blurry frames.
         layout: name of a layout, or ``auto``.
         spike_root: folder of the spikes under a root of their own.
-        layouts: by split.
+        layouts: layouts by split.
         sequences: entries of the survey, by ``<split>/<name>``.
         excluded: faults, by ``<split>/<name>`` or split.
         foreign: folders that are passed over.
@@ -161,7 +161,7 @@ class _Search:
             look(files)
         self.sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
         places = layout.places(split, name, self.blur_dir, self.spike_root)
-        faults = _missing_frames(files, places)
+        faults = _file_faults(files, places)
         if faults:
             self.excluded[sequence] = faults
         if not files.has_spikes:
@@ -186,7 +186,7 @@ class _Search:
 
 
 def _rejection(search: _Search) -> str:
-    """The message on a data set without a sound sequence."""
+    """Return the message on a data set without a sound sequence."""
     hints = _root_hints(search.root, search.splits, search.layout)
     for layout in search.layouts.values():
         hint = layout_hint(layout, search.blur_dir)
@@ -198,7 +198,7 @@ def _rejection(search: _Search) -> str:
 
 
 def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | None:
-    """The layout of the first split that one recognises; None where there is none."""
+    """Return the layout of the first split that one recognises; None where there is none."""
     if layout != AUTO:
         return LAYOUTS[layout]
     for split in splits:
@@ -209,7 +209,8 @@ def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | No
 
 
 def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:
-    """A clause on folders that may be meant by a split without sequences; empty without any."""
+    """Return a clause on folders that may be meant by a split without sequences; empty without
+    any."""
     misspelt = in_other_case(root, split)
     if misspelt:
         return f"; found the folder {misspelt}: rename it"
@@ -222,7 +223,7 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
 
 
 def _root_hints(root: Path, splits: Sequence[str], layout: str) -> list[str]:
-    """A sentence on the root that may be meant; empty if none is near."""
+    """Return a sentence on the root that may be meant; empty if none is near."""
     others = other_roots(root, splits, layout)
     if not others:
         return []
@@ -267,7 +268,7 @@ def _require_truth(layout: Layout, root: Path) -> None:
 
 
 def _look_alikes(names: Sequence[str]) -> list[list[str]]:
-    """Groups of names that are the same text in different Unicode forms."""
+    """Return groups of names that are the same text in different Unicode forms."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(unicodedata.normalize("NFC", name), []).append(name)
@@ -291,8 +292,8 @@ def _require_usable(name: str) -> None:
         )
 
 
-def _missing_frames(files: SequenceFiles, places: Places) -> list[str]:
-    """Faults of the files of a sequence: missing frames, and two kinds of spike files."""
+def _file_faults(files: SequenceFiles, places: Places) -> list[str]:
+    """Return faults of the files of a sequence: missing frames, and two kinds of spike files."""
     faults = list(files.faults)
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur}*.png)")

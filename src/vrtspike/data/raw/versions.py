@@ -25,7 +25,7 @@ _BLOCK = 4096
 def source_version(
     root: str | os.PathLike[str], files: SequenceFiles, manifest_path: str | os.PathLike[str]
 ) -> str:
-    """Version of a sequence's raw files, cheap enough for planning.
+    """Return the version of a sequence's raw files, cheap enough for planning.
 
     If the ingest manifest of an earlier run lists exactly the present files, each with the same
     size and date (or, if only the date differs, the same contents), its version is returned:
@@ -33,7 +33,7 @@ def source_version(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
+        files: files of the sequence.
         manifest_path: place of the ingest manifest of the sequence, which need not exist.
 
     Returns:
@@ -55,14 +55,14 @@ def source_version(
 
 
 def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
-    """Files of an ingest manifest whose contents changed since they were checked."""
+    """Return files of an ingest manifest whose contents changed since they were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
     return [path for path in files if not is_unchanged(base, files, path)]
 
 
 def folder_version(*folders: Path) -> str:
-    """Digest of the files below folders, see :func:`input_version`; empty if there are none.
+    """Return digest of the files below folders, see :func:`input_version`; empty if there are none.
 
     Touching a file changes nothing; another picture under the same name does, and so does another
     name or place below its folder.
@@ -78,7 +78,7 @@ def folder_version(*folders: Path) -> str:
 
 
 def input_version(files: Sequence[Path]) -> str:
-    """Digest of the names and sizes of files, and of blocks of their contents.
+    """Return the digest of the names and sizes of files, and of blocks of their contents.
 
     Blocks from the beginning to the end are read, which distinguishes recordings of equal size.
     Edits in place between the blocks of a large file are not noticed.
@@ -87,7 +87,7 @@ def input_version(files: Sequence[Path]) -> str:
 
 
 def _sample(file: Path) -> tuple[int, str]:
-    """Size of a file, and digest of some of its blocks."""
+    """Return the size of a file, and digest of some of its blocks."""
     if not file.is_file():  # a pipe would block
         raise DataError(f"{file}: found no regular file, expected one; remove it or give another")
     size = file.stat().st_size

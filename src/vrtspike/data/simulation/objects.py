@@ -43,7 +43,7 @@ class MovingObject:
     spin: float
 
     def draw(self, picture: Picture, frame: int) -> Picture:
-        """A picture, (H, W, 3), with the object in front of it, at a number of the frame."""
+        """Return a picture, (H, W, 3), with the object in front of it, at a number of the frame."""
         height, width = picture.shape[:2]
         rows, columns = self.opacity.shape
         angle = self.spin * frame
@@ -65,7 +65,7 @@ class MovingObject:
 
 
 def draw_objects(picture: Picture, objects: Iterable[MovingObject], frame: int) -> Picture:
-    """A picture, (H, W, 3), with objects in front of it, the last one nearest."""
+    """Return a picture, (H, W, 3), with objects in front of it, the last one nearest."""
     for item in objects:
         picture = item.draw(picture, frame)
     return picture
@@ -79,7 +79,7 @@ def log_uniform(
     Args:
         random: their source.
         bounds: the smallest and the largest number.
-        size: of the result; None for a single number.
+        size: size of the result; None for a single number.
     """
     low, high = np.log(bounds)
     return np.asarray(np.exp(random.uniform(low, high, size)))
@@ -101,8 +101,8 @@ def random_object(
         photograph: (H, W, 3) RGB, 0 to 255, whose parts are textures.
         height: rows of a frame.
         width: columns of a frame.
-        frames: of the sequence.
-        frames_per_exposure: of these frames.
+        frames: number of frames of the sequence.
+        frames_per_exposure: number of these frames in an exposure.
     """
     opacity = _random_shape(random, height)
     speed = random.uniform(0, MAX_SPEED) * height / frames_per_exposure
@@ -119,7 +119,8 @@ def random_object(
 
 
 def _random_shape(random: np.random.Generator, height: int) -> Picture:
-    """Opacity of an ellipse or a rounded rectangle of random sides, turned by a random angle."""
+    """Return the opacity of an ellipse or a rounded rectangle of random sides, turned by a random
+    angle."""
     first, second = height * log_uniform(random, HALF_SIDES, 2)
     power = random.choice((2.0, 10.0))
     reach = int(np.ceil(np.hypot(first, second))) + 2
@@ -153,7 +154,7 @@ def _random_texture(
 
 
 def _stripes(random: np.random.Generator, rows: int, columns: int) -> Picture:
-    """Stripes of two colours at a random angle."""
+    """Return stripes of two colours at a random angle."""
     period = log_uniform(random, STRIPES)
     angle = random.uniform(0, np.pi)
     y, x = np.mgrid[:rows, :columns]

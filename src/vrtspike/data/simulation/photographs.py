@@ -16,10 +16,10 @@ from vrtspike.system.packages import distribution, missing_package
 
 
 def package_file(package: str, file: str) -> Path:
-    """A file inside an installed package, which is not imported.
+    """Return a file inside an installed package, which is not imported.
 
     Args:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below its folder.
 
     Raises:
@@ -51,9 +51,9 @@ def read_video_frame(package: str, file: str, number: int) -> Picture:
     """Read a frame of a video inside a package: float32 (H, W, 3) RGB, 0 to 255.
 
     Args:
-        package: as it is imported.
+        package: name that the package is imported by.
         file: path below its folder.
-        number: of the frame, from 0.
+        number: number of the frame, from 0.
 
     Raises:
         DataError: if the package, the video or the frame is missing or damaged.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.simulation.objects import MovingObject, Picture, draw_objects, random_object
-from vrtspike.data.simulation.sensor import SPK_GOPRO_SENSOR, Simulation
+from vrtspike.data.simulation.sensor import SPK_GOPRO_SENSOR, SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 
 FRAME_RATE = 240.0
@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 def scene_scale(height: int, width: int) -> float:
-    """Factor of a frame's size over :data:`SMALL_FRAME`: larger frames see the same part."""
+    """Return factor of a frame's size over :data:`SMALL_FRAME`: larger frames see the same part."""
     rows, columns = SMALL_FRAME
     return max(width / columns, height / rows)
 
@@ -47,7 +47,7 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
     time = np.arange(frames) / FRAME_RATE
 
     def sway(low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A movement at a random frequency, and the same a quarter of a period later."""
+        """Return a movement at a random frequency, and the same a quarter of a period later."""
         phase = 2 * np.pi * (random.uniform(low, high) * time + random.uniform(0, 1))
         return np.sin(phase), np.cos(phase)
 
@@ -79,7 +79,7 @@ def film(
         height: rows of a frame.
         width: columns of a frame.
         frames: their number.
-        objects: in front of the scene, with motions of their own.
+        objects: objects in front of the scene, with motions of their own.
 
     Yields:
         uint8 (height, width, 3) frames at 240 frames a second.
@@ -101,7 +101,7 @@ def film(
     def view_from(
         layer: Picture, pose: Pose, parallax: float, centre: Point, border: int
     ) -> Picture:
-        """A layer from a pose of the camera, which at rest looks at ``centre``."""
+        """Return a layer from a pose of the camera, which at rest looks at ``centre``."""
         angle, zoom = pose[2:]
         cos = np.cos(angle)
         sin = np.sin(angle)
@@ -128,7 +128,7 @@ def film_sequence(
     height: int,
     width: int,
     exposures: int,
-    sensor: Simulation = SPK_GOPRO_SENSOR,
+    sensor: SimulatedSensor = SPK_GOPRO_SENSOR,
     objects: int = 0,
 ) -> int:
     """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.
@@ -175,7 +175,8 @@ def film_sequence(
 
 
 def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tuple[Picture, Picture]:
-    """The near layer: the picture turned around, and its opacity, a blob about its centre."""
+    """Return the near layer: the picture turned around, and its opacity, a blob about its
+    centre."""
     layer = np.ascontiguousarray(picture[::-1, ::-1])
     rows, columns = layer.shape[:2]
     y, x = np.mgrid[:rows, :columns]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vrtspike.config.fields import Positive, key
 from vrtspike.io.images import luma, shrink
-from vrtspike.settings.workflow import SimulateSettings
+from vrtspike.settings.workflow import SensorSettings
 from vrtspike.system.errors import DataError
 
 Frame = NDArray[np.uint8]
@@ -59,68 +59,68 @@ def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None)
     return np.rint(mean * 255).astype(np.uint8)
 
 
-class Simulation(SimulateSettings):
-    """A simulated sensor and its scene; the defaults are those of Spk-GoPro."""
+class SimulatedSensor(SensorSettings):
+    """A simulated sensor of any number of pixels; the defaults are those of Spk-GoPro."""
 
     DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
 
 
-SPK_GOPRO_SENSOR = Simulation()
+SPK_GOPRO_SENSOR = SimulatedSensor()
 _MIN_THETA_SHARE = 0.1
 """Minimum threshold of a pixel as a share of the sensor's, however wide the spread."""
 
 
-def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
-    """The spikes of an integrate-and-fire sensor, step by step.
+def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
+    """Yield the spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
     pixel spikes and V -= theta (the remainder stays). At most one spike per step.
 
     Args:
         pictures: its light in each step, grey (H, W) in [0, 1].
-        model: its threshold, its faults and the seed of all draws.
+        sensor: its threshold, its faults and the seed of all draws.
     """
     first = next(pictures, None)
     if first is None:
         return
     shape = first.shape
-    random = np.random.default_rng(model.SEED)
+    random = np.random.default_rng(sensor.SEED)
     phase = random.random(shape, dtype=np.float32)
-    if model.START_PHASE is not None:
-        phase[:] = model.START_PHASE
-    theta = np.full(shape, model.THETA, np.float32)
-    if model.THETA_SPREAD:
-        spread = 1 + model.THETA_SPREAD * random.standard_normal(shape)
+    if sensor.START_PHASE is not None:
+        phase[:] = sensor.START_PHASE
+    theta = np.full(shape, sensor.THETA, np.float32)
+    if sensor.THETA_SPREAD:
+        spread = 1 + sensor.THETA_SPREAD * random.standard_normal(shape)
         theta *= np.maximum(spread, _MIN_THETA_SHARE).astype(np.float32)
     charge = phase * theta
     late = np.zeros(shape, np.bool_)
-    has_faulty_pixels = bool(model.HOT_PIXELS or model.DEAD_PIXELS)
+    has_faulty_pixels = bool(sensor.HOT_PIXELS or sensor.DEAD_PIXELS)
     if has_faulty_pixels:
         draw = random.random(shape)
-        hot = draw < model.HOT_PIXELS
-        alive = draw <= 1 - model.DEAD_PIXELS
+        hot = draw < sensor.HOT_PIXELS
+        alive = draw <= 1 - sensor.DEAD_PIXELS
     for gray in itertools.chain([first], pictures):
-        charge += gray if model.LIGHT_GAMMA is None else gray**model.LIGHT_GAMMA
-        if model.NOISE:
+        charge += gray if sensor.LIGHT_GAMMA is None else gray**sensor.LIGHT_GAMMA
+        if sensor.NOISE:
             noise = random.standard_normal(shape, dtype=np.float32)
-            charge += np.float32(model.NOISE) * noise
+            charge += np.float32(sensor.NOISE) * noise
         fired = charge >= theta
         charge -= theta * fired
-        if model.JITTER:
-            delayed = random.random(shape, dtype=np.float32) < model.JITTER
+        if sensor.JITTER:
+            delayed = random.random(shape, dtype=np.float32) < sensor.JITTER
             # One spike a step is read out; a second one waits.
             read_out = late | (fired & ~delayed)
             late = fired & (late | delayed)
             fired = read_out
-        if model.DARK_COUNTS:
-            fired |= random.random(shape, dtype=np.float32) < model.DARK_COUNTS
+        if sensor.DARK_COUNTS:
+            fired |= random.random(shape, dtype=np.float32) < sensor.DARK_COUNTS
         if has_faulty_pixels:
             fired = (fired | hot) & alive
         yield fired
 
 
 def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[Gray]:
-    """Pictures in equal steps from one frame up to the next one, which is excluded.
+    """Yield pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
         first: grey frame (H, W), 0 to 1.
@@ -165,7 +165,7 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
 
 
 def stream_spikes(
-    frames: Iterable[Frame], sensor: Simulation = SPK_GOPRO_SENSOR
+    frames: Iterable[Frame], sensor: SimulatedSensor = SPK_GOPRO_SENSOR
 ) -> Iterator[Spikes]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
@@ -185,8 +185,8 @@ def stream_spikes(
         yield np.stack(steps)
 
 
-def _pictures(frames: Iterable[Frame], sensor: Simulation) -> Iterator[Gray]:
-    """The light on the sensor in each step."""
+def _pictures(frames: Iterable[Frame], sensor: SimulatedSensor) -> Iterator[Gray]:
+    """Yield the light on the sensor in each step."""
     grays = (_sensor_gray(frame, sensor.DOWNSCALE) for frame in frames)
     for current, following in itertools.pairwise(itertools.chain(grays, [None])):
         assert current is not None, "only the end is None"
@@ -213,7 +213,7 @@ def simulate_spikes(
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
-        options: keys of :class:`Simulation` in lower case.
+        options: keys of :class:`SimulatedSensor` in lower case.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
@@ -222,12 +222,12 @@ def simulate_spikes(
         DataError: if sizes do not divide.
         pydantic.ValidationError: if an option is out of range.
     """
-    simulation = Simulation(**{name.upper(): value for name, value in options.items()})
-    return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
+    sensor = SimulatedSensor(**{name.upper(): value for name, value in options.items()})
+    return np.concatenate(list(stream_spikes(frames, sensor))).view(np.uint8)
 
 
 def _sensor_gray(frame: Frame, downscale: int) -> Gray:
-    """The light of a frame on the sensor: grey (h, w) in [0, 1].
+    """Return the light of a frame on the sensor: grey (h, w) in [0, 1].
 
     Raises:
         DataError: if sizes do not divide.
@@ -236,7 +236,7 @@ def _sensor_gray(frame: Frame, downscale: int) -> Gray:
     if height % downscale or width % downscale:
         raise DataError(
             f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
-            "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
+            "the sensor has so many times fewer pixels (DOWNSCALE); cut the frames to that"
         )
     gray: Gray = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)

@@ -23,7 +23,7 @@ from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
 from vrtspike.data.simulation.sensor import (
     SPK_GOPRO_SENSOR,
-    Simulation,
+    SimulatedSensor,
     stream_spikes,
     synthesize_blur,
 )
@@ -35,7 +35,7 @@ FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
 def frame_files(folder: Path) -> list[Path]:
-    """Pictures of a folder in the order of the numbers in their names (2 before 10).
+    """Return pictures of a folder in the order of the numbers in their names (2 before 10).
 
     Raises:
         DataError: if the folder does not exist, holds no pictures, or frames are missing between
@@ -74,7 +74,7 @@ class FrameFolder:
 
 
 def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
-    """All folders of pictures below a data set of sharp frames.
+    """Return all folders of pictures below a data set of sharp frames.
 
     GOPRO_Large_all (``train/GOPR0372_07_00/``), X4K1000FPS (``train/002/occ008.320/``,
     ``test/Type1/TEST01_003_f0433/``) and any other tree: the first folder below the root is the
@@ -82,7 +82,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
 
     Args:
         root: the data set's folder, or a single folder of pictures.
-        split: of folders directly in the root.
+        split: split of folders directly in the root.
 
     Raises:
         DataError: if there are no pictures.
@@ -106,7 +106,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
 
 
 def _searched_subfolders(folder: Path, names: Iterable[str]) -> list[str]:
-    """Subfolders that are not foreign or hidden, and no links to folders above them."""
+    """Return subfolders that are not foreign or hidden, and no links to folders above them."""
     searched = []
     for name in names:
         if name in FOREIGN or name.startswith("."):
@@ -123,7 +123,7 @@ def _frame_folder(root: Path, folder: Path, split: str) -> FrameFolder:
     Args:
         root: the data set's folder.
         folder: below it, or the root itself.
-        split: of folders directly in the root.
+        split: split of folders directly in the root.
     """
     parts = folder.relative_to(root).parts or (root.resolve().name,)
     if len(parts) > 1:
@@ -135,7 +135,7 @@ def simulate_pairs(
     root: Path,
     files: SequenceFiles,
     folder: Path,
-    sensor: Simulation,
+    sensor: SimulatedSensor,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
@@ -146,8 +146,8 @@ def simulate_pairs(
 
     Args:
         root: the data set's folder.
-        files: of the sequence.
-        folder: of the files to write.
+        files: files of the sequence.
+        folder: folder of the files to write.
         sensor: the simulated sensor.
         progress: called with the frames done and their total.
 
@@ -183,7 +183,7 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    sensor: Simulation = SPK_GOPRO_SENSOR,
+    sensor: SimulatedSensor = SPK_GOPRO_SENSOR,
     replace: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, int]:
@@ -257,15 +257,15 @@ def _write_exposure(
     name: str,
     frames: Sequence[NDArray[np.uint8]],
     spikes: Sequence[NDArray[np.bool_]],
-    sensor: Simulation,
+    sensor: SimulatedSensor,
 ) -> None:
     """Write the blurry frame, the sharp frame and the spikes of an exposure.
 
     Args:
-        folders: of blurry frames, sharp frames and spikes.
-        name: of the files, without suffix.
-        frames: of the exposure.
-        spikes: of the exposure, in parts.
+        folders: folders of blurry frames, sharp frames and spikes.
+        name: name of the files, without suffix.
+        frames: frames of the exposure.
+        spikes: spikes of the exposure, in parts.
         sensor: the simulated sensor.
     """
     blur, sharp, spike = folders

@@ -48,17 +48,20 @@ SCHEMA = 4
 
 @dataclass(frozen=True)
 class StoreLayout:
-    """The contents of a store, known before the first frame is written."""
+    """The contents of a store, known before the first frame is written.
+
+    Attributes:
+        spike_frames: T, the stored steps of each frame; empty without spikes.
+        spike_size: rows and columns of the sensor; None without spikes.
+        exposures: exposure of each frame, counted from its first stored step; empty without spikes.
+    """
 
     frames: tuple[str, ...]
     spike_frames: tuple[int, ...]
-    """T, the stored steps of each frame; empty without spikes."""
     rgb_size: tuple[int, int]
     spike_size: tuple[int, int] | None
-    """None without spikes."""
     bins: int
     exposures: tuple[Exposure, ...] = ()
-    """Of each frame, counted from its first stored step; empty without spikes."""
 
     @property
     def scale(self) -> Fraction:
@@ -112,7 +115,7 @@ class StoreLayout:
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
-        """A layout from the attributes of a group, read from JSON."""
+        """Return a layout from the attributes of a group, read from JSON."""
         spike_size = attributes["spike_size"]
         return cls(
             frames=tuple(attributes["frames"]),
@@ -125,6 +128,6 @@ class StoreLayout:
 
 
 def _part(size: int, limit: int) -> int:
-    """Length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
+    """Return the length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
     parts = -(-size // limit)
     return -(-size // parts)

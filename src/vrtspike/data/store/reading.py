@@ -48,7 +48,7 @@ _METRICS = "/tensorstore/cache/"
 
 
 def cache_share(settings: DataSettings, processes: int) -> int:
-    """Bytes of cache one process may use.
+    """Return bytes of cache one process may use.
 
     Args:
         settings: DATA; CACHE_SIZE_GB is for the whole machine.
@@ -61,7 +61,7 @@ def cache_share(settings: DataSettings, processes: int) -> int:
 
 
 def cache_use(limit_bytes: int = 0) -> CacheUse:
-    """Counters of this process since its start, over all its caches.
+    """Return counters of this process since its start, over all its caches.
 
     Args:
         limit_bytes: memory that they may take, for the result.
@@ -83,7 +83,7 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
 
 @cache
 def _context(cache_bytes: int) -> Any:  # noqa: ANN401 - a tensorstore.Context
-    """The caches of this process that all stores with an equal budget share."""
+    """Return the caches of this process that all stores with an equal budget share."""
     import tensorstore
 
     if cache_bytes:
@@ -152,7 +152,7 @@ class Store:
         return {**vars(self), "_arrays": {}}
 
     def _array(self, name: str) -> Any:  # noqa: ANN401 - a tensorstore.TensorStore
-        """An array, opened on first use."""
+        """Return an array, opened on first use."""
         import tensorstore
 
         if name not in self._arrays:
@@ -183,8 +183,8 @@ class Store:
         Args:
             name: one of the layout's ``shapes``.
             frames: indices of the frames.
-            rows: in the array's own pixels.
-            columns: in the array's own pixels (of ``bits``: in bytes).
+            rows: rows in the array's own pixels.
+            columns: columns in the array's own pixels (of ``bits``: in bytes).
 
         Returns:
             uint8, the crop with the array's axes.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.raw.packed import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import luma, shrink
 from vrtspike.system.errors import DataError
 
@@ -58,7 +58,7 @@ def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.u
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    return voxelize_packed(PackedSpikes(pack_rows(spikes), spikes.shape[2]), bins, sharp)
+    return voxelize_packed(PackedSpikes.pack(spikes), bins, sharp)
 
 
 def voxelize_packed(spikes: PackedSpikes, bins: int, sharp: float) -> NDArray[np.uint8]:
@@ -126,7 +126,7 @@ def add_to_histogram(
 def histogram_statistics(
     sequences: Sequence[tuple[float, Mapping[str, Sequence[int]]]],
 ) -> Statistics:
-    """Mean and standard deviation (of the population) of gain * count / steps, in float64.
+    """Return mean and standard deviation (of the population) of gain * count / steps, in float64.
 
     Sums are rounded once, at their end, so the order of the sequences changes nothing.
 
@@ -188,10 +188,10 @@ class GainMeter:
         self._sums.append((light, float(np.vdot(total, total)) / steps**2))
 
     def gain(self, name: str) -> float:
-        """The gain of all exposures so far, > 0; theta for an ideal sensor.
+        """Return the gain of all exposures so far, > 0; theta for an ideal sensor.
 
         Args:
-            name: of the sequence, for the message.
+            name: name of the sequence, for the message.
 
         Raises:
             DataError: if there is not a single spike, or frames are black wherever there are some.

@@ -26,6 +26,7 @@ from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.rounding import round_up
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. Its default is a whole chunk, and the memory that it needs
@@ -57,7 +58,7 @@ def build_store(
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
         context: maximum steps of the closed shutter that bins take in, on each side.
-        recipe: of the store, see :class:`vrtspike.data.shard_jobs.Building`.
+        recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.Building`.
 
     Returns:
         The store's manifest.
@@ -99,7 +100,7 @@ def build_store(
 
 
 def _layout(manifest: Mapping[str, Any], bins: int, context: int) -> StoreLayout:
-    """The layout of the store of a sequence.
+    """Return the layout of the store of a sequence.
 
     Args:
         manifest: its ingest manifest.
@@ -167,7 +168,7 @@ def write_store(
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
-        layout: of the store.
+        layout: layout of the store.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Returns:
@@ -221,7 +222,7 @@ class ContentDigest:
         """Take in the next frame.
 
         Args:
-            number: of the frame; the first one is 0.
+            number: number of the frame; the first one is 0.
             frame: its arrays.
 
         Raises:
@@ -236,14 +237,14 @@ class ContentDigest:
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
-        """The digest of all frames, and of the gain where there are spikes."""
+        """Return the digest of all frames, and of the gain where there are spikes."""
         if gain is not None:
             self._digest.update(gain.hex().encode())
         return self._digest.hexdigest()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
-    """A group with empty arrays, and these by name."""
+    """Return a group with empty arrays, and these by name."""
     # zarr is imported here because planning and reading with other readers do without it.
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
@@ -255,7 +256,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
         # Whole chunks, as many as cover the frames of a file.
         shard = [layout.shard_frames]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
-            shard.append(-(-size // piece) * piece)
+            shard.append(round_up(size, piece))
         codecs: list[Any] = [Crc32cCodec()]
         if name == "voxels":
             blosc = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)

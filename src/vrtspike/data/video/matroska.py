@@ -11,7 +11,7 @@ _HEAD = 4096
 
 
 def announced_bytes(path: Path) -> int | None:
-    """Length of a Matroska file by its header; None for other files, and if it is not given.
+    """Return length of a Matroska file by its header; None for other files, and if it is not given.
 
     A file is an EBML header and a segment, each with its identity, its size and its contents.
     """
@@ -19,18 +19,18 @@ def announced_bytes(path: Path) -> int | None:
         head = file.read(_HEAD)
     if not head.startswith(_EBML):
         return None
-    size, begin = _read_size(head, len(_EBML))
+    size, start = _read_size(head, len(_EBML))
     if size is None:
         return None
-    segment = begin + size
+    segment = start + size
     if head[segment : segment + len(_SEGMENT)] != _SEGMENT:
         return None
-    size, begin = _read_size(head, segment + len(_SEGMENT))
-    return None if size is None else begin + size
+    size, start = _read_size(head, segment + len(_SEGMENT))
+    return None if size is None else start + size
 
 
 def _read_size(head: bytes, place: int) -> tuple[int | None, int]:
-    """The size of an element, None if unknown, and the place of its contents.
+    """Return the size of an element, None if unknown, and the place of its contents.
 
     The leading zeros of the first byte tell how many bytes follow it; a size of ones is unknown.
 

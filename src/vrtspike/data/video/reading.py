@@ -37,10 +37,10 @@ class VideoInfo:
     """The properties of a video that a restored copy keeps.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: height and width of its frames, turned as a player shows them.
         stamps: when each frame is shown and when the last one ends, in units of ``tick``.
-        tick: in seconds.
+        tick: length of this unit in seconds.
         timed: false if the file has no usable time stamps, and frames are taken in equal steps.
         start: time of the file's own clock that ``stamps`` count from, in seconds.
         rate: frames per second, on average.
@@ -149,7 +149,7 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 
 def _decode(path: Path, container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
-    """Every frame of a sound file.
+    """Yield every frame of a sound file.
 
     All streams are read, because the length in a file's header is that of the longest one.
     """
@@ -210,7 +210,7 @@ def _require_progressive(path: Path, frame: av.VideoFrame, number: int) -> None:
 def _damaged(
     path: Path, container: InputContainer, stream: VideoStream, count: int, cause: str = ""
 ) -> DataError:
-    """The error of a file that is cut or damaged after some frames."""
+    """Return the error of a file that is cut or damaged after some frames."""
     expected = ""
     if container.duration:
         seconds = Fraction(container.duration, _MICROSECONDS)
@@ -233,7 +233,7 @@ def _start(container: InputContainer) -> Fraction:
 def _rising_stamps(
     shown: Sequence[int | None], start: int, length: int, usual: int
 ) -> tuple[int, ...] | None:
-    """The time stamps of frames and the end of the last one; None if they are not usable.
+    """Return the time stamps of frames and the end of the last one; None if they are not usable.
 
     Args:
         shown: the stamp of each frame, None without one.

@@ -24,7 +24,7 @@ class SoundCopy:
         """Add the streams to the output.
 
         Args:
-            info: of the video file.
+            info: properties of the video file.
             container: the file, opened for this copy alone.
             output: an MP4 file to which nothing has been written yet.
         """

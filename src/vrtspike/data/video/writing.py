@@ -71,7 +71,8 @@ def video_file(
 
 
 def _timescale(tick: Fraction) -> int:
-    """Units of a second for the beginning of streams: a multiple of those of the time stamps."""
+    """Return units of a second for the beginning of streams: a multiple of those of the time
+    stamps."""
     return tick.denominator * math.ceil(_MIN_TIMESCALE / tick.denominator)
 
 

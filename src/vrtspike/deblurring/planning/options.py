@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
-from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.datasets import Dataset
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 

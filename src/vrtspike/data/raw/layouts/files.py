@@ -37,27 +37,30 @@ class Area:
 @dataclass(frozen=True)
 class SequenceFiles:
     """The files of a sequence. Paths are relative to the data set's root, POSIX style; those below
-    DATA.SPIKE_ROOT are absolute."""
+    DATA.SPIKE_ROOT are absolute.
+
+    Attributes:
+        layout: name of its layout.
+        blur_dir: kind of its blurry frames, ``blur`` or ``blur_gamma``.
+        blur: blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``.
+        spikes: spike files by number; empty if one file holds the spikes of all frames.
+        stream: the spike file of all frames.
+        sensor_file: a ``config.yaml`` that may give the sensor's size.
+        exposures: a table of exposures, which overrides those of the layout.
+        faults: faults that names show, such as two files for a frame.
+    """
 
     split: str
     name: str
     layout: str
-    """Name of its layout."""
     blur_dir: str
-    """Kind of its blurry frames, ``blur`` or ``blur_gamma``."""
     blur: dict[str, str]
-    """Blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``."""
     sharp: dict[str, str]
     spikes: dict[str, str]
-    """Spike files by number; empty if one file holds the spikes of all frames."""
     stream: str | None
-    """The spike file of all frames."""
     sensor_file: str | None
-    """A ``config.yaml`` that may give the sensor's size."""
     exposures: str | None = None
-    """A table of exposures, which overrides those of the layout."""
     faults: tuple[str, ...] = ()
-    """Faults that names show, such as two files for a frame."""
 
     @property
     def has_spikes(self) -> bool:
@@ -80,12 +83,13 @@ def gives_size(path: Path) -> bool:
 
 
 def _size_keys(text: str) -> list[str]:
-    """The keys of a sensor's size that occur in a ``config.yaml``, but for comments."""
+    """Return the keys of a sensor's size that occur in a ``config.yaml``, but for comments."""
     return re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
 
 
 def sensor_file(spikes: Path) -> Path | None:
-    """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
+    """Return the ``config.yaml`` in the folder of a spike file, or in one above, that gives a
+    size."""
     for folder in list(spikes.absolute().parents)[:_FOLDERS_ABOVE]:
         path = folder / SENSOR_FILE
         if gives_size(path):

@@ -23,7 +23,7 @@ FOREIGN = frozenset(
 
 
 def frame_key(name: str) -> str:
-    """The key by which the names of a frame's files are matched.
+    """Return the key by which the names of a frame's files are matched.
 
     Leading zeros do not count, nor does the Unicode form: macOS writes names in the form NFD, in
     which an accent is a character of its own, most other systems in NFC.
@@ -38,7 +38,8 @@ _Entry = TypeVar("_Entry")
 
 
 def match_frames(table: Mapping[str, _Entry], names: Collection[str]) -> dict[str, _Entry]:
-    """The entries of a table by the names of their frames, which may have other leading zeros.
+    """Return the entries of a table by the names of their frames, which may have other leading
+    zeros.
 
     Spreadsheets turn ``000012`` into ``12``. Entries that several frames would match, and those of
     no frame, keep their names.
@@ -99,12 +100,13 @@ def numbered(
     names: dict[str, str],
     faults: list[str],
 ) -> dict[str, str]:
-    """Files of a folder by the names of their frames; stray files of other names do not count.
+    """Return files of a folder by the names of their frames; stray files of other names do not
+    count.
 
     Args:
         root: the data set's folder.
         place: beginning of the files' paths below it: a folder, perhaps with a prefix of names.
-        suffixes: of the files, in small letters; capitals are read as well.
+        suffixes: suffixes of the files, in small letters; capitals are read as well.
         names: names of frames by :func:`frame_key`; extended. The first folder gives the names, so
             that ``1.png`` and ``000001.dat`` belong together.
         faults: extended by two files for a frame, and by misnamed files or folders.
@@ -159,8 +161,8 @@ def _is_misnamed(
     """Return whether a file that is not read has the name of a frame without a file.
 
     Args:
-        path: of the file.
-        number: of the frame, by :func:`frame_key`.
+        path: path of the file.
+        number: number of the frame, by :func:`frame_key`.
         names: names of frames by number.
         files: files by the name of their frame.
     """
@@ -169,7 +171,7 @@ def _is_misnamed(
 
 
 def _visible_names(folder: Path, prefix: str) -> list[str]:
-    """Sorted names in a folder that begin with a prefix and are not hidden."""
+    """Return sorted names in a folder that begin with a prefix and are not hidden."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries]
     return sorted(name for name in names if name.startswith(prefix) and name[0] != ".")
@@ -177,7 +179,8 @@ def _visible_names(folder: Path, prefix: str) -> list[str]:
 
 @naming_closed_folders()
 def in_other_case(root: Path, place: str) -> str | None:
-    """A path that differs from a missing one in capitals, such as ``train/a/Blur``; None if none.
+    """Return a path that differs from a missing one in capitals, such as ``train/a/Blur``; None if
+    none.
 
     Raises:
         DataError: if a folder cannot be listed.

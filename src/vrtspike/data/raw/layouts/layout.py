@@ -41,10 +41,10 @@ class Places(NamedTuple):
     """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
-        blur: of the blurry frames, before the number.
-        sharp: of the sharp frames; empty in a set without truth.
-        spike: of the spikes of each frame; empty if one file holds all of the sequence.
-        streams: of a spike file for the whole sequence, before its suffix.
+        blur: path of the blurry frames, before the number.
+        sharp: path of the sharp frames; empty in a set without truth.
+        spike: path of the spikes of each frame; empty if one file holds all of the sequence.
+        streams: paths of a spike file for the whole sequence, before its suffix.
     """
 
     blur: str
@@ -68,7 +68,7 @@ class Layout:
     """One way to lay out a data set.
 
     Attributes:
-        name: of DATA.LAYOUT and manifests.
+        name: name in DATA.LAYOUT and manifests.
         marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to exist.
         unless: the marks of another layout that looks alike; empty if there is none.
@@ -79,10 +79,10 @@ class Layout:
             messages name the first one.
         prefix: beginning of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
-        more_sharp: true if there are sharp frames without a blurry one.
-        exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
-            for an impossible number. None if only a table gives exposures.
-        step: from one frame's number to the next; None is the step that most of them have.
+        has_unpaired_sharp: true if there are sharp frames without a blurry one.
+        exposure: function from the number of steps of a frame's spikes to its exposure; raises
+            DataError for an impossible number. None if only a table gives exposures.
+        step: difference of the numbers of neighbouring frames; None is the one that most have.
         numbers: reads the numbers in the names of frames; None if there are none.
         scale: default of frame pixels for each spike pixel along each side.
         sensor: rows and columns in the spike files; None if it is not always the same.
@@ -98,7 +98,7 @@ class Layout:
     streams: tuple[str, ...] = ()
     prefix: str = ""
     is_nested: bool = False
-    more_sharp: bool = False
+    has_unpaired_sharp: bool = False
     exposure: Callable[[int], Exposure] | None = None
     step: int | None = 1
     numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
@@ -118,11 +118,11 @@ class Layout:
         return not (self.unless and _have_matches(root, split, self.unless))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
-        """The exposure of a frame.
+        """Return the exposure of a frame.
 
         Args:
             steps: number of its spike steps.
-            file: that holds them, for messages.
+            file: path of the file that holds them, for messages.
 
         Raises:
             DataError: if the layout does not define it, or the number of steps is impossible.
@@ -139,7 +139,7 @@ class Layout:
             raise DataError(f"{file}: {error}") from error
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
-        """Expected places of the parts of a sequence; arguments as for :meth:`find`.
+        """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.places("train", "walk", "blur").blur
@@ -168,7 +168,8 @@ class Layout:
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
-        """Names of the sequences of a split, sorted; hidden folders and stray files do not count.
+        """Return names of the sequences of a split, sorted; hidden folders and stray files do not
+        count.
 
         A sequence of which only some parts exist is listed, too: the missing parts are faults.
 
@@ -188,7 +189,7 @@ class Layout:
         return sorted(names)
 
     def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
-        """Folders of a split in which sequences lie."""
+        """Return folders of a split in which sequences lie."""
         patterns = [self.blur]
         if self.sharp is not None:
             patterns.append(self.sharp)
@@ -202,7 +203,7 @@ class Layout:
         return folders
 
     def _names_in(self, folder: Path, foreign: set[str]) -> set[str]:
-        """Names of the sequences in a folder."""
+        """Return names of the sequences in a folder."""
         names = set()
         for entry in _visible_entries(folder, foreign):
             if self.prefix:
@@ -227,7 +228,7 @@ class Layout:
         Args:
             root: the data set's folder.
             split: name of the split.
-            name: of the sequence.
+            name: name of the sequence.
             blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
             spike_root: folder of the spikes under a root of their own.
 
@@ -246,7 +247,7 @@ class Layout:
         sharp: dict[str, str] = {}
         if places.sharp:
             sharp = numbered(root, places.sharp, PICTURE_SUFFIXES, names, faults)
-        if self.more_sharp:
+        if self.has_unpaired_sharp:
             sharp = {number: path for number, path in sharp.items() if number in blur}
         spikes: dict[str, str] = {}
         if places.spike:
@@ -271,7 +272,7 @@ class Layout:
         )
 
     def _table_folders(self, name: str, places: Places) -> list[str]:
-        """Possible folders of a table of exposures, as beginnings of its path.
+        """Return possible folders of a table of exposures, as beginnings of its path.
 
         These are the folders of the parts of a sequence, and those above them as far as they lie
         within the sequence.
@@ -288,12 +289,12 @@ class Layout:
         return list(dict.fromkeys(folders))
 
     def _path(self, name: str) -> str:
-        """The folder of a sequence; two folders, one in the other, if it is nested."""
+        """Return the folder of a sequence; two folders, one in the other, if it is nested."""
         return name.replace(NESTED, "/") if self.is_nested else name
 
 
 def layout_hint(layout: Layout, blur_dir: str) -> str:
-    """Hint for a rejected data set: the files that a layout expects."""
+    """Return the hint for a rejected data set: the files that a layout expects."""
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name}: {places.blur}*.png, "
@@ -311,14 +312,15 @@ def _have_matches(root: Path, split: str, marks: Sequence[str]) -> bool:
 
 
 def _root_prefix(spike_root: str | None) -> str:
-    """Beginning of the paths of spikes under a root of their own; empty without one."""
+    """Return the beginning of the paths of spikes under a root of their own; empty without one."""
     if spike_root is None:
         return ""
     return f"{Path(spike_root).absolute().as_posix()}/"
 
 
 def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
-    """The entries of a folder that are neither hidden nor foreign; ``foreign`` is extended."""
+    """Yield the entries of a folder that are neither hidden nor foreign; ``foreign`` is
+    extended."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
@@ -328,7 +330,7 @@ def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEn
 
 
 def _sensor_file(root: Path, places: Places) -> str | None:
-    """The nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
+    """Return the nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
     beginning = places.blur
     if places.spike:
         beginning = places.spike
@@ -343,11 +345,12 @@ def _sensor_file(root: Path, places: Places) -> str | None:
 
 
 def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
-    """Exposures in spike files of one length, with margins; the sharp frame is the middle step.
+    """Return exposures in spike files of one length, with margins; the sharp frame is the middle
+    step.
 
     Args:
         margin: steps before and after the exposure.
-        steps: of the exposure.
+        steps: steps of the exposure.
     """
     expected = steps + 2 * margin
 
@@ -363,7 +366,7 @@ def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
 
 
 def _single_file(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
-    """The one of some files that exists; several are added to the faults."""
+    """Return the one of some files that exists; several are added to the faults."""
     existing = []
     for path in dict.fromkeys(paths):
         name, _, suffix = path.rpartition(".")

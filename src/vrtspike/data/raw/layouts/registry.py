@@ -36,7 +36,7 @@ AUTO = "auto"
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None = None) -> Layout:
-    """The layout of a split: the wanted one, else the one that recognises its folders.
+    """Return the layout of a split: the wanted one, else the one that recognises its folders.
 
     Args:
         root: the data set's folder.
@@ -79,7 +79,7 @@ def find_sequence(
 
 
 def frame_faults(files: SequenceFiles) -> list[str]:
-    """Frames that lack their blurry, sharp or spike partner, and gaps in their numbers."""
+    """Return frames that lack their blurry, sharp or spike partner, and gaps in their numbers."""
     parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
     if files.spikes and files.stream is None:
         parts["spike"] = set(files.spikes)
@@ -96,7 +96,7 @@ def frame_faults(files: SequenceFiles) -> list[str]:
 
 
 def _single_spike_file(files: SequenceFiles) -> str:
-    """The fault of a sequence with one spike file for many frames."""
+    """Return the fault of a sequence with one spike file for many frames."""
     layout = LAYOUTS[files.layout]
     (path,) = files.spikes.values()
     fault = f"{path} is the only spike file of {len(files.blur)} frames; "
@@ -113,7 +113,8 @@ def _single_spike_file(files: SequenceFiles) -> str:
 
 
 def _missing_partners(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
-    """A line for each frame that is not in all parts; one line for many that lack the same."""
+    """Return a line for each frame that is not in all parts; one line for many that lack the
+    same."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
         present = ", ".join(part for part in parts if name in parts[part])
@@ -133,7 +134,7 @@ def _missing_partners(parts: Mapping[str, Collection[str]], names: Sequence[str]
 
 
 def _jumps(files: SequenceFiles) -> list[str]:
-    """Gaps in the numbers of frames; one line for many, or where all have another step."""
+    """Return gaps in the numbers of frames; one line for many, or where all have another step."""
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     step, jumps = find_jumps(names, layout.step, layout.numbers)
@@ -155,5 +156,5 @@ def _jumps(files: SequenceFiles) -> list[str]:
 
 
 def _first_numbers(step: int) -> str:
-    """The first numbers of frames in a layout, as an example."""
+    """Return the first numbers of frames in a layout, as an example."""
     return ", ".join(str(1 + step * count) for count in range(3))

@@ -19,7 +19,7 @@ STEPS_PER_SOURCE_FRAME = 8
 
 
 def spk_gopro_exposure(steps: int) -> Exposure:
-    """All T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
+    """Return all T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
 
     An exposure of less than two source frames has no middle one: its instant is the middle.
 
@@ -39,7 +39,7 @@ def exposure_of_source_frames(steps: int) -> Exposure:
     if steps % STEPS_PER_SOURCE_FRAME:
         raise DataError(
             f"found {steps} spike frames, expected a multiple of {STEPS_PER_SOURCE_FRAME} as in "
-            "Spk-GoPro: the file is cut or too long, or of another layout (DATA.LAYOUT, --layout), "
+            "Spk-GoPro: the file is cut or too long, or of another layout (DATA.LAYOUT), "
             "or a table exposures.csv has to say when the shutter was open"
         )
     return spk_gopro_exposure(steps)

@@ -14,7 +14,7 @@ from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
 
 
 def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
-    """The source frames that names stand for; None if a name is of another kind.
+    """Return the source frames that names stand for; None if a name is of another kind.
 
     >>> source_frame_numbers(["0001", "0001_002"])
     [4, 7]
@@ -39,7 +39,7 @@ def _layout(length: int) -> Layout:
         sharp="{split}_fullRGB/{sequence}",
         spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",
         is_nested=True,
-        more_sharp=True,
+        has_unpaired_sharp=True,
         exposure=fixed_exposure(margin=0, steps=length),
         step=None,
         numbers=source_frame_numbers,

@@ -43,10 +43,10 @@ UHSR = replace(
 
 
 def _pairs(name: str, blur: str, sharp: str) -> Layout:
-    """A layout without recorded spikes.
+    """Return a layout without recorded spikes.
 
     Args:
-        name: of the layout.
+        name: name of the layout.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames.
     """
