@@ -48,6 +48,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) snakemake --lint
 	$(RUN) python scripts/config_reference.py --check
+	$(RUN) python scripts/datasets_page.py --check
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/light_variants.py --check
@@ -80,6 +81,7 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
+	$(RUN) python scripts/datasets_page.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
