@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 
-
 from tests.concurrency import run_python
 from vrtspike.commands.public_sets import read_public_sets
 
