@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from markdown import Extension, Markdown
+from markdown.blockprocessors import build_block_parser
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -20,6 +21,7 @@ REFERENCE = "docs/reference.md"
 _API = Path("docs/api.md")
 _ROW = re.compile(r"^\| `(vrtspike[\w.]*)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([^<]+)</code>")
+_ITEM = re.compile(r" *(?:[-*+]|\d+\.) ")
 _LIST_INDENT = 2
 """Spaces before the continuation of an item on GitHub; Python-Markdown wants 4 by default."""
 
@@ -28,13 +30,14 @@ class ShortIndent(Extension):
     """Indentation of list items as on GitHub."""
 
     def extendMarkdown(self, md: Markdown) -> None:
-        """Set the number of spaces."""
+        """Build the parser anew with this number of spaces; other extensions add to it later."""
         md.tab_length = _LIST_INDENT
+        md.parser = build_block_parser(md)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Read lists as GitHub does."""
-    config.markdown_extensions.append(ShortIndent())
+    config.markdown_extensions.insert(0, ShortIndent())
     return config
 
 
@@ -58,6 +61,32 @@ def reference_page() -> str:
         parts.append(f"## `{module}`\n\n{purpose.strip()[0].upper()}{purpose.strip()[1:]}.\n")
         parts += [f"::: {module}.{name}\n" for name in re.findall(r"`(\w+)`", names)]
     return "\n".join(parts)
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Separate list items from paragraphs above, as GitHub does without an empty line.
+
+    Items of one list stay together unless the one above has several paragraphs.
+    """
+    lines: list[str] = []
+    is_code = False
+    is_list = False
+    has_gap = True
+    for line in markdown.splitlines():
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        is_item = not is_code and _ITEM.match(line) is not None
+        if is_item:
+            if lines and lines[-1].strip() and (has_gap or not is_list):
+                lines.append("")
+            is_list = True
+            has_gap = False
+        elif not line.strip():
+            has_gap = True
+        elif has_gap and not line.startswith(" "):
+            is_list = False
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
