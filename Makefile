@@ -81,7 +81,7 @@ docs:  ## build the site from docs/ into site/, in .venv-docs; a dead link is an
 	@$(MAKE) --no-print-directory VENV=.venv-docs LOCK=docs/site/requirements.lock NEEDED="60 MB to download" site
 
 site: $(READY)
-	$(RUN) NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --config-file docs/site/mkdocs.yml
+	$(RUN) NO_MKDOCS_2_WARNING=1 mkdocs build --config-file docs/site/mkdocs.yml
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .
