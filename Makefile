@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 LOCK := requirements.lock
 READY := $(VENV)/.ready
+# What an installation of LOCK takes, for the message.
+NEEDED := 3.4 GB to download, most of it PyTorch with CUDA, and 7 GB of disk; 5 minutes at 100 Mbit/s
 # Programs of the environment come first, so that rules and tests find the same Python.
 RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # No batch system takes part; where Slurm is installed and its controller silent, Snakemake would
@@ -18,7 +20,7 @@ FOLDERS ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo general check pytest test core endurance compat on-lowest gpu format lock clean
+.PHONY: help setup demo general check pytest test core endurance compat on-lowest gpu docs site format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
@@ -28,8 +30,7 @@ setup: $(READY)  ## make .venv from requirements.lock
 $(READY): $(LOCK) pyproject.toml scripts/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than Python 3.11; use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Installing Python packages into $(VENV), once: 3.4 GB to download, most of it PyTorch with"
-	@echo "CUDA, and 7 GB of disk; 5 minutes at 100 Mbit/s."
+	@echo "Installing Python packages into $(VENV), once: $(NEEDED)."
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python scripts/install.py $(LOCK)
 	@touch $@
@@ -49,6 +50,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) snakemake --lint
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python scripts/advice_reference.py --check
+	$(RUN) python scripts/datasets_page.py --check
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/light_variants.py --check
@@ -76,20 +78,29 @@ on-lowest: $(READY)
 gpu:  ## with a GPU: agreement with a CPU, speed and memory of the presets, in 8 minutes
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
 
+docs:  ## build the site from docs/ into site/, in .venv-docs; a dead link is an error
+	@$(MAKE) --no-print-directory VENV=.venv-docs LOCK=docs/site/requirements.lock NEEDED="60 MB to download" site
+
+site: $(READY)
+	$(RUN) NO_MKDOCS_2_WARNING=1 mkdocs build --config-file docs/site/mkdocs.yml
+
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
 	$(RUN) python scripts/advice_reference.py
+	$(RUN) python scripts/datasets_page.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
-  --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
+  --no-emit-index-url --no-emit-find-links --quiet
+PROJECT := $(RESOLVE) pyproject.toml
 
-lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.toml (needs uv)
-	$(RESOLVE) $(patsubst %,--extra %,dev general generic grib hub onnx slurm tracking) --output-file requirements.lock
-	$(RESOLVE) --extra dev --extra general --extra grib --extra tracking --constraint requirements-lowest.in \
+lock:  ## resolve the three lock files from pyproject.toml (needs uv)
+	$(PROJECT) $(patsubst %,--extra %,dev general generic grib hub onnx slurm tracking) --output-file requirements.lock
+	$(PROJECT) --extra dev --extra general --extra grib --extra tracking --constraint requirements-lowest.in \
 	  --output-file requirements-lowest.lock
+	$(RESOLVE) --group pyproject.toml:docs --output-file docs/site/requirements.lock
 
 clean:  ## remove what the demos made
 	rm -rf data/demo results/demo results/*/{demo,light_demo,general_demo} \

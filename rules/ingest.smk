@@ -112,3 +112,9 @@ rule accept:
         " --bins {wildcards.bins} --context {params.context} {params.clips} {params.splits} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"
+
+
+rule check_data:
+    """Check the data of the presets in PRESETS and show their alignment; nothing is trained."""
+    input:
+        checked_data,

@@ -70,6 +70,23 @@ def after_datasets(presets):
     return datasets
 
 
+@user_errors()
+def checked_data(wildcards):
+    """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
+    files = []
+    for name in PRESETS:
+        preset = WORKFLOW.preset(name)
+        if not find_problem(preset.TASK).OWN_STAGES:
+            files.append(str(WORKFLOW.manifest(name)))
+            continue
+        RAW_DATA.require_spikes(name, preset)
+        dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
+        folder = f"{RESULTS}/data/{dataset.name}"
+        bins = preset.DATA.NUM_VOXEL_BINS
+        files += [f"{folder}/alignment.csv", f"{folder}/k{bins}/accepted.json"]
+    return list(dict.fromkeys(files))
+
+
 def trained(presets):
     """The runs of presets as inputs.
 

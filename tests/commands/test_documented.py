@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.test_compare import evaluation
+from tests.data.raw.names import write_gopro
 from tests.data.scenes import film
 from tests.deblurring.test_old_logs import TRAIN
 from vrtspike.commands import hardware, main, preset_advice
@@ -84,6 +85,7 @@ def documented_machine(monkeypatch):
 
 
 def test_every_documented_command_runs(folder, documented_machine, capsys):
+    write_gopro(folder / "data/GOPRO_Large", spikes=False)
     for words, shown in documented():
         if words[0] in IN_A_WORKFLOW:
             continue
@@ -96,7 +98,7 @@ def test_every_documented_command_runs(folder, documented_machine, capsys):
             shown = shown[-2:]
         missing = {label(line) for line in shown if not line.startswith("no findings")} - labels
         assert not missing, (words, missing, labels)
-        if words[0] == "advise":  # all figures are those of the page's machine
+        if words[0] in ("advise", "data"):  # all figures are those of the page's machine or data
             assert set(shown) <= set(printed.out.splitlines())
     assert (folder / "000226_spikes.mp4").stat().st_size > 1000
     assert (folder / "analysis/findings.html").is_file()

@@ -20,6 +20,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/zh/tutorial.md",
     "docs/clusters.md",
+    "docs/datasets.md",
     "docs/architecture.md",
     "config/README.md",
 )

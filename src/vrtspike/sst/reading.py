@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from vrtspike.sst.grib import read_grib
 from vrtspike.sst.lazy import Key, lazy_months
 from vrtspike.sst.monthly import require_monthly_means
-from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name
+from vrtspike.sst.settings import FINAL, GRIB_SUFFIXES, ICE, MONTHS, SST, SUFFIXES, month_name
 from vrtspike.system.errors import DataError
 
-_GRIB = (".grib", ".grib2", ".grb", ".grb2")
-SUFFIXES = (".nc", ".nc4", ".netcdf", *_GRIB)
 _UNITS = {SST: ("K", "Kelvin", "kelvin"), ICE: ("(0 - 1)", "1")}
 _PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface temperature'"
 _TIMES = ("time", "valid_time")
@@ -100,7 +98,7 @@ def _require_same_grid(fields: list[xarray.DataArray]) -> None:
 
 def _read_file(path: Path) -> list[xarray.DataArray]:
     """The variables of a file, lazy."""
-    if path.suffix.lower() in _GRIB:
+    if path.suffix.lower() in GRIB_SUFFIXES:
         return read_grib(path)
     try:
         opened = xarray.open_dataset(path, chunks=None, cache=False)

@@ -60,6 +60,9 @@ PyTorch. Each is made with the parameters of
 MONTHS = 12
 SST, ICE = "sst", "siconc"
 """Variables of the files."""
+GRIB_SUFFIXES = (".grib", ".grib2", ".grb", ".grb2")
+SUFFIXES = (".nc", ".nc4", ".netcdf", *GRIB_SUFFIXES)
+"""Of downloaded files, in small letters."""
 FINAL = 1
 """``expver`` of final months."""
 _HELD_OUT = 0.1

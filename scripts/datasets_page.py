@@ -1,0 +1,84 @@
+"""Write the tables of public data sets into docs/datasets.md, or check that they are up to date."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from vrtspike.commands.public_sets import PublicSet, read_public_sets
+from vrtspike.io.files import atomic_write_text
+from vrtspike.plotting.pages import markdown_table
+from vrtspike.system.cli import run
+from vrtspike.system.errors import DataError
+
+PAGE = Path("docs/datasets.md")
+MARKER = re.compile(r"(?<=<!-- from public_sets.toml: )(\w+) -->\n(?:\|.*\n)*")
+
+
+def main() -> None:
+    """Write the tables, or refuse a page that is older than ``public_sets.toml``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the tables")
+    arguments = parser.parse_args()
+    page = arguments.page
+    text = page.read_text(encoding="utf-8")
+    tables = make_tables(read_public_sets())
+    missing = sorted(set(tables) - set(MARKER.findall(text)))
+    if missing:
+        raise DataError(
+            f"{page}: found no <!-- from public_sets.toml: {missing[0]} -->, expected one above "
+            "each table; put it back"
+        )
+    new = MARKER.sub(lambda match: f"{match[1]} -->\n{tables[match[1]]}", text)
+    if text == new:
+        print(f"{page}: up to date")
+    elif arguments.check:
+        raise DataError(f"{page}: older than public_sets.toml; run scripts/{Path(__file__).name}")
+    else:
+        atomic_write_text(page, new)
+        print(f"wrote {page}")
+
+
+def make_tables(sets: list[PublicSet]) -> dict[str, str]:
+    """The tables of the page by the names of their markers, as Markdown."""
+    sources = pd.DataFrame(
+        {
+            "set": [each.name for each in sets],
+            "source": [f"<{each.source}>" for each in sets],
+            "size": [each.size for each in sets],
+            "licence": [each.licence for each in sets],
+            "checksum": [each.checksum for each in sets],
+        }
+    )
+    folders = pd.DataFrame(
+        {
+            "set": [each.name for each in sets],
+            "`DATA.LAYOUT`": [_code(each.layouts) for each in sets],
+            "files": [f"`{each.folders}`" for each in sets],
+            "spikes": ["yes" if each.has_spikes else "no" for each in sets],
+            "contents": [each.counts for each in sets],
+        }
+    )
+    seen = [(each.name, fact, page) for each in sets for fact, page in each.seen.items()]
+    origins = pd.DataFrame(seen, columns=["set", "fact", "seen"])
+    origins["seen"] = origins["seen"].map(_linked)
+    tables = {"sources": sources, "folders": folders, "origins": origins}
+    return {name: markdown_table(table, others="---") for name, table in tables.items()}
+
+
+def _code(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _linked(text: str) -> str:
+    """A text whose public addresses and pages of ``docs/`` are links."""
+    text = re.sub(r"https://[^\s,;]*[^\s,;:]", r"<\g<0>>", text)
+    return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+
+
+if __name__ == "__main__":
+    run(main)

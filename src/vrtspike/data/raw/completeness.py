@@ -1,0 +1,209 @@
+"""Completeness of a folder of raw files: its layouts, its splits, and the parts that lack.
+
+Like :mod:`vrtspike.data.raw.survey` it looks at names only. The survey decides on the use of a data
+set; these functions compare it with its published description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.folders import MAX_LINES
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
+from vrtspike.data.raw.nearby import other_roots, other_splits
+from vrtspike.system.errors import DataError, first_few
+
+WHOLE = "all"
+"""Name of the only split of a layout without splits."""
+_SPLIT = "{split}"
+_REMEDIES = {
+    "blurry frames": "unpack or download them",
+    "sharp frames": "unpack or download them, or restore only (vrtspike restore)",
+    "spikes": "download them, name their own root (--spike-root), or simulate them "
+    "(scripts/simulate.py)",
+}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Sequences of a folder in one layout.
+
+    Attributes:
+        root: the folder.
+        layout: the layout that recognised it.
+        splits: sequences by split, sorted by name.
+        spike_root: folder of the spikes under a root of their own.
+    """
+
+    root: Path
+    layout: Layout
+    splits: Mapping[str, Sequence[SequenceFiles]]
+    spike_root: str | None = None
+
+    @property
+    def has_spikes(self) -> bool:
+        """True if a sequence has spikes, or they were expected under a root of their own."""
+        found = any(files.has_spikes for split in self.splits.values() for files in split)
+        return found or self.spike_root is not None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Published contents of a data set.
+
+    Attributes:
+        sequences: number of sequences by split; empty if not published.
+        frames: number of blurry frames by split; empty if not published.
+        has_spikes: whether every frame has spikes.
+    """
+
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    frames: Mapping[str, int] = field(default_factory=dict)
+    has_spikes: bool = False
+
+
+def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
+    """List the sequences below a folder, for each layout that recognises it.
+
+    Args:
+        root: folder of a data set.
+        spike_root: folder of its spikes under a root of their own (DATA.SPIKE_ROOT).
+
+    Returns:
+        the contents by layout; empty if no layout recognises the folder.
+
+    Raises:
+        DataError: if the folder does not exist or cannot be listed.
+    """
+    for folder in (root, spike_root):
+        if folder is not None and not Path(folder).is_dir():
+            raise DataError(
+                f"{folder}: found no folder, expected that of a data set; unpack archives first"
+            )
+    found = []
+    for layout in LAYOUTS.values():
+        splits = _recognised_splits(root, layout)
+        sequences = {
+            split or WHOLE: _sequences(root, layout, split, spike_root) for split in splits
+        }
+        if sequences:
+            found.append(Contents(root, layout, sequences, spike_root))
+    return found
+
+
+def folders_meant(root: Path) -> list[Path]:
+    """Folders above and below one that look like data sets.
+
+    Their splits are train, test or val, or the folder itself is a split of the one above.
+
+    Raises:
+        DataError: if a folder cannot be looked at.
+    """
+    return other_roots(root, ["train", "test", "val", root.absolute().name])
+
+
+def missing_parts(contents: Contents, expected: Expected) -> list[str]:
+    """Compare the contents of a folder with the published ones.
+
+    Returns:
+        a sentence for each difference: place, what was found, what was expected, what to do.
+    """
+    faults = []
+    for split in dict.fromkeys([*expected.sequences, *contents.splits]):
+        sequences = contents.splits.get(split, [])
+        faults += _count_faults(contents, split, sequences, expected)
+        faults += _absent_parts(contents, split, sequences, expected.has_spikes)
+        faults += _sequence_faults(contents, split, sequences)
+    return faults
+
+
+def _recognised_splits(root: Path, layout: Layout) -> list[str]:
+    """Splits below a root whose folders look like a layout; an empty name if it has no splits."""
+    if not layout.marks:
+        return []
+    if _SPLIT not in layout.blur:
+        return [""] if layout.recognises(root, "") else []
+    return other_splits(root, [], layout.name)
+
+
+def _sequences(
+    root: Path, layout: Layout, split: str, spike_root: str | None
+) -> list[SequenceFiles]:
+    """Files of the sequences of a split, with the usual blurry frames."""
+    names = layout.sequence_names(root, split, spike_root, set())
+    return [layout.find(root, split, name, "blur", spike_root) for name in names]
+
+
+def _pattern(contents: Contents, split: str, part: str) -> str:
+    """Pattern of the paths of a part of the sequences of a split."""
+    places = contents.layout.places(split, "<sequence>", "blur", contents.spike_root)
+    if part == "sharp frames":
+        return f"{contents.root}/{places.sharp}*.png"
+    if part == "blurry frames":
+        return f"{contents.root}/{places.blur}*.png"
+    if contents.spike_root is not None:
+        return places.spikes_wanted
+    return f"{contents.root}/{places.spikes_wanted}"
+
+
+def _count_faults(
+    contents: Contents, split: str, sequences: Sequence[SequenceFiles], expected: Expected
+) -> list[str]:
+    """Differences of the numbers of sequences and frames of a split."""
+    place = _pattern(contents, split, "blurry frames")
+    if split not in expected.sequences:
+        if not expected.sequences or split == WHOLE:
+            return []
+        known = " and ".join(expected.sequences)
+        return [f"{split}: found this split, expected {known}; rename or remove it"]
+    number = expected.sequences[split]
+    if len(sequences) != number:
+        found = f"found {len(sequences)} sequences, expected {number}"
+        return [f"{split}: {found}: {place}; unpack or download the others, remove foreign ones"]
+    frames = sum(len(files.blur) for files in sequences)
+    wanted = expected.frames.get(split, frames)
+    if frames != wanted:
+        found = f"found {frames} blurry frames, expected {wanted}"
+        return [f"{split}: {found}: {place}; unpack the archive again"]
+    return []
+
+
+def _absent_parts(
+    contents: Contents, split: str, sequences: Sequence[SequenceFiles], has_spikes: bool
+) -> list[str]:
+    """Sequences of a split without blurry frames, sharp frames or spikes."""
+    without = {"blurry frames": [files.name for files in sequences if not files.blur]}
+    if contents.layout.sharp is not None:
+        without["sharp frames"] = [files.name for files in sequences if not files.sharp]
+    if has_spikes or contents.has_spikes:
+        without["spikes"] = [files.name for files in sequences if not files.has_spikes]
+    faults = []
+    for part, names in without.items():
+        if names:
+            expected = _pattern(contents, split, part)
+            faults.append(
+                f"{split}: found {len(names)} of {len(sequences)} sequences without {part} "
+                f"({first_few(names)}), expected {expected}; {_REMEDIES[part]}"
+            )
+    return faults
+
+
+def _sequence_faults(
+    contents: Contents, split: str, sequences: Sequence[SequenceFiles]
+) -> list[str]:
+    """Faults within sequences, such as frames without a partner; the first few of a split."""
+    faulty = {}
+    for files in sequences:
+        faults = list(files.faults)
+        if contents.layout.sharp is not None and files.blur and files.sharp:
+            faults += frame_faults(files)
+        if faults:
+            faulty[files.name] = faults
+    lines = [f"{split}/{name}: {faults[0]}" for name, faults in list(faulty.items())[:MAX_LINES]]
+    if len(faulty) > MAX_LINES:
+        lines.append(f"{split}: {len(faulty) - MAX_LINES} more sequences with faults of frames")
+    return lines

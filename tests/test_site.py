@@ -1,0 +1,77 @@
+"""The site: its navigation, and the packages that build it. ``make docs`` builds it (.ci/run)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from ruamel.yaml import YAML
+
+SITE = Path("docs/site")
+GENERATED = {"docs/reference.md"}
+
+
+@pytest.fixture(scope="module")
+def configuration(repository):
+    return YAML().load((repository / SITE / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def named_pages(navigation) -> Iterator[str]:
+    """Pages of a navigation, in order."""
+    for entry in navigation:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for value in entry.values():
+                yield from [value] if isinstance(value, str) else named_pages(value)
+
+
+def test_the_navigation_has_every_page_once(configuration, repository):
+    pages = list(named_pages(configuration["nav"]))
+    assert len(set(pages)) == len(pages)
+    written = [
+        *repository.glob("*.md"),
+        *repository.glob("docs/*.md"),
+        *repository.glob("docs/zh/*"),
+    ]
+    names = {str(path.relative_to(repository)) for path in written}
+    others = {"config/README.md", "tests/README.md", "workflow/profiles/README.md"}
+    assert set(pages) == names | others | GENERATED
+
+
+def test_chinese_pages_have_a_part_of_their_own(configuration):
+    parts = {
+        name: set(named_pages(part))
+        for entry in configuration["nav"]
+        for name, part in entry.items()
+    }
+    chinese = parts.pop("中文")
+    assert {page for page in chinese if "zh" not in page} == set()
+    assert not any("zh" in page for part in parts.values() for page in part)
+
+
+def test_dead_links_fail_the_build(configuration, repository):
+    makefile = (repository / "Makefile").read_text(encoding="utf-8")
+    (call,) = re.findall(r"^.*mkdocs build.*$", makefile, re.MULTILINE)
+    assert "quiet" not in call  # MkDocs counts no warnings then
+    assert configuration["strict"] is True
+    assert set(configuration["validation"]["links"].values()) == {"warn"}
+
+
+def test_the_packages_of_the_site_are_locked_by_name_and_version(repository):
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+    text = (repository / SITE / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in text
+    locked = {}
+    for requirement in map(Requirement, text.splitlines()):
+        assert re.fullmatch(r"==[^,*]+", str(requirement.specifier)), requirement
+        locked.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    for wanted in map(Requirement, project["dependency-groups"]["docs"]):
+        for requirement in locked[canonicalize_name(wanted.name)]:
+            version = str(requirement.specifier).removeprefix("==")
+            assert wanted.specifier.contains(version), wanted

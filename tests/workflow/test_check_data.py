@@ -1,0 +1,25 @@
+"""The target ``check_data``: the stages up to the gate, and no training."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def planned(done) -> list[str]:
+    """The stages that a plan lists, sorted."""
+    assert done.returncode == 0, done.stdout
+    return sorted(set(re.findall(r"^(\w+)\b.*: no result yet$", done.stdout, re.MULTILINE)))
+
+
+def test_check_data_ends_at_the_gate(tiny):
+    done = tiny.snakemake("--dry-run", "check_data")
+    assert planned(done) == ["accept", "alignment", "ingest", "survey"]
+
+
+def test_check_data_of_another_problem_prepares_its_data(clone):
+    done = clone.snakemake("--dry-run", "check_data", "--config", "PRESETS=sst_demo")
+    assert planned(done) == ["prepare"]
