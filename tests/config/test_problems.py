@@ -7,7 +7,7 @@ import pytest
 from vrtspike.analysis.evaluation_files import EvaluatedProblem
 from vrtspike.config.loading import load_preset
 from vrtspike.config.problems import PROBLEMS, Metric, Problem, all_metrics, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.sst.settings import METRICS as OF_THE_SEA
 from vrtspike.system.errors import ConfigError
@@ -47,18 +47,18 @@ def test_a_problem_has_the_whole_interface(name):
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("problem", "said"),
     [
         ("sstt", "TASK is 'sstt', and there is no such problem; there are: deblurring, sst"),
         ("3", "TASK is 3, and there is no such problem"),
         ("[sst]", "TASK is ['sst'], and there is no such problem"),
     ],
 )
-def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, said):
+def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, problem, said):
     path = tmp_path / "preset.yaml"
     path.write_text("SEED: 1\n")
-    assert load_preset(path).TASK == DEFAULT_TASK == "deblurring"
-    path.write_text(f"SEED: 1\nTASK: {task}\n")
+    assert load_preset(path).TASK == DEFAULT_PROBLEM == "deblurring"
+    path.write_text(f"SEED: 1\nTASK: {problem}\n")
     with pytest.raises(ConfigError) as caught:
         load_preset(path)
     assert str(caught.value).startswith(f"{path}:2: ")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.sst.conftest import PACIFIC, YEARS, changed
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTTask
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTObjective
 from vrtspike.sst.settings import month_number
 from vrtspike.system.errors import ConfigError, DataError
 
@@ -123,8 +123,8 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
     valid = torch.rand(3, 2, 2, 3, generator=torch.Generator().manual_seed(1)) > 0.3 * iced
     if iced:
         given["valid"] = valid
-    task = SSTTask(WEIGHTS, DEVIATION, offset)
-    result = task.metrics(said, task.prepare(given, torch.device("cpu")))
+    objective = SSTObjective(WEIGHTS, DEVIATION, offset)
+    result = objective.metrics(said, objective.prepare(given, torch.device("cpu")))
     losses = []
     for sample, month in enumerate((0, 10, 11)):
         kelvin = DEVIATION[(month + offset + np.array([1, 2])) % 12]
@@ -138,8 +138,10 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
         )
         assert result[sample]["rmse"] == pytest.approx(np.sqrt(error / 2), rel=1e-5)
         assert result[sample]["acc"] == pytest.approx(product / np.sqrt(own * other), rel=1e-4)
-    assert float(task.losses(said, given, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
-    nothing = task.metrics(torch.zeros_like(said), given)
+    assert float(objective.losses(said, given, 0)["mse"]) == pytest.approx(
+        np.mean(losses), rel=1e-5
+    )
+    nothing = objective.metrics(torch.zeros_like(said), given)
     assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]
 
 
@@ -147,7 +149,7 @@ def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
     given, said = batch_and_output()
     land = torch.from_numpy(~SEA)
     given["future"][..., land] = float("nan")
-    SSTTask(WEIGHTS, DEVIATION).losses(said.requires_grad_(), given, 0)["mse"].backward()
+    SSTObjective(WEIGHTS, DEVIATION).losses(said.requires_grad_(), given, 0)["mse"].backward()
     assert said.grad is not None
     assert (said.grad[..., land] == 0).all()
     assert (said.grad[..., ~land] != 0).all()

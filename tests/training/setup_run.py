@@ -1,4 +1,4 @@
-"""A small run of the forecast task, for the tests of the loop."""
+"""A small run of the forecast objective, for the tests of the loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.training.forecast import Forecaster, ForecastTask, Waves
+from tests.training.forecast import Forecaster, ForecastObjective, Waves
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.display import Display
@@ -23,8 +23,8 @@ from vrtspike.training.batches import (
 )
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
+from vrtspike.training.objectives import Trainable
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
 
 ALONE = Ranks(0, 0, 1, 1, torch.device("cpu"))
@@ -88,7 +88,7 @@ def forecast_trainer(
     settings: RunSettings,
     *,
     ranks: Ranks | None = None,
-    task: ForecastTask | None = None,
+    objective: ForecastObjective | None = None,
     model: Callable[[], torch.nn.Module] = Forecaster,
     workers: int = 0,
     samples: int = 10,
@@ -101,16 +101,16 @@ def forecast_trainer(
     seed_everything(settings.SEED)
     processes = loading(workers)
     display = display or Display()
-    problem = Trainable(
+    trainable = Trainable(
         model().to(ranks.device),
-        task or ForecastTask(),
+        objective or ForecastObjective(),
         ShuffledBatches(Waves(samples), settings, processes, ranks),
         ValidationBatches(Waves(5), settings, processes, ranks),
         **options,
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return Trainer(problem, settings, ranks, log, timer)
+    return Trainer(trainable, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

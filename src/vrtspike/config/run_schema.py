@@ -56,7 +56,7 @@ class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
     METRIC: str = key(
-        "Validation metric, such as psnr; main: the task's most important one",
+        "Validation metric, such as psnr; main: the problem's most important one",
         MAIN_METRIC,
     )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
@@ -105,7 +105,7 @@ class TrainSettings(Section):
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
-DEFAULT_TASK = "deblurring"
+DEFAULT_PROBLEM = "deblurring"
 """The problem of a preset without TASK, such as older ones."""
 
 
@@ -203,7 +203,9 @@ class RunSettings(Section):
 
     # Operational, because the sections of two problems differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)
-    TASK: str = operational("What is trained for; each task has keys of its own", DEFAULT_TASK)
+    TASK: str = operational(
+        "Problem that is trained for; each has keys of its own", DEFAULT_PROBLEM
+    )
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     SEEDS: Positive = operational(
         "Trainings with different seeds, from SEED on; tables then have mean and standard "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vrtspike.data.store.voxels import Statistics
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.tasks import Trainable
+    from vrtspike.training.objectives import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = Settings
@@ -186,7 +186,7 @@ def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Build model, task and batches for one process of a training."""
+    """Build model, objective and batches for one process of a training."""
     from vrtspike.deblurring import preset
 
     return preset.build(run, ranks, workers)

@@ -18,7 +18,7 @@ from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
@@ -97,7 +97,7 @@ class RunIdentity:
         try:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
-            kind = find_problem(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
+            kind = find_problem(contents["settings"].get("TASK", DEFAULT_PROBLEM)).SETTINGS
             # Without warnings of old keys, which nobody can change in a finished run.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(contents["settings"])

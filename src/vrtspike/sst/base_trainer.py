@@ -22,7 +22,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
-from vrtspike.sst.dataset import SSTTask
+from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
@@ -183,7 +183,7 @@ class BaseTrainer:
             identity["pre_model"] = file_digest(first_weights)
         outcome = fit(
             self.folder,
-            SSTTask(store.weights, store.fields["deviation"], dataset.offset),
+            SSTObjective(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
             model_parameters=parameters,
             dataset_class=self.dataset_class,

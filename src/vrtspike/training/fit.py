@@ -1,4 +1,4 @@
-"""Train a preset, or any model on any data for any task, as one process of a run."""
+"""Train a preset, or any model on any data for any objective, as one process of a run."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from vrtspike.training.batches import (
 )
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
+from vrtspike.training.objectives import Objective, Trainable
 from vrtspike.training.run_log import RunLog, describe_environment
-from vrtspike.training.tasks import Task, Trainable
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
 
@@ -49,7 +49,7 @@ class TrainableProblem(Problem, Protocol):
     """A problem whose presets can be trained."""
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-        """Model, task and batches for one process of a training.
+        """Model, objective and batches for one process of a training.
 
         Raises:
             UserError: equal on all processes where it concerns all.
@@ -87,7 +87,7 @@ def train_run(
     Args:
         run: its name, settings and fingerprint.
         folder: of the run; locked during training.
-        build: builds model, task and batches; called after the random generators are seeded.
+        build: builds model, objective and batches; called after the random generators are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
         facts: further entries of ``run.json``.
 
@@ -105,9 +105,9 @@ def train_run(
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
-        problem = build(ranks, workers)
-        if problem.note:
-            display.note(problem.note)
+        trainable = build(ranks, workers)
+        if trainable.note:
+            display.note(trainable.note)
         keys = run.settings.LOG
         timing = TimingLogger(
             folder / LOGS if keys.TIMING_FILE else None,
@@ -120,9 +120,9 @@ def train_run(
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
         stack.callback(log.close)
-        trainer = Trainer(problem, run.settings, ranks, log, timing)
+        trainer = Trainer(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
-        return _train(trainer, stop, problem.memory_advice)
+        return _train(trainer, stop, trainable.memory_advice)
 
 
 def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
@@ -245,7 +245,7 @@ def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
 
 def fit(
     folder: str | Path,
-    task: Task,
+    objective: Objective,
     *,
     model_class: Callable[..., nn.Module],
     dataset_class: Callable[..., SizedDataset],
@@ -266,7 +266,7 @@ def fit(
 
     Args:
         folder: of the run: checkpoints, logs, weights.
-        task: loss and metrics of a batch.
+        objective: loss and metrics of a batch.
         model_class: called with ``model_parameters``; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL. A named class or function, no lambda or ``partial``.
         dataset_class: likewise, for a map-style data set; called with ``dataset_parameters``.
@@ -275,8 +275,8 @@ def fit(
         model_parameters: JSON values.
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
-        identity: JSON values that decide the result besides these: the task's parameters, the
-            contents of the data; None takes the task's attributes.
+        identity: JSON values that decide the result besides these: the objective's parameters, the
+            contents of the data; None takes the objective's attributes.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
@@ -285,26 +285,30 @@ def fit(
     Raises:
         ConfigError: if a setting is wrong.
         RunError: if the folder holds checkpoints of other parameters or settings, these or the
-            task's attributes are no JSON values, or a setting would have no effect.
+            objective's attributes are no JSON values, or a setting would have no effect.
     """
     folder = Path(folder)
     model_parameters = model_parameters or {}
     dataset_parameters = dataset_parameters or {}
     run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts: dict[str, Any] = {
-        "task": _dotted(type(task)),
+        # Named as at first, so that fingerprints of earlier runs stay.
+        "task": _dotted(type(objective)),
         "model": [_dotted(model_class), model_parameters],
         "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    # A task without ``__dict__``, such as one with slots, is no JSON value: an error.
-    task_identity: Any = getattr(task, "__dict__", task) if identity is None else dict(identity)
-    if task_identity:
-        parts["identity"] = task_identity
+    if identity is None:
+        # An objective without ``__dict__``, such as one with slots, is no JSON value: an error.
+        attributes: Any = getattr(objective, "__dict__", objective)
+    else:
+        attributes = dict(identity)
+    if attributes:
+        parts["identity"] = attributes
     fingerprint = _fingerprint(parts)
-    run = RunIdentity(type(task).__name__, run_settings, _dotted(dataset_class), fingerprint)
+    run = RunIdentity(type(objective).__name__, run_settings, _dotted(dataset_class), fingerprint)
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -313,7 +317,7 @@ def fit(
             held_out = dataset_class(**validation_parameters)
             validation = ValidationBatches(held_out, run_settings, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Trainable(model, task, batches, validation, rate_factors=rate_factors or {})
+        return Trainable(model, objective, batches, validation, rate_factors=rate_factors or {})
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
@@ -362,6 +366,6 @@ def _fingerprint(parts: dict[str, Any]) -> str:
         return json_digest(parts)[:12]
     except (TypeError, ValueError) as error:
         raise RunError(
-            "parameters of models and data sets, and attributes of the task where there is no "
+            "parameters of models and data sets, and attributes of the objective where there is no "
             f"identity, must be JSON values, which identify the run: {error}"
         ) from error

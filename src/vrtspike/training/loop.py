@@ -1,4 +1,4 @@
-"""The training loop: any task, any model, any batches; one process or many; stop and resume.
+"""The training loop: any objective, any model, any batches; one process or many; stop and resume.
 
 Read :meth:`Trainer.run` first. Everything in a step (samples, random numbers, learning rate) is a
 pure function of the settings and the number of the step, so that a resumed run computes the same as
@@ -35,6 +35,7 @@ from vrtspike.training.checkpoints import (
 )
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.divergence import divergence
+from vrtspike.training.objectives import Batch, Trainable
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -48,7 +49,6 @@ from vrtspike.training.precision import Precision
 from vrtspike.training.profiling import profiler
 from vrtspike.training.progress import Progress, Speed, StepResult
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Batch, Trainable
 from vrtspike.training.validation import validate
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ MAX_SKIPPED_IN_A_ROW = 20
 
 
 class Trainer:
-    """Trains a model for a task.
+    """Trains a model for an objective.
 
     Args:
-        problem: model, task and batches of this process.
+        trainable: model, objective and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
         log: the run's records and messages.
@@ -72,17 +72,17 @@ class Trainer:
 
     def __init__(
         self,
-        problem: Trainable,
+        trainable: Trainable,
         settings: RunSettings,
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
     ) -> None:
         train = settings.TRAIN
-        model = problem.model
-        self.problem = problem
-        self.task = problem.task
-        self.batches = problem.training
+        model = trainable.model
+        self.trainable = trainable
+        self.objective = trainable.objective
+        self.batches = trainable.training
         self.settings = settings
         self.train = train
         self.ranks = ranks
@@ -100,11 +100,11 @@ class Trainer:
         groups = trainable_groups(model)
         self.frozen = [
             (parameter, steps)
-            for name, steps in problem.frozen_steps.items()
+            for name, steps in trainable.frozen_steps.items()
             for parameter in groups[name]
         ]
         self.optimizer = build_optimizer(
-            parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
+            parameter_groups(groups, self.learning_rate, trainable.rate_factors), train.OPTIM
         )
         self.average: AveragedModel | None = None
         self.progress = Progress()
@@ -132,7 +132,7 @@ class Trainer:
         stream = self.batches.stream(first, self.ranks.world_size, until=last)
         if self.timing.enabled and not self._is_finished():
             batch = next(stream)
-            arithmetic = estimate_arithmetic(self.problem, batch, self.precision, self.ranks)
+            arithmetic = estimate_arithmetic(self.trainable, batch, self.precision, self.ranks)
             self.timing.note_arithmetic(arithmetic)
             stream = chain([batch], stream)
         with self._profiler() as profile, self.timing.activate():
@@ -186,11 +186,11 @@ class Trainer:
         for micro in range(steps):
             started = time.perf_counter()
             with section("data"):
-                batch = self.task.prepare(next(stream), self.ranks.device)
+                batch = self.objective.prepare(next(stream), self.ranks.device)
             data_ms += 1e3 * (time.perf_counter() - started)
             for name, term in self._micro_step(batch, micro, steps).items():
                 sums[name] = sums.get(name, 0) + term
-            batch_samples, batch_frames = self.task.size(batch)
+            batch_samples, batch_frames = self.objective.size(batch)
             samples += batch_samples
             frames += batch_frames
         with section("optimizer"):
@@ -211,7 +211,7 @@ class Trainer:
         """Accumulate the gradients of one micro-batch, divided by ``steps``.
 
         Args:
-            batch: as the task prepared it.
+            batch: as the objective prepared it.
             micro: number of the micro-step, from 0; the last one averages the gradients over all
                 processes.
             steps: micro-steps of this process in an optimiser step.
@@ -224,9 +224,9 @@ class Trainer:
         seed_everything(self.settings.SEED, number)
         with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
-                output = self.task.forward(self.replica, batch)
+                output = self.objective.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
-                terms = self.task.losses(output.float(), batch, done)
+                terms = self.objective.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
                 self.exchange.switch = switch
@@ -285,9 +285,9 @@ class Trainer:
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
         ]
-        metric = self.progress.metrics.get(self.task.metric)
+        metric = self.progress.metrics.get(self.objective.metric)
         if metric is not None:
-            parts.append(f"{self.task.metric} {metric:.4g}")
+            parts.append(f"{self.objective.metric} {metric:.4g}")
         parts.append(f"{speed.samples_per_second:.3g} samples/s")
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total)
@@ -299,7 +299,7 @@ class Trainer:
 
     def _validation_is_due(self) -> bool:
         step = self.progress.step
-        if self.problem.validation is None or self.progress.validated_step == step:
+        if self.trainable.validation is None or self.progress.validated_step == step:
             return False
         return step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total
 
@@ -309,13 +309,13 @@ class Trainer:
         with section("validation"):
             model = self.trained_model()
             try:
-                outcome = validate(model, self.problem, self.ranks, self.precision, stop)
+                outcome = validate(model, self.trainable, self.ranks, self.precision, stop)
             except FloatingPointError as error:
                 raise self._divergence(f"training has diverged, {error}") from error
         if outcome is None:
             return False
         metrics, pictures = outcome
-        lower = getattr(self.task, "lower_is_better", ())
+        lower = getattr(self.objective, "lower_is_better", ())
         is_best = self.progress.note_validation(metrics, self._watched_metric(metrics), lower)
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
@@ -335,20 +335,20 @@ class Trainer:
         Raises:
             RunError: if validation has no metric of this name.
         """
-        watched = self.task.metric
+        watched = self.objective.metric
         stopping = self.train.EARLY_STOPPING
         if stopping is not None and stopping.METRIC != MAIN_METRIC:
             watched = stopping.METRIC
         if watched not in metrics:
             names = ", ".join(metrics)
-            if watched == self.task.metric:
+            if watched == self.objective.metric:
                 raise RunError(
-                    f"the task's metric is {watched}, but its metrics are {names}; correct "
-                    "Task.metric"
+                    f"the objective's metric is {watched}, but its metrics are {names}; correct "
+                    "Objective.metric"
                 )
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives {names}; set it "
-                f"to {MAIN_METRIC} for {self.task.metric}"
+                f"to {MAIN_METRIC} for {self.objective.metric}"
             )
         return watched
 

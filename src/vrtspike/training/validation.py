@@ -13,8 +13,8 @@ from torch import nn
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
-from vrtspike.training.tasks import Trainable
 
 Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
 """Named uint8 (H, W, 3) RGB pictures."""
@@ -22,9 +22,9 @@ Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
 
 @torch.no_grad()
 def validate(
-    model: nn.Module, problem: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
+    model: nn.Module, trainable: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], Pictures] | None:
-    """Run the model over the validation samples of a problem.
+    """Run the model over the validation samples of a training.
 
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
@@ -35,8 +35,8 @@ def validate(
     """
     was_training = model.training
     model.eval()
-    task = problem.task
-    batches = problem.validation
+    objective = trainable.objective
+    batches = trainable.validation
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: Pictures = {}
@@ -47,15 +47,15 @@ def validate(
                 return None
             # In the last round this process may have no batch left.
             for raw in islice(source, 1):
-                batch = task.prepare(raw, ranks.device)
+                batch = objective.prepare(raw, ranks.device)
                 with section("forward"), precision.autocast():
-                    output = task.forward(model, batch).float()
+                    output = objective.forward(model, batch).float()
                 if not output.isfinite().all():
                     raise FloatingPointError("the model gives values that are not finite")
                 with section("metrics"):
-                    metrics += task.metrics(output, batch)
+                    metrics += objective.metrics(output, batch)
                 if round_ == 0 and ranks.is_main:
-                    pictures = task.pictures(output, batch)
+                    pictures = objective.pictures(output, batch)
     finally:
         model.train(was_training)
     samples = list(chain.from_iterable(ranks.gather(metrics)))

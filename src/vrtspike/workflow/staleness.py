@@ -76,8 +76,8 @@ def problem_code_lines(
     """
 
     @cache
-    def lines(task: str) -> list[str]:
-        return code_lines(scripts, program, [f"{PROBLEMS[task]}.{part}"])
+    def lines(problem: str) -> list[str]:
+        return code_lines(scripts, program, [f"{PROBLEMS[problem]}.{part}"])
 
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 

@@ -1,4 +1,4 @@
-"""The task of this project: blurry clips and spikes in, sharp clips out."""
+"""The objective of the deblurring: blurry clips and spikes in, sharp clips out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALIDATION = (PSNR, SSIM)
 """Metrics of every validation; the first is the main one, which selects the best weights."""
 
 
-class DeblurringTask:
+class DeblurringObjective:
     """Restore clips; the loss is a sum of terms, the metrics are those of 8-bit RGB frames.
 
     Args:

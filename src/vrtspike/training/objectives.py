@@ -1,6 +1,6 @@
-"""The interface between the training loop and a problem: losses and metrics of a batch.
+"""The interface between the training loop and what is trained: losses and metrics of a batch.
 
-The loop calls nothing else of a problem. ``tests/training/forecast.py`` is a small second one.
+The loop calls nothing else of a problem. ``tests/training/forecast.py`` has a small objective.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import nn
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
-"""Result of :meth:`Task.prepare`; only the task looks inside."""
+"""Result of :meth:`Objective.prepare`; only the objective looks inside."""
 
 
-class Task(Protocol):
+class Objective(Protocol):
     """Losses and metrics of a batch.
 
-    Larger values of a metric are better, unless its name is in the task's attribute
+    Larger values of a metric are better, unless its name is in the objective's attribute
     ``lower_is_better``, if it has one.
     """
 
@@ -68,7 +68,7 @@ class Trainable:
     Attributes:
         model: on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
-        task: losses and metrics.
+        objective: losses and metrics.
         training: the training batches; none where the weights stay as they come.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
@@ -78,7 +78,7 @@ class Trainable:
     """
 
     model: nn.Module
-    task: Task
+    objective: Objective
     training: ShuffledBatches | NoBatches
     validation: ValidationBatches | None
     note: str = ""
