@@ -22,7 +22,7 @@ from vrtspike.config.loading import (
     require_ablation,
 )
 from vrtspike.config.old_keys import OldKey, OldKeys, canonical
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
 from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
@@ -191,8 +191,8 @@ class Workflow:
         """One preset for each data folder that the rule ``prepare`` makes."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
-            problem = find_problem(settings.TASK)
-            if not problem.OWN_STAGES:
+            problem = prepared_problem(settings.TASK)
+            if problem is not None:
                 presets.setdefault(problem.data_folder(settings), name)
         return presets
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from vrtspike.training.workers import Workers
 
 SETTINGS = SSTSettings
-OWN_STAGES = False
 
 
 def data_folder(settings: SSTSettings) -> str:

@@ -46,7 +46,10 @@ _ADVICE = "The keys are explained in config/README.md."
 
 
 class TrainableProblem(Problem, Protocol):
-    """A problem whose presets can be trained."""
+    """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
+
+    It stands here, because its types are of later packages than ``config``.
+    """
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         """Model, objective and batches for one process of a training.
@@ -54,6 +57,18 @@ class TrainableProblem(Problem, Protocol):
         Raises:
             UserError: equal on all processes where it concerns all.
         """
+
+
+def trainable_problem(name: str) -> TrainableProblem:
+    """The problem that TASK names.
+
+    Args:
+        name: value of TASK.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    return cast("TrainableProblem", find_problem(name))
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
         UserError: equal on all processes where it concerns all.
     """
     run = RunIdentity.read(folder)
-    problem = cast("TrainableProblem", find_problem(run.settings.TASK))
+    problem = trainable_problem(run.settings.TASK)
     outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
