@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
+from vrtspike.analysis.figures import Health, Memory, RunFigures, SpeedFigures
 from vrtspike.analysis.findings import Finding, find, symptoms
 from vrtspike.analysis.rules import Run
 from vrtspike.settings import Settings
@@ -30,7 +30,7 @@ def figures(**values: Any) -> RunFigures:
     known = {name: value for name, value in values.items() if value is not None}
     groups = [
         kind(**{name: value for name, value in known.items() if name in kind.__annotations__})
-        for kind in (Speed, Health, Memory)
+        for kind in (SpeedFigures, Health, Memory)
     ]
     return RunFigures(*groups)
 
@@ -313,7 +313,7 @@ def test_errors_come_first_then_the_largest_share():
         "low throughput",
     ]  # fmt: skip
     # A loss that is lost altogether weighs more than a single bad batch.
-    both = replace(bad, speed=Speed(), memory=Memory())
+    both = replace(bad, speed=SpeedFigures(), memory=Memory())
     both = replace(both, health=Health(losses_not_finite=2, **EXPLODED))
     found = find(both, settings())
     assert [f.symptom for f in found] == ["loss not finite", "gradient norm exploding"]

@@ -189,6 +189,8 @@ class RunSettings(Section):
         workflow: the problem's sections of ``config/config.yaml``.
         neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
             such as ``vrtspike.data.manifests``.
+        cache_key: the key with the size of the cache that data are read through; empty if the
+            problem has no cache.
         root_keys: by the key of a data root, the keys that describe the data there. They do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -198,6 +200,7 @@ class RunSettings(Section):
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
     neutral_modules: ClassVar[tuple[str, ...]] = ()
+    cache_key: ClassVar[str] = ""
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
@@ -252,6 +255,32 @@ class RunSettings(Section):
     def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are set and recompute activations; the first one saves least memory."""
         return ()
+
+    @property
+    def smaller_model(self) -> str:
+        """Changes that make the network cheaper and change the result, for a sentence."""
+        return "a smaller model, which changes the result"
+
+    @property
+    def cache_gb(self) -> float:
+        """Size of the cache that data are read through; 0 without one."""
+        return 0.0
+
+    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
+        """Keys that make reading of the problem's data faster, and are not set yet.
+
+        Args:
+            has_memory: true if system memory is free.
+        """
+        return {}
+
+    def faster_section(self, section: str) -> dict[str, Any]:
+        """Keys that make a part of the model faster, and are not set yet.
+
+        Args:
+            section: its name in the timings, such as ``vrt/fusion1``.
+        """
+        return {}
 
     @property
     def kept_start(self) -> str | None:
