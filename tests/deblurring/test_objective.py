@@ -136,9 +136,20 @@ def test_a_teacher_is_given_the_spikes_of_the_clips_own_frames(batch):
 
     objective = DeblurringObjective(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
     clip = prepare_batch(batch, Statistics(0.2, 0.4, 1), CPU)
-    objective.forward(lambda blur, voxels: blur, clip)
+    taught = objective.add_targets(clip)
+    assert taught.teacher_output is clip.blur
+    assert clip.teacher_output is None
     assert clip.voxels is not None
     assert torch.equal(given[0], clip.voxels)
     clip.blur = clip.blur[:, 1:2]
-    objective.forward(lambda blur, voxels: blur, clip)
+    objective.add_targets(clip)
     assert torch.equal(given[1], clip.voxels[:, 1:2])
+    # Validation restores without the teacher.
+    objective.forward(lambda blur, voxels: blur, clip)
+    assert len(given) == 2
+
+
+def test_without_a_teacher_a_batch_stays_as_it_is(batch):
+    objective = DeblurringObjective(None, [], SCORES)
+    clip = objective.prepare(batch, CPU)
+    assert objective.add_targets(clip) is clip

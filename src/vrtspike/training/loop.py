@@ -35,7 +35,7 @@ from vrtspike.training.checkpoints import (
 )
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.divergence import divergence
-from vrtspike.training.objectives import Batch, Trainable
+from vrtspike.training.objectives import Batch, Trainable, with_targets
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -224,6 +224,7 @@ class Trainer:
         seed_everything(self.settings.SEED, number)
         with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
+                batch = with_targets(self.objective, batch)
                 output = self.objective.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
                 terms = self.objective.losses(output.float(), batch, done)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ class Objective(Protocol):
     """Losses and metrics of a batch.
 
     Larger values of a metric are better, unless its name is in the objective's attribute
-    ``lower_is_better``, if it has one.
+    ``lower_is_better``, if it has one. Training calls, for each micro-batch, :meth:`prepare`,
+    ``add_targets`` of a :class:`TargetedObjective`, :meth:`forward` and :meth:`losses`; validation
+    calls :meth:`prepare`, :meth:`forward` and :meth:`metrics`.
     """
 
     metric: str
@@ -53,6 +55,31 @@ class Objective(Protocol):
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
         """Named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
+
+
+class TargetedObjective(Objective, Protocol):
+    """An objective that computes targets itself, such as a teacher's output.
+
+    Its class defines :meth:`add_targets`; the loop asks no other objective for targets.
+    """
+
+    def add_targets(self, batch: Batch) -> Batch:
+        """A training batch with further targets for :meth:`losses`; the given batch stays.
+
+        Runs before :meth:`forward`, in the precision of the run.
+        """
+
+
+def with_targets(objective: Objective, batch: Batch) -> Batch:
+    """A training batch as the losses of an objective need it.
+
+    Args:
+        objective: gets the batch if it is a :class:`TargetedObjective`.
+        batch: from :meth:`Objective.prepare`.
+    """
+    if not hasattr(objective, "add_targets"):
+        return batch
+    return cast("TargetedObjective", objective).add_targets(batch)
 
 
 MEMORY_ADVICE = (

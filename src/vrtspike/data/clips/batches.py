@@ -23,7 +23,7 @@ class ClipBatch:
     """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
     sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
     teacher_output: torch.Tensor | None = None
-    """The restoration of a teacher, if there is one."""
+    """float (B, T, 3, H, W): the restoration of a teacher; None without one, and in validation."""
 
     @property
     def reference(self) -> torch.Tensor:
