@@ -24,6 +24,7 @@ from vrtspike.training.batches import (
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
+from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.workers import Workers
 
@@ -95,6 +96,7 @@ def forecast_trainer(
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
+    build: Callable[..., Trainer] = trainer_at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE
@@ -110,7 +112,7 @@ def forecast_trainer(
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return Trainer(trainable, settings, ranks, log, timer)
+    return build(trainable, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

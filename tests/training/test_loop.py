@@ -208,8 +208,8 @@ def test_best_weights_and_early_stopping_follow_a_metric_to_minimise(tmp_path):
     trainer = train(tmp_path, settings, objective=Scripted())
     result = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
     assert result == list(Scripted.errors)
-    assert trainer.progress.best == {"error": 0.125}
-    assert trainer.progress.best_step == 15
+    assert trainer.counters.best == {"error": 0.125}
+    assert trainer.counters.best_step == 15
 
 
 def test_a_validation_after_the_last_checkpoint_is_not_recorded_twice(tmp_path):

@@ -37,6 +37,7 @@ from vrtspike.training.batches import (
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Objective, Trainable
+from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
@@ -135,7 +136,7 @@ def train_run(
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
         stack.callback(log.close)
-        trainer = Trainer(trainable, run.settings, ranks, log, timing)
+        trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop, trainable.memory_advice)
 
@@ -166,7 +167,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     if run.settings.kept_start is None:
         work = (
             f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
-            f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
+            f"steps {trainer.counters.step} to {trainer.total}, {trainer.micro_batches} batches of "
             f"{run.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
@@ -175,7 +176,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
     )
     trainer.log.record.start(
-        trainer.progress.step,
+        trainer.counters.step,
         # A run of `fit` has no settings.json.
         name=run.name,
         fingerprint=run.fingerprint,
@@ -188,7 +189,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         total_steps=trainer.total,
         **facts,
     )
-    trainer.log.memory(trainer.progress.step, ranks.device)
+    trainer.log.memory(trainer.counters.step, ranks.device)
 
 
 def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
@@ -196,16 +197,16 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     log = trainer.log
     timing = trainer.timing
     device = trainer.ranks.device
-    progress = trainer.progress
+    counters = trainer.counters
     try:
         status = trainer.run(stop)
     except torch.OutOfMemoryError as error:
-        log.record.update("failed", progress.step, failure=str(error))
+        log.record.update("failed", counters.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
         raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
-        log.record.update("failed", progress.step, failure=f"{type(error).__name__}: {error}")
+        log.record.update("failed", counters.step, failure=f"{type(error).__name__}: {error}")
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             reason = str(error).splitlines()[0]
             raise RunError(
@@ -221,8 +222,8 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         if trainer.train.EARLY_STOPPING is not None:
             trainer.load_best()
         log.weights(trainer.trained_model(), WEIGHTS)
-    log.record.update(status, progress.step, **progress.figures())
-    return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
+    log.record.update(status, counters.step, **counters.figures())
+    return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
 
 
 def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.cluster.signals import StopRequest
+from vrtspike.config.run_schema import MAIN_METRIC, EarlyStoppingSettings
 from vrtspike.monitoring.timing import section
+from vrtspike.system.errors import RunError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
@@ -21,7 +24,7 @@ Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
 
 
 @torch.no_grad()
-def validate(
+def validate_model(
     model: nn.Module, trainable: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], Pictures] | None:
     """Run the model over the validation samples of a training.
@@ -61,3 +64,33 @@ def validate(
     samples = list(chain.from_iterable(ranks.gather(metrics)))
     means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
     return means, pictures
+
+
+def watched_metric(
+    main: str, stopping: EarlyStoppingSettings | None, metrics: Mapping[str, float]
+) -> str:
+    """The metric that decides which weights are the best, and early stopping.
+
+    Args:
+        main: the main metric of the objective.
+        stopping: names another one; None without early stopping.
+        metrics: of a validation.
+
+    Raises:
+        RunError: if validation has no metric of this name.
+    """
+    watched = main
+    if stopping is not None and stopping.METRIC != MAIN_METRIC:
+        watched = stopping.METRIC
+    if watched in metrics:
+        return watched
+    names = ", ".join(metrics)
+    if watched == main:
+        raise RunError(
+            f"the objective's metric is {watched}, but its metrics are {names}; correct "
+            "Objective.metric"
+        )
+    raise RunError(
+        f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives {names}; set it to "
+        f"{MAIN_METRIC} for {main}"
+    )
