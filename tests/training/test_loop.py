@@ -124,7 +124,9 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
         ({"EPOCHS": 4}, 1, 100, 1),
         ({"EPOCHS": 4, "MAX_STEPS": 7}, 10, 3, 7),
         ({"EPOCHS": 4, "MAX_STEPS": 7}, 4, 3, 5),
+        ({"EPOCHS": None, "MAX_STEPS": 7}, 1, 3, 7),
         ({"PROGRESSIVE": PHASES}, 10, 3, 10),
+        ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
     ],
 )
 def test_total_steps(train, per_epoch, micro_batches, steps):

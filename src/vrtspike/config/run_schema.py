@@ -65,7 +65,9 @@ class EarlyStoppingSettings(Section):
 class TrainSettings(Section):
     """The training loop."""
 
-    EPOCHS: Positive = key("Passes over the training samples", 40)
+    EPOCHS: Positive | None = key(
+        "Passes over the training samples; null: as many as TRAIN.MAX_STEPS need", 40
+    )
     MAX_STEPS: NonNegative | None = key(
         "Stop after this many optimiser steps; 0: none, the weights stay those of MODEL.PRETRAINED",
         None,
@@ -98,8 +100,8 @@ class TrainSettings(Section):
     KEEP_LAST: Positive = operational("Checkpoints kept", 3)
 
     @property
-    def epochs(self) -> int:
-        """Passes over the training samples, of all phases together."""
+    def epochs(self) -> int | None:
+        """Passes over the training samples, of all phases together; None for no limit."""
         return self.EPOCHS
 
 
@@ -315,6 +317,15 @@ class RunSettings(Section):
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
                 f"{', '.join(allowed)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _training_ends(self) -> Self:
+        if self.TRAIN.epochs is None and self.TRAIN.MAX_STEPS is None:
+            raise ValueError(
+                "TRAIN.EPOCHS: found null, and TRAIN.MAX_STEPS is null, too, so that training "
+                "would never end; expected a number for one of them"
             )
         return self
 

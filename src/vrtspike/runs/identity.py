@@ -148,6 +148,13 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
 
 
+NO_LIMIT_OF_EPOCHS = 10_000
+"""Value of TRAIN.EPOCHS in the identity of a run without a limit of epochs.
+
+Presets gave this number before null was possible; their runs keep their fingerprints.
+"""
+
+
 def result_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that change a trained model: no workers, intervals, paths or memory limits.
 
@@ -156,6 +163,8 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
     """
     result = _result_keys(settings)
     del result["TEST"]
+    if settings.TRAIN.EPOCHS is None:
+        result["TRAIN"]["EPOCHS"] = NO_LIMIT_OF_EPOCHS
     for section, name in settings.inactive_keys:
         del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:

@@ -248,10 +248,14 @@ class BaseTrainer:
         batches = math.ceil(samples / size)
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         per_step = self.settings["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
-        steps = max(1, self.settings["TRAIN.EPOCHS"] * batches // per_step)
+        limits = []
+        epochs = self.settings["TRAIN.EPOCHS"]
+        if epochs is not None:
+            limits.append(max(1, epochs * batches // per_step))
         max_steps = self.settings["TRAIN.MAX_STEPS"]
         if max_steps:
-            steps = min(steps, max_steps)
+            limits.append(max_steps)
+        steps = min(limits)
         chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MAX_WARMUP, steps // 20)} | self.settings
         if chosen["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
             chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly
