@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.config.documents import parse_overrides
-from vrtspike.config.problems import find_problem
+from vrtspike.config.problems import find_problem, prepared_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow

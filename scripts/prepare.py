@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.config.problems import find_problem
+from vrtspike.config.problems import prepared_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.system.cli import add_preset, run
+from vrtspike.system.errors import ConfigError
 
 
 def main() -> None:
@@ -18,7 +19,12 @@ def main() -> None:
     arguments = parser.parse_args()
     workflow = load_workflow(arguments.configfile, arguments.config)
     settings = workflow.preset(arguments.preset)
-    problem = find_problem(settings.TASK)
+    problem = prepared_problem(settings.TASK)
+    if problem is None:
+        raise ConfigError(
+            f"--preset {arguments.preset}: TASK is {settings.TASK}, whose data are made by its own "
+            f"rules; run: snakemake --cores 1 train_{arguments.preset}"
+        )
     problem.prepare(settings, arguments.output, lambda text: print(text, flush=True))
 
 

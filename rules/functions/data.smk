@@ -37,7 +37,7 @@ def dataset_manifest(wildcards):
 def dataset_of_preset(name):
     """The manifest of a preset's data set, after its checkpoint has run."""
     preset = WORKFLOW.preset(name)
-    if not find_problem(preset.TASK).OWN_STAGES:
+    if prepared_problem(preset.TASK) is not None:
         folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     RAW_DATA.require_spikes(name, preset)
@@ -128,7 +128,7 @@ def memory(megabytes):
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
     preset = WORKFLOW.preset(preset_of_data(wildcards))
-    files = find_problem(preset.TASK).data_files(preset)
+    files = prepared_problem(preset.TASK).data_files(preset)
     return [ancient(str(path)) for path in files]
 
 
@@ -139,4 +139,4 @@ def preset_of_data(wildcards):
 
 def data_settings(settings):
     """The settings that change the prepared data."""
-    return find_problem(settings.TASK).data_settings(settings)
+    return prepared_problem(settings.TASK).data_settings(settings)

@@ -6,6 +6,7 @@ import pytest
 
 from vrtspike.analysis.findings import Finding, preset_text, proposed_keys
 from vrtspike.config import load_preset
+from vrtspike.settings import Settings
 
 
 def finding(symptom: str, **keys: object) -> Finding:
@@ -13,6 +14,9 @@ def finding(symptom: str, **keys: object) -> Finding:
     return Finding(symptom, "warning", 0.5, f"figure of {symptom}", "change", "effect", dotted)
 
 
+RECOMPUTING = Settings.model_validate(
+    {"MODEL": {"VRT": {"USE_CHECKPOINT_FFN": True, "USE_CHECKPOINT_ATTN": True}}}
+)
 FIRST = finding("first", TRAIN__BATCH_SIZE=2)
 SECOND = finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True)
 FILLS = finding("fills the memory", MODEL__VRT__USE_CHECKPOINT_FFN=False)
@@ -32,7 +36,7 @@ FILLS = finding("fills the memory", MODEL__VRT__USE_CHECKPOINT_FFN=False)
     ],
 )
 def test_keys_of_several_findings(findings, expected):
-    assert proposed_keys(findings) == expected
+    assert proposed_keys(findings, RECOMPUTING) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path,
 
 def test_every_key_stands_with_the_figure_that_proposed_it():
     findings = [FIRST, SECOND, finding("third", TRAIN__COMPILE_MODEL=False)]
-    text = preset_text("slow", "", proposed_keys(findings), findings)
+    text = preset_text("slow", "", proposed_keys(findings, RECOMPUTING), findings)
     assert set(text.splitlines()[1:4]) == {
         "# Put in: BASE, the preset that it was trained with.",
         "# TRAIN.BATCH_SIZE: first: figure of first",

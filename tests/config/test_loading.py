@@ -45,6 +45,10 @@ def test_every_shipped_preset_loads(repository):
         ("TRAIN:\n  OPTIM:\n    LR: fast\n", r":3: TRAIN.OPTIM.LR: found 'fast'; .* number"),
         ("TRAIN:\n  EPOCHS: 0\n", r":2: TRAIN.EPOCHS: found 0; .* greater than or equal to 1"),
         (
+            "TRAIN:\n  EPOCHS: null\n",
+            r":2: TRAIN.EPOCHS: found null, and TRAIN.MAX_STEPS is null, too, .* for one of them",
+        ),
+        (
             "SEED: 1\nTRAIN: {MAX_STEPS: 0}\n",
             r":2: TRAIN.MAX_STEPS is 0, .* no MODEL.PRETRAINED is given; .* name one, or raise",
         ),

@@ -278,7 +278,7 @@ def test_keys_of_one_problem_do_not_affect_presets_of_another(folder, key, video
     assert (workflow.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
 
 
-def test_a_task_among_the_overrides_selects_the_applicable_keys(folder):
+def test_a_problem_among_the_overrides_selects_the_applicable_keys(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
     workflow = load_workflow(
         ["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"}
@@ -320,15 +320,15 @@ def test_a_problem_adds_sections_with_unique_names_to_the_workflow(folder, tides
         load_workflow(["config.yaml"])
 
 
-@pytest.mark.parametrize(("task", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
-def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
+@pytest.mark.parametrize(("problem", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
+def test_early_stopping_watches_metrics_of_the_problem(folder, problem, metric):
     path = folder / "config/presets/stop.yaml"
-    path.write_text(f"TASK: {task}\nTRAIN:\n  EARLY_STOPPING:\n    METRIC: {metric}\n")
+    path.write_text(f"TASK: {problem}\nTRAIN:\n  EARLY_STOPPING:\n    METRIC: {metric}\n")
     with pytest.raises(
         ConfigError, match=rf"stop\.yaml:4: TRAIN\.EARLY.*'{metric}', expected one of m"
     ):
         load_preset(path)
-    other = {"sst": "rmse", "deblurring": "psnr"}[task]
+    other = {"sst": "rmse", "deblurring": "psnr"}[problem]
     result = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
     assert result.TRAIN.EARLY_STOPPING.METRIC == other
 

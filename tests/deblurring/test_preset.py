@@ -1,4 +1,4 @@
-"""The real task from end to end: launcher, a training process, a tiny model on tiny data."""
+"""The real objective from end to end: launcher, a training process, a tiny model on tiny data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.preset import (
     build,
-    build_task,
+    build_objective,
     build_trainable,
     load_teacher,
     training_batches,
@@ -391,23 +391,18 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     preset = place / "presets" / "tiny.yaml"
     settings = load_preset(preset, [f"TRAIN.DISTILL.TEACHER={teacher}", "TRAIN.DISTILL.WEIGHT=0.5"])
     dataset = load_dataset(place / "k4" / "dataset.json")
-    task = build_task(settings, dataset, CPU)
+    objective = build_objective(settings, dataset, CPU)
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
-    batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
+    batch = objective.add_targets(objective.prepare(next(batches.stream(0, 1, 1)), CPU))
     # Without its random paths, so that it says the same twice.
     student = build_model(settings).eval()
-    losses = task.losses(task.forward(student, batch), batch, step=0)
+    losses = objective.losses(objective.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
     expected = load_teacher(teacher, CPU)(batch.blur, batch.voxels)
     distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     sum(losses.values()).backward()
-    assert all(parameter.grad is None for parameter in task._teacher.parameters())
-    # In validation nobody teaches.
-    batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
-    with torch.no_grad():
-        losses = task.losses(task.forward(student, batch), batch, step=0)
-    assert losses.keys() == {"charbonnier"}
+    assert all(parameter.grad is None for parameter in objective._teacher.parameters())
 
 
 def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
@@ -503,7 +498,7 @@ def test_a_start_of_other_inputs_or_another_network_is_refused(
         identify("tiny", settings, place / "k4" / "dataset.json")
 
 
-def test_a_start_of_another_task_or_without_settings_is_refused(place, tmp_path):
+def test_a_start_of_another_problem_or_without_settings_is_refused(place, tmp_path):
     start = tmp_path / "start"
     settings = load_preset(place / "presets" / "tiny.yaml", [f"MODEL.PRETRAINED={start}"])
     with pytest.raises(RunError, match=r"MODEL\.PRETRAINED: .*No such file .* train it first"):

@@ -55,6 +55,13 @@ def test_result_keys_decide_the_result_and_operational_ones_do_not(decides, sect
     assert (of(**sections) != of()) == decides
 
 
+def test_without_a_limit_of_epochs_a_run_has_the_identity_of_the_number_given_before():
+    steps = {"MAX_STEPS": 500}
+    unlimited = of(TRAIN=steps | {"EPOCHS": None})
+    assert unlimited == of(TRAIN=steps | {"EPOCHS": 10000})
+    assert unlimited != of(TRAIN=steps | {"EPOCHS": 1000})
+
+
 def test_the_validation_interval_counts_where_early_stopping_watches_it():
     stopping = {"TRAIN": {"EARLY_STOPPING": {"PATIENCE": 2}}}
     assert of(**stopping, LOG={"VAL_EVERY_STEPS": 7}) != of(**stopping)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.sst.conftest import PACIFIC, YEARS, changed
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTTask
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTObjective
 from vrtspike.sst.settings import month_number
 from vrtspike.system.errors import ConfigError, DataError
 
@@ -125,8 +125,8 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
     valid = torch.rand(3, 2, 2, 3, generator=torch.Generator().manual_seed(1)) > 0.3 * iced
     if iced:
         batch["valid"] = valid
-    task = SSTTask(WEIGHTS, DEVIATION, offset)
-    result = task.metrics(output, task.prepare(batch, torch.device("cpu")))
+    objective = SSTObjective(WEIGHTS, DEVIATION, offset)
+    result = objective.metrics(output, objective.prepare(batch, torch.device("cpu")))
     losses = []
     for sample, month in enumerate((0, 10, 11)):
         kelvin = DEVIATION[(month + offset + np.array([1, 2])) % 12]
@@ -142,8 +142,10 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
         assert result[sample]["acc"] == pytest.approx(
             product / np.sqrt(squared_truth * other), rel=1e-4
         )
-    assert float(task.losses(output, batch, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
-    nothing = task.metrics(torch.zeros_like(output), batch)
+    assert float(objective.losses(output, batch, 0)["mse"]) == pytest.approx(
+        np.mean(losses), rel=1e-5
+    )
+    nothing = objective.metrics(torch.zeros_like(output), batch)
     assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]
 
 
@@ -151,7 +153,7 @@ def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
     batch, output = batch_and_output()
     land = torch.from_numpy(~SEA)
     batch["future"][..., land] = float("nan")
-    SSTTask(WEIGHTS, DEVIATION).losses(output.requires_grad_(), batch, 0)["mse"].backward()
+    SSTObjective(WEIGHTS, DEVIATION).losses(output.requires_grad_(), batch, 0)["mse"].backward()
     assert output.grad is not None
     assert (output.grad[..., land] == 0).all()
     assert (output.grad[..., ~land] != 0).all()

@@ -1,4 +1,4 @@
-"""A second task for the training loop: forecast a field on a grid, sequence to sequence.
+"""A second objective for the training loop: forecast a field on a grid, sequence to sequence.
 
 Waves travel over a periodic grid; from the first frames of a sequence the model predicts the next
 ones. Nothing here knows images, blur or spikes.
@@ -78,7 +78,7 @@ class Forecaster(nn.Module):
         }
 
 
-class ForecastTask:
+class ForecastObjective:
     """Mean squared error to minimise, skill (1 - error / variance) to report."""
 
     metric = "skill"
@@ -119,7 +119,7 @@ class ForecastTask:
         return {"forecast": np.repeat(grey[..., None], 3, axis=2)}
 
 
-class Disturbed(ForecastTask):
+class Disturbed(ForecastObjective):
     """Gets a signal, or raises an error, while it computes a given micro-batch; never for 0."""
 
     def __init__(self, micro_batches: int = 0, by: signal.Signals | Exception = TERM) -> None:

@@ -49,7 +49,7 @@ Fate: TypeAlias = tuple[int, signal.Signals]
 """Micro-batches before a process gets a signal, and the signal."""
 
 
-def train_as_one_of_many(folder: Path, train: dict[str, Any], task: Disturbed) -> int:
+def train_as_one_of_many(folder: Path, train: dict[str, Any], objective: Disturbed) -> int:
     """Train as the environment's RANK says; returns the exit status."""
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
@@ -57,7 +57,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], task: Disturbed) -
             settings_of(train),
             ranks=ranks,
             timing=ranks.is_main,
-            task=task,
+            objective=objective,
             model=lambda: forecaster(ranks.rank),
             **OPTIONS,
         )
@@ -91,7 +91,7 @@ def start(folder: Path, train: dict[str, Any], fates: dict[int, Fate]) -> list[i
     return pids
 
 
-def _be(rank: int, folder: Path, train: dict[str, Any], task: Disturbed) -> None:
+def _be(rank: int, folder: Path, train: dict[str, Any], objective: Disturbed) -> None:
     stop_with_parent()
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -99,7 +99,7 @@ def _be(rank: int, folder: Path, train: dict[str, Any], task: Disturbed) -> None
     }
     status = 1
     try:
-        status = train_as_one_of_many(folder, train, task)
+        status = train_as_one_of_many(folder, train, objective)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -1,4 +1,4 @@
-"""A small run of the forecast task, for the tests of the loop."""
+"""A small run of the forecast objective, for the tests of the loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.training.forecast import Forecaster, ForecastTask, Waves
+from tests.training.forecast import Forecaster, ForecastObjective, Waves
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.display import Display
@@ -23,8 +23,9 @@ from vrtspike.training.batches import (
 )
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
+from vrtspike.training.objectives import Trainable
+from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
 
 ALONE = Ranks(0, 0, 1, 1, torch.device("cpu"))
@@ -88,29 +89,30 @@ def forecast_trainer(
     settings: RunSettings,
     *,
     ranks: Ranks | None = None,
-    task: ForecastTask | None = None,
+    objective: ForecastObjective | None = None,
     model: Callable[[], torch.nn.Module] = Forecaster,
     workers: int = 0,
     samples: int = 10,
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
+    build: Callable[..., Trainer] = trainer_at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE
     seed_everything(settings.SEED)
     processes = loading(workers)
     display = display or Display()
-    problem = Trainable(
+    trainable = Trainable(
         model().to(ranks.device),
-        task or ForecastTask(),
+        objective or ForecastObjective(),
         ShuffledBatches(Waves(samples), settings, processes, ranks),
         ValidationBatches(Waves(5), settings, processes, ranks),
         **options,
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return Trainer(problem, settings, ranks, log, timer)
+    return build(trainable, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

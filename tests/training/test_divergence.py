@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.training.forecast import ForecastTask
+from tests.training.forecast import ForecastObjective
 from tests.training.setup_run import forecast_settings, records, train
 from vrtspike.system.errors import RunError
 
 
-class SpoiledTask(ForecastTask):
+class SpoiledObjective(ForecastObjective):
     """Losses that are not finite in some micro-batches."""
 
     def __init__(self, spoiled: range) -> None:
@@ -24,7 +24,7 @@ class SpoiledTask(ForecastTask):
 def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 100})
     with pytest.raises(RunError) as raised:
-        train(tmp_path, settings, task=SpoiledTask(range(5, 100)))
+        train(tmp_path, settings, objective=SpoiledObjective(range(5, 100)))
     assert records(tmp_path)[-1]["step"] == 5 + 20
     message = str(raised.value)
     assert message.startswith("step 25, learning rate 0.00")
@@ -37,12 +37,12 @@ def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
 def test_advice_on_divergence_depends_on_the_precision(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 30, "PRECISION": "bf16-true", "MAX_GRAD_NORM": None})
     with pytest.raises(RunError) as raised:
-        train(tmp_path, settings, task=SpoiledTask(range(100)))
+        train(tmp_path, settings, objective=SpoiledObjective(range(100)))
     assert "set TRAIN.MAX_GRAD_NORM (now null)" in str(raised.value)
     assert "set TRAIN.PRECISION to bf16-mixed or 32 (now bf16-true)" in str(raised.value)
 
 
-class OverflowingTask(ForecastTask):
+class OverflowingObjective(ForecastObjective):
     """Outputs that are not finite in validation."""
 
     def forward(self, model, batch):
@@ -53,4 +53,4 @@ class OverflowingTask(ForecastTask):
 def test_a_model_that_diverged_is_named_with_step_and_rate(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     with pytest.raises(RunError, match=r"step \d+, learning rate \d.*diverged.*TRAIN\.OPTIM\.LR"):
-        train(tmp_path, settings, task=OverflowingTask())
+        train(tmp_path, settings, objective=OverflowingObjective())

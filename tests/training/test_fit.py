@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch._inductor.exc import InductorError
 
-from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
+from tests.training.forecast import Disturbed, Forecaster, ForecastObjective, Waves
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.fit import Outcome, fit
@@ -32,11 +32,11 @@ CLASSES = {"model_class": Forecaster, "dataset_class": Waves}
 
 
 def run(
-    folder: Path, task: Any = None, seed: int = 0, identity: Any = None, **train: Any
+    folder: Path, objective: Any = None, seed: int = 0, identity: Any = None, **train: Any
 ) -> Outcome:
     return fit(
         folder,
-        task or ForecastTask(),
+        objective or ForecastObjective(),
         **CLASSES,
         model_parameters={"width": 8},
         dataset_parameters={"count": 10},
@@ -52,7 +52,7 @@ def run(
     )
 
 
-class Overfitting(ForecastTask):
+class Overfitting(ForecastObjective):
     """Reports a skill that rises once and then falls, whatever the model does.
 
     A validation has four batches.
@@ -139,7 +139,7 @@ def test_profiled_steps_leave_a_trace_and_a_table(finished):
 
 def test_the_run_describes_itself(finished):
     record = json.loads((finished[0] / "run.json").read_text())
-    assert (record["name"], record["status"]) == ("ForecastTask", "finished")
+    assert (record["name"], record["status"]) == ("ForecastObjective", "finished")
     assert record["dataset"].endswith("forecast.Waves")
     # Three convolutions of 3 x 3 with a bias each.
     assert record["parameters"] == 9 * (3 * 8 + 8 * 8 + 8 * 2) + 8 + 8 + 2
@@ -162,9 +162,13 @@ def test_the_seed_decides_the_first_weights(tmp_path):
 
 
 def test_a_folder_belongs_to_one_problem(finished):
-    weighted = ForecastTask()
+    weighted = ForecastObjective()
     weighted.weight = 2.0
-    for other in ({"OPTIM": {"LR": 1e-3}}, {"identity": {"data": "others"}}, {"task": weighted}):
+    for other in (
+        {"OPTIM": {"LR": 1e-3}},
+        {"identity": {"data": "others"}},
+        {"objective": weighted},
+    ):
         with pytest.raises(RunError, match="belong to run"):
             run(finished[0], **other)
 
@@ -186,7 +190,7 @@ def test_a_folder_belongs_to_one_problem(finished):
 )
 def test_unknown_settings_and_settings_without_effect_are_refused(tmp_path, options, message):
     with pytest.raises(UserError, match=message):
-        fit(tmp_path, ForecastTask(), **CLASSES | options)
+        fit(tmp_path, ForecastObjective(), **CLASSES | options)
 
 
 def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):

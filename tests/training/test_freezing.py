@@ -40,9 +40,9 @@ def test_flow_is_fixed_for_the_first_steps_and_learns_in_the_next(tmp_path, stop
     states, frozen = [], {"inlet": FROZEN}
     settings = forecast_settings(TRAIN)
     if stop_after:
-        train(tmp_path, settings, task=Watch(states, stop_after), frozen_steps=frozen)
+        train(tmp_path, settings, objective=Watch(states, stop_after), frozen_steps=frozen)
         assert len(states) == stop_after
-    train(tmp_path, settings, task=Watch(states, 0), frozen_steps=frozen)
+    train(tmp_path, settings, objective=Watch(states, 0), frozen_steps=frozen)
     assert len(states) == STEPS
     moved = [
         {name for name in after if not torch.equal(before[name], after[name])}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.forecast import Disturbed, Forecaster, ForecastTask
+from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.monitoring.records import read_records
@@ -61,8 +61,11 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path, variant):
     settings = forecast_settings(variant)
     train(tmp_path / "whole", settings, model=wide_model)
     accumulation = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-    task = Disturbed(6 * accumulation)
-    assert train(tmp_path / "cut", settings, model=wide_model, task=task).outcome == "interrupted"
+    objective = Disturbed(6 * accumulation)
+    assert (
+        train(tmp_path / "cut", settings, model=wide_model, objective=objective).outcome
+        == "interrupted"
+    )
     assert list_checkpoints(tmp_path / "cut" / "checkpoints")[0][0] == 6
     assert train(tmp_path / "cut", settings, model=wide_model).outcome == "finished"
     assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
@@ -76,8 +79,8 @@ def wide_model() -> Forecaster:
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
 def test_other_signals_stop_between_steps(tmp_path, name):
-    task = Disturbed(5, getattr(signal, name))
-    assert train(tmp_path, forecast_settings(), task=task).outcome == "interrupted"
+    objective = Disturbed(5, getattr(signal, name))
+    assert train(tmp_path, forecast_settings(), objective=objective).outcome == "interrupted"
     # The fifth micro-batch is the first of the third step, which is completed.
     assert [r["step"] for r in records(tmp_path) if r["kind"] == "train"] == [1, 2, 3]
 
@@ -86,7 +89,7 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     settings = forecast_settings()
     train(tmp_path / "whole", settings)
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, task=Disturbed(2 * 7 + 1, ZeroDivisionError()))
+        train(tmp_path / "cut", settings, objective=Disturbed(2 * 7 + 1, ZeroDivisionError()))
     # Steps 5 to 7 were recorded after the checkpoint of step 4; a line was cut off as well.
     assert records(tmp_path / "cut")[-1]["step"] == 7
     with (tmp_path / "cut" / "metrics.jsonl").open("a") as stream:
@@ -106,7 +109,7 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
 def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "none", settings)
-    train(tmp_path / "cut", settings, workers=2, task=Disturbed(2 * 4))
+    train(tmp_path / "cut", settings, workers=2, objective=Disturbed(2 * 4))
     assert records(tmp_path / "cut")[-1]["step"] == 4
     train(tmp_path / "cut", settings)
     assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
@@ -123,7 +126,9 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
         ({"EPOCHS": 4}, 1, 100, 1),
         ({"EPOCHS": 4, "MAX_STEPS": 7}, 10, 3, 7),
         ({"EPOCHS": 4, "MAX_STEPS": 7}, 4, 3, 5),
+        ({"EPOCHS": None, "MAX_STEPS": 7}, 1, 3, 7),
         ({"PROGRESSIVE": PHASES}, 10, 3, 10),
+        ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
     ],
 )
 def test_total_steps(train, per_epoch, micro_batches, steps):
@@ -134,7 +139,7 @@ def test_total_steps(train, per_epoch, micro_batches, steps):
 def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     trainer = forecast_trainer(
-        tmp_path, settings, timing=True, task=Disturbed(2 * 5 + 1, ZeroDivisionError())
+        tmp_path, settings, timing=True, objective=Disturbed(2 * 5 + 1, ZeroDivisionError())
     )
     with pytest.raises(ZeroDivisionError), StopRequest() as stop:
         trainer.run(stop)
@@ -159,7 +164,9 @@ class Constant(Disturbed):
 def test_early_stopping_ends_the_run(tmp_path):
     # 7 batches make an epoch: the last one is cut short.
     settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 2}})
-    assert train(tmp_path / "whole", settings, task=Constant(), samples=14).outcome == "finished"
+    assert (
+        train(tmp_path / "whole", settings, objective=Constant(), samples=14).outcome == "finished"
+    )
     # The first validation is the best so far; two more without improvement follow.
     whole = records(tmp_path / "whole")
     assert whole[-1]["step"] == 15
@@ -168,14 +175,16 @@ def test_early_stopping_ends_the_run(tmp_path):
     assert sum(samples for *_, samples in epochs) == 60
 
     # Stopped before the last validation, which ends the run; killed right after it as well.
-    task = Constant(30)
-    assert train(tmp_path / "cut", settings, task=task, samples=14).outcome == "interrupted"
+    objective = Constant(30)
+    assert (
+        train(tmp_path / "cut", settings, objective=objective, samples=14).outcome == "interrupted"
+    )
     checkpoints = tmp_path / "cut" / "checkpoints"
     kept = {path: path.read_bytes() for path in checkpoints.iterdir()}
-    assert train(tmp_path / "cut", settings, task=Constant(), samples=14).outcome == "finished"
+    assert train(tmp_path / "cut", settings, objective=Constant(), samples=14).outcome == "finished"
     for path, contents in kept.items():
         path.write_bytes(contents)
-    assert train(tmp_path / "cut", settings, task=Constant(), samples=14).outcome == "finished"
+    assert train(tmp_path / "cut", settings, objective=Constant(), samples=14).outcome == "finished"
     assert records(tmp_path / "cut") == whole
 
 
@@ -185,7 +194,7 @@ def test_early_stopping_needs_an_existing_metric(tmp_path):
         train(tmp_path, settings)
 
 
-class Scripted(ForecastTask):
+class Scripted(ForecastObjective):
     """Reports an error that falls and rises again, whatever the model does."""
 
     metric = "error"
@@ -200,20 +209,20 @@ class Scripted(ForecastTask):
 
 def test_best_weights_and_early_stopping_follow_a_metric_to_minimise(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 3}})
-    trainer = train(tmp_path, settings, task=Scripted())
+    trainer = train(tmp_path, settings, objective=Scripted())
     result = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
     assert result == list(Scripted.errors)
-    assert trainer.progress.best == {"error": 0.125}
-    assert trainer.progress.best_step == 15
+    assert trainer.counters.best == {"error": 0.125}
+    assert trainer.counters.best_step == 15
 
 
 def test_a_validation_after_the_last_checkpoint_is_not_recorded_twice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "whole", settings)
     # Stopped before the validation of step 5; killed right after it was made up for.
-    train(tmp_path / "cut", settings, task=Disturbed(10))
+    train(tmp_path / "cut", settings, objective=Disturbed(10))
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, task=Disturbed(1, ZeroDivisionError()))
+        train(tmp_path / "cut", settings, objective=Disturbed(1, ZeroDivisionError()))
     assert records(tmp_path / "cut")[-1]["kind"] == "validation"
     train(tmp_path / "cut", settings)
     assert records(tmp_path / "whole") == records(tmp_path / "cut")

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tests.training import setup_run
-from tests.training.forecast import Forecaster, ForecastTask, Waves
+from tests.training.forecast import Forecaster, ForecastObjective, Waves
 from tests.training.setup_run import forecast_settings, records, run
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.training.checkpoints import list_checkpoints
@@ -54,7 +54,7 @@ class Plain(Forecaster):
         self.body[1] = nn.Identity()
 
 
-class TwoTerms(ForecastTask):
+class TwoTerms(ForecastObjective):
     """Two terms of a loss; keeps the training batches and spoils a step."""
 
     def __init__(self, spoiled: int = -1) -> None:
@@ -144,27 +144,27 @@ class ByHand:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Path, Trainer, dict[str, torch.Tensor], TwoTerms]:
     folder = tmp_path_factory.mktemp("steps")
-    task = TwoTerms(SPOILED)
-    trainer = forecast_trainer(folder, settings_of(), model=Plain, task=task, samples=7)
+    objective = TwoTerms(SPOILED)
+    trainer = forecast_trainer(folder, settings_of(), model=Plain, objective=objective, samples=7)
     first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
-    return folder, run(trainer), first, task
+    return folder, run(trainer), first, objective
 
 
 @pytest.fixture(scope="module")
 def expected(trained) -> ByHand:
-    _, _, first, task = trained
-    assert len(task.batches) == STEPS * MICRO
-    return ByHand(first, task.batches)
+    _, _, first, objective = trained
+    assert len(objective.batches) == STEPS * MICRO
+    return ByHand(first, objective.batches)
 
 
 def test_every_step_is_adamw_on_clipped_mean_gradients(trained, expected):
-    folder, trainer, first, task = trained
+    folder, trainer, first, objective = trained
     result = [r for r in records(folder) if r["kind"] == "train"]
     finite = [step for step in range(STEPS) if step != SPOILED]
     norms = [expected.norms[step] for step in finite]
     # Some steps are clipped and some are not, which decides where it ends.
     assert min(norms) < 0.9 < 1.1 < max(norms)
-    other = ByHand(first, task.batches, limit=math.inf)
+    other = ByHand(first, objective.batches, limit=math.inf)
     assert not torch.allclose(other.model.inlet.weight, expected.model.inlet.weight, rtol=1e-2)
     for step, record in enumerate(result):
         assert record["lr"] == pytest.approx(expected.rates[step])
@@ -178,12 +178,12 @@ def test_every_step_is_adamw_on_clipped_mean_gradients(trained, expected):
 
 
 def test_without_a_limit_nothing_is_clipped(tmp_path):
-    task = TwoTerms(SPOILED)
+    objective = TwoTerms(SPOILED)
     settings = settings_of({"MAX_GRAD_NORM": None})
-    trainer = forecast_trainer(tmp_path, settings, model=Plain, task=task, samples=7)
+    trainer = forecast_trainer(tmp_path, settings, model=Plain, objective=objective, samples=7)
     first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     run(trainer)
-    expected = ByHand(first, task.batches, limit=math.inf)
+    expected = ByHand(first, objective.batches, limit=math.inf)
     for name, value in expected.model.named_parameters():
         torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
 
@@ -202,7 +202,7 @@ def test_the_average_is_validated_kept_as_the_best_and_published(trained, expect
         )
 
 
-class Observed(ForecastTask):
+class Observed(ForecastObjective):
     """Notes the random numbers that a model would draw, how it is called, and types of values."""
 
     def __init__(self) -> None:
@@ -236,13 +236,13 @@ def test_every_micro_batch_draws_numbers_of_its_own_and_half_precision_ends_befo
     half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
     whole = {(name, torch.float32) for name in ("output", "product", "measured")}
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
-        task = Observed()
+        objective = Observed()
         settings = settings_of({"PRECISION": "bf16-mixed"}).model_copy(update={"SEED": seed})
-        run(forecast_trainer(tmp_path / name, settings, task=task, timing=True))
-        drawn.append(task.drawn)
+        run(forecast_trainer(tmp_path / name, settings, objective=objective, timing=True))
+        drawn.append(objective.drawn)
         # Dropout works in every training pass, after a validation too, and in no other.
-        assert task.modes == {(True, True), (False, True)}
-        assert task.types == half | whole
+        assert objective.modes == {(True, True), (False, True)}
+        assert objective.types == half | whole
     assert len(set(drawn[0])) == STEPS * MICRO
     assert drawn[0] == drawn[1]
     for place in range(3):
@@ -273,7 +273,7 @@ def test_a_finished_run_is_left_as_it_is(trained):
     assert records(folder, timeless=False) == before
 
 
-class StopInValidation(ForecastTask):
+class StopInValidation(ForecastObjective):
     """Asks this process to stop while it measures the first batch of a validation."""
 
     def metrics(self, output, batch):
@@ -283,10 +283,10 @@ class StopInValidation(ForecastTask):
 
 def test_an_interrupted_validation_is_repeated(tmp_path):
     run(forecast_trainer(tmp_path / "whole", settings_of()))
-    task = StopInValidation()
-    run(forecast_trainer(tmp_path / "cut", settings_of(), task=task))
+    objective = StopInValidation()
+    run(forecast_trainer(tmp_path / "cut", settings_of(), objective=objective))
     assert [r["kind"] for r in records(tmp_path / "cut")] == ["train", "train"]
     # Two steps of two batches, and the first batch of the validation.
-    assert len(task.seen) == 2 * MICRO + 1
+    assert len(objective.seen) == 2 * MICRO + 1
     run(forecast_trainer(tmp_path / "cut", settings_of()))
     assert records(tmp_path / "cut") == records(tmp_path / "whole")

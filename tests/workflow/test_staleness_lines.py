@@ -109,3 +109,7 @@ def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(t
     write_json(workflow.manifest("p"), {"files": [entry]})
     assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {'0' * 12}"]
     assert data_damage(workflow, "p") == f"{workflow.manifest('p')} is damaged"
+
+
+def test_data_of_rules_of_their_own_have_no_such_lines():
+    assert raw_file_lines(Workflow(WorkflowSettings(), {"p": Settings()}), "p") == []

@@ -116,6 +116,7 @@ def test_a_longer_training_says_how_the_finished_run_goes_on(here):
         ({"MAX_STEPS": 50}, None),
         ({"MAX_STEPS": 200}, "TRAIN.MAX_STEPS"),
         ({"MAX_STEPS": None, "EPOCHS": 50}, "TRAIN.MAX_STEPS and TRAIN.EPOCHS"),
+        ({"MAX_STEPS": 100, "EPOCHS": None}, "TRAIN.EPOCHS"),
     ):
         notice = trainings(p={"TRAIN": train}).continuation_notice("p")
         assert (notice is None) == (keys is None)

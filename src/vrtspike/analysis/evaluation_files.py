@@ -64,7 +64,10 @@ class EvaluationJob:
 
 
 class EvaluatedProblem(Problem, Protocol):
-    """A problem with an evaluation."""
+    """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
+
+    It stands here, because its types are of later packages than ``config``.
+    """
 
     def evaluate(self, job: EvaluationJob) -> list[str]:
         """Evaluate trained weights on the test split.
@@ -76,13 +79,16 @@ class EvaluatedProblem(Problem, Protocol):
         """
 
 
-def evaluated_problem(task: str) -> EvaluatedProblem:
+def evaluated_problem(name: str) -> EvaluatedProblem:
     """Return the problem that TASK names.
+
+    Args:
+        name: value of TASK.
 
     Raises:
         ConfigError: if there is none.
     """
-    return cast("EvaluatedProblem", find_problem(task))
+    return cast("EvaluatedProblem", find_problem(name))
 
 
 def write_evaluation(

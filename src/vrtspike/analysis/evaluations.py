@@ -12,7 +12,7 @@ import pandas as pd
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
@@ -155,15 +155,15 @@ def measured_metrics(summaries: Iterable[Summary]) -> Measured:
     metrics: dict[str, Metric] = {}
     for summary in summaries:
         for protocol, figures in protocols(summary).items():
-            for name, metric in metrics_of_task(summary).items():
+            for name, metric in metrics_of_problem(summary).items():
                 if name in figures["metrics"]:
                     metrics[column_name(name, protocol)] = metric
     return metrics
 
 
-def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
+def metrics_of_problem(summary: Summary) -> Mapping[str, Metric]:
     """Return the metrics of an evaluation's problem."""
-    return find_problem(summary.get("task", DEFAULT_TASK)).METRICS
+    return find_problem(summary.get("task", DEFAULT_PROBLEM)).METRICS
 
 
 def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
@@ -200,7 +200,7 @@ def _cells(summary: Summary) -> dict[str, float | None]:
     return {
         f"{column_name(name, protocol)} {kind}": figures["metrics"].get(name, {}).get(key)
         for protocol, figures in protocols(summary).items()
-        for name, metric in metrics_of_task(summary).items()
+        for name, metric in metrics_of_problem(summary).items()
         for kind, key in _kinds(metric).items()
     }
 

@@ -176,27 +176,24 @@ def speed_up(share: float) -> str:
     return f"{1 / (1 - share) - 1:.0%}"
 
 
-MEMORY_KEYS = frozenset(
-    {
-        "TRAIN.BATCH_SIZE",
-        "TRAIN.GRADIENT_ACCUMULATION_STEPS",
-        "MODEL.VRT.USE_CHECKPOINT_FFN",
-        "MODEL.VRT.USE_CHECKPOINT_ATTN",
-    }
-)
-"""Keys that change the memory of a step."""
+BATCH_KEYS = ("TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS")
 
 
-def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:
+def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
     """Return the proposed keys of all findings; on conflicts the more important finding wins.
 
     Of several changes that use more GPU memory only the first is taken, because each was estimated
-    alone.
+    alone: larger batches, or less recomputation.
+
+    Args:
+        findings: of a run, the most important first.
+        settings: settings of the run.
     """
+    memory_keys = {*BATCH_KEYS, *settings.recompute_keys}
     accepted: dict[str, Any] = {}
     for finding in findings:
-        is_full = bool(MEMORY_KEYS & accepted.keys())
-        keys = {k: v for k, v in finding.keys.items() if not (is_full and k in MEMORY_KEYS)}
+        is_full = not memory_keys.isdisjoint(accepted)
+        keys = {k: v for k, v in finding.keys.items() if not (is_full and k in memory_keys)}
         accepted = {**keys, **accepted}
     return accepted
 

@@ -100,7 +100,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     """Write ``findings.{json,csv,html}`` and ``proposed.yaml``."""
     findings = analysis.findings
     run = analysis.run
-    keys = proposed_keys(findings)
+    keys = proposed_keys(findings, run.settings)
     table = findings_table(findings)
     contents = {
         "schema": 1,

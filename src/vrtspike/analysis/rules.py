@@ -25,7 +25,6 @@ MEMORY_FOR_CACHE_PERCENT = 70.0
 CACHE_OF_MEMORY = 0.5
 """Largest proposed share of a machine's memory for a cache."""
 GPU_MEMORY_USABLE = 0.90
-CHUNK_TOKENS = 65536
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,6 @@ class Run:
     def has_loss_scale(self) -> bool:
         """True if it trains in float16."""
         return self.settings.TRAIN.PRECISION in ("16-mixed", "mixed")
-
-    @property
-    def smaller_model(self) -> str:
-        """Changes that make the network cheaper and change the result."""
-        depth = self.settings.value("MODEL.depth_key")
-        if depth is None:
-            return "a smaller model, which changes the result"
-        return (
-            f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
-            "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
-        )
 
     @property
     def recomputation(self) -> list[str]:
@@ -130,9 +118,9 @@ def full_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
             this_run = f"; this run with its workers: {process_mb / 1024:.1f} GiB"
         keys: Keys = {}
         less = ""
-        if uses_cache(run.settings):
-            size = run.settings.value("DATA.CACHE_SIZE_GB") / 2
-            keys["DATA.CACHE_SIZE_GB"] = size
+        if run.settings.cache_gb > 0:
+            size = run.settings.cache_gb / 2
+            keys[run.settings.cache_key] = size
             less = f"about {size:.1f} GB less for the cache; "
         keys |= _fewer_workers(run.settings.DATALOADER)
         yield Observation(used / 100, {"this_run": this_run, "less": less}, keys)
@@ -189,11 +177,7 @@ def _faster_data(run: Run) -> Keys:
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, twice)
     if run.figures.memory.has_gpu and not loader.PIN_MEMORY:
         keys["DATALOADER.PIN_MEMORY"] = True
-    if settings.value("MODEL.USE_SPIKE") and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"):
-        keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
-    if settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run):
-        keys["DATA.USE_RAM_CACHE"] = True
-    return keys
+    return keys | settings.faster_loading(has_memory=_has_memory(run))
 
 
 def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
@@ -204,7 +188,7 @@ def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
     is_fast = share < limit["least"]  # False if the share was not logged, which is NaN
     if (
         memory.cache_hit_rate < limit["rate"]
-        and uses_cache(run.settings)
+        and run.settings.cache_gb > 0
         and not is_filling
         and not is_fast
     ):
@@ -212,21 +196,16 @@ def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(gain, keys=_larger_cache(run), gain=gain)
 
 
-def uses_cache(settings: RunSettings) -> bool:
-    """Return whether a run reads its data through a cache."""
-    return bool(settings.value("DATA.USE_RAM_CACHE") and settings.value("DATA.CACHE_SIZE_GB") > 0)
-
-
 def _larger_cache(run: Run) -> Keys:
     """The key for a cache of twice the size, within the machine's memory, if it can be larger."""
-    size = run.settings.value("DATA.CACHE_SIZE_GB")
+    size = run.settings.cache_gb
     memory_mb = run.figures.memory.system_total_mb
     larger = 2 * size
     if memory_mb > 0:
         larger = min(larger, CACHE_OF_MEMORY * float(memory_mb) * 2**20 / 1e9)
     if not _has_memory(run) or larger <= 1.1 * size:
         return {}
-    return {"DATA.CACHE_SIZE_GB": round(larger, 1)}
+    return {run.settings.cache_key: round(larger, 1)}
 
 
 def _has_memory(run: Run) -> bool:
@@ -262,7 +241,7 @@ def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
             section, section_ms = slowest_section
             section_share = section_ms / forward
             slowest = f"; most of it in {section}, {section_ms:.0f} ms ({section_share:.0%})"
-            keys |= _larger_chunks(section, run.settings)
+            keys |= run.settings.faster_section(section)
         share = run.figures.speed.step_parts.get("forward", 1.0)
         severity: Severity | None = None if keys else "hint"
         yield Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
@@ -277,16 +256,6 @@ def _faster_arithmetic(run: Run) -> Keys:
     if run.figures.memory.has_gpu and not train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
     return keys
-
-
-def _larger_chunks(section: str, settings: RunSettings) -> Keys:
-    """The key for larger chunks of the temporal attention, if that is the slowest section."""
-    for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
-        chunks = settings.value(name)
-        is_adaptive = chunks and part in section and chunks.ADAPTIVE_CHUNK
-        if is_adaptive and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
-            return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
-    return {}
 
 
 def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:

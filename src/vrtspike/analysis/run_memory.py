@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import Run, uses_cache
+from vrtspike.analysis.rules import Run
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.process_memory import (
     ProcessMemory,
@@ -66,9 +66,8 @@ def memory_lines(folder: Path) -> list[str]:
         use = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
         lines.append(f"shared memory (/dev/shm): {use}")
     cache = "none"
-    if uses_cache(settings):
-        size = settings.value("DATA.CACHE_SIZE_GB")
-        cache = f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+    if settings.cache_gb > 0:
+        cache = f"at most {settings.cache_gb:g} GB for all workers together ({settings.cache_key})"
     lines.append(f"cache of decoded chunks: {cache}")
     return lines + [f"! {warning}" for warning in memory_advice(settings, processes, system)]
 

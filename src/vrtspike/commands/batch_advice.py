@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from vrtspike.commands.hardware import Machine
 from vrtspike.commands.preset_fit import FLOAT32, USABLE, Fit
-from vrtspike.config.problems import find_problem
+from vrtspike.config.problems import estimated_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.costs import ClipCost
@@ -39,18 +39,19 @@ def batch_advice(
     for name, settings in workflow.presets.items():
         if settings.kept_start is not None:
             continue  # it trains nothing
+        problem = estimated_problem(settings.TASK)
         if name in costs:
             memory = _counted_memory(costs[name], machine)
+        elif problem is not None:
+            memory = problem.memory(settings)
         else:
-            memory = find_problem(settings.TASK).memory(settings)
-        if memory is None:
             continue
         text = advise_batch(settings, *memory, USABLE * device_gib)
         if text:
             yield name, text
 
 
-def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float] | None:
+def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float]:
     """GiB of a training without clips, and of each clip."""
     factor = 1.0 if machine.gpu else FLOAT32
     return factor * cost.state_gib, factor * cost.clip_gib

@@ -14,7 +14,7 @@ from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.system.errors import ConfigError
 
 BASE = ("BASE",)
@@ -60,7 +60,7 @@ def without_former_root(layer: Document, above: Document) -> Document:
 @cache
 def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
     """The keys that describe a data root, of all problems, by the key that names it."""
-    return ChainMap(*(dict(find_problem(task).SETTINGS.root_keys) for task in PROBLEMS))
+    return ChainMap(*(dict(find_problem(name).SETTINGS.root_keys) for name in PROBLEMS))
 
 
 def override_settings(settings: RunSettings, above: Document, place: str) -> RunSettings:
@@ -89,7 +89,7 @@ def present_names(document: Document) -> Document:
 @cache
 def all_old_keys() -> OldKeys:
     """Former names of keys, in presets of any problem."""
-    return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
+    return ChainMap(*(dict(find_problem(name).SETTINGS.old_keys) for name in PROBLEMS))
 
 
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
@@ -119,20 +119,20 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     return [*read_preset(presets[str(base)], chain), document]
 
 
-def task_of(document: Document) -> str:
-    """The problem that a document names.
+def problem_name(document: Document) -> str:
+    """The name of the problem of a preset.
 
     Raises:
         ConfigError: if there is no such problem.
     """
-    task = document.values.get(TASK, DEFAULT_TASK)
-    find_problem(task, document.places.get(TASK, "settings"))
-    return str(task)
+    name = document.values.get(TASK, DEFAULT_PROBLEM)
+    find_problem(name, document.places.get(TASK, "settings"))
+    return str(name)
 
 
 def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset."""
-    kind = find_problem(task_of(document)).SETTINGS
+    kind = find_problem(problem_name(document)).SETTINGS
     return validate(kind, kind.completed(document), _ADVICE)
 
 
@@ -195,7 +195,7 @@ def require_ablation(preset: str, settings: RunSettings) -> Ablation:
     if settings.ablation is None:
         raise ConfigError(
             f"preset {preset}: TASK is {settings.TASK}, which has no ablation; set PRESETS to "
-            "presets of another task"
+            "presets of another problem"
         )
     return settings.ablation
 

@@ -2,6 +2,14 @@
 
 A preset names its problem (``TASK``). Each package of ``vrtspike`` with a module ``problem`` is one
 (docs/extending.md). The stages that train, analyse, compare and report call that module.
+
+The interface is divided by who calls it, because packages import only from earlier ones:
+
+- :class:`Problem`: for every problem; :func:`find_problem` returns it.
+- :class:`PreparedProblem`, :class:`EstimatedProblem`: for some problems; :func:`prepared_problem`
+  and :func:`estimated_problem` return them, or None.
+- :class:`vrtspike.training.fit.TrainableProblem`: its function ``build``, for training.
+- :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`: its function ``evaluate``.
 """
 
 from __future__ import annotations
@@ -108,46 +116,25 @@ PROBLEMS: Mapping[str, str] = {
 
 
 class Problem(Protocol):
-    """The interface of a module ``problem``.
+    """A module ``problem``: the part that every problem has.
 
-    Its functions ``build`` and ``evaluate`` are in
-    :class:`vrtspike.training.fit.TrainableProblem` and
-    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`. Snakemake imports the module for
-    every plan, so import PyTorch and other large packages within functions. A stage is stale when
-    the code of its function has changed.
+    ``build`` and ``evaluate`` are in :class:`vrtspike.training.fit.TrainableProblem` and
+    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`, whose packages come later.
+    Snakemake imports the module for every plan, so import PyTorch and other large packages within
+    functions. A stage is stale when the code of its function has changed.
 
     Attributes:
         SETTINGS: the schema of a preset: a subclass of ``RunSettings``.
         METRICS: the metrics of validation and evaluation, by name, the main one first.
-        OWN_STAGES: true if rules of the problem prepare its data; otherwise :meth:`prepare` is
-            called.
     """
 
     SETTINGS: type[RunSettings]
     METRICS: Mapping[str, Metric]
-    OWN_STAGES: bool
 
     def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
         """Folder of the prepared data below ``<results>/data``; presets with equal data share it.
 
         Its file ``dataset.json`` is their manifest.
-        """
-
-    def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
-        """The user's raw files, which :meth:`prepare` reads.
-
-        Raises:
-            DataError: if there are none.
-        """
-
-    def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
-        """The keys that change what :meth:`prepare` writes."""
-
-    def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
-        """Prepare the data of a preset and write their manifest, last.
-
-        Raises:
-            UserError: if they cannot be used.
         """
 
     def dataset_digest(self, manifest: Path) -> str:
@@ -170,12 +157,6 @@ class Problem(Protocol):
     def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
         """Files of weights that an evaluation's metrics use, by key."""
 
-    def memory(self, settings: Any) -> tuple[float, float] | None:  # noqa: ANN401 - of SETTINGS
-        """Memory of a training in GiB: fixed, and per sample of a micro-step.
-
-        None if it is unknown, or in the table of :mod:`vrtspike.deblurring.costs`.
-        """
-
     def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
         """Statistics that standardise the model's inputs, as JSON; kept beside its weights.
 
@@ -184,6 +165,37 @@ class Problem(Protocol):
         Raises:
             DataError: if there is no such manifest, or none of this version.
         """
+
+
+class PreparedProblem(Problem, Protocol):
+    """A problem whose data the rule ``prepare`` makes: its module defines :meth:`prepare`.
+
+    The data of other problems are made by rules of their own.
+    """
+
+    def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
+        """The user's raw files, which :meth:`prepare` reads; none where the data are generated.
+
+        Raises:
+            DataError: if they are missing.
+        """
+
+    def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
+        """The keys that change what :meth:`prepare` writes."""
+
+    def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
+        """Prepare the data of a preset and write their manifest, last.
+
+        Raises:
+            UserError: if they cannot be used.
+        """
+
+
+class EstimatedProblem(Problem, Protocol):
+    """A problem that estimates the memory of a training: its module defines :meth:`memory`."""
+
+    def memory(self, settings: Any) -> tuple[float, float]:  # noqa: ANN401 - of SETTINGS
+        """Memory of a training in GiB: fixed, and per sample of a micro-step."""
 
 
 def all_metrics() -> dict[str, Metric]:
@@ -207,3 +219,39 @@ def find_problem(name: str, place: str = "settings") -> Problem:
             f"{place}: TASK is {name!r}, and there is no such problem; there are: {names}"
         )
     return cast("Problem", import_module(PROBLEMS[name]))
+
+
+def prepared_problem(name: str) -> PreparedProblem | None:
+    """The problem that TASK names, if the rule ``prepare`` makes its data.
+
+    Args:
+        name: value of TASK.
+
+    Returns:
+        None if rules of the problem's own make them.
+
+    Raises:
+        ConfigError: if there is no such problem.
+
+    >>> prepared_problem("sst") is None, prepared_problem("deblurring") is None
+    (False, True)
+    """
+    problem = find_problem(name)
+    if not hasattr(problem, "prepare"):
+        return None
+    return cast("PreparedProblem", problem)
+
+
+def estimated_problem(name: str) -> EstimatedProblem | None:
+    """The problem that TASK names, if it estimates the memory of a training.
+
+    Args:
+        name: value of TASK.
+
+    Raises:
+        ConfigError: if there is no such problem.
+    """
+    problem = find_problem(name)
+    if not hasattr(problem, "memory"):
+        return None
+    return cast("EstimatedProblem", problem)

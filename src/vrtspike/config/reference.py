@@ -20,7 +20,7 @@ from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.loading import all_old_keys
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.config.workflow_schema import workflow_schema
 
 Translate = Callable[[str], str]
@@ -38,7 +38,7 @@ def reference_page(translate: Translate = str) -> str:
         translate: called with each English text of the page, such as
             :func:`vrtspike.config.translations.chinese`.
     """
-    default = find_problem(DEFAULT_TASK).SETTINGS
+    default = find_problem(DEFAULT_PROBLEM).SETTINGS
     parts = [
         translate(TEXTS["introduction"]),
         f"## {translate(TEXTS['workflow'])}\n",
@@ -47,10 +47,10 @@ def reference_page(translate: Translate = str) -> str:
         _table(default, translate),
     ]
     common = {name for name, _ in _leaves(RunSettings)}
-    for task in PROBLEMS:
-        if task != DEFAULT_TASK:
-            title = translate(TEXTS["presets of a task"]).format(task=task)
-            table = _table(find_problem(task).SETTINGS, translate, common)
+    for name in PROBLEMS:
+        if name != DEFAULT_PROBLEM:
+            title = translate(TEXTS["presets of a problem"]).format(name=name)
+            table = _table(find_problem(name).SETTINGS, translate, common)
             parts += [f"## {title}\n", translate(TEXTS["besides"]), table]
     parts.append(translate(TEXTS["other names"]).rstrip())
     for path, old in all_old_keys().items():
@@ -64,10 +64,10 @@ def preset_json_schema() -> str:
     """The JSON schema of a preset, for completion and checks in editors."""
     kinds: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
-    for task in PROBLEMS:
-        schema = find_problem(task).SETTINGS.model_json_schema()
+    for name in PROBLEMS:
+        schema = find_problem(name).SETTINGS.model_json_schema()
         schema["properties"]["BASE"]["type"] = "string"
-        schema["properties"]["TASK"]["enum"] = [task]
+        schema["properties"]["TASK"]["enum"] = [name]
         definitions |= schema.pop("$defs")
         kinds.append(schema)
     # A preset may inherit its TASK from its BASE.

@@ -56,7 +56,7 @@ class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
     METRIC: str = key(
-        "Validation metric, such as psnr; main: the task's most important one",
+        "Validation metric, such as psnr; main: the problem's most important one",
         MAIN_METRIC,
     )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
@@ -65,7 +65,9 @@ class EarlyStoppingSettings(Section):
 class TrainSettings(Section):
     """The training loop."""
 
-    EPOCHS: Positive = key("Passes over the training samples", 40)
+    EPOCHS: Positive | None = key(
+        "Passes over the training samples; null: as many as TRAIN.MAX_STEPS need", 40
+    )
     MAX_STEPS: NonNegative | None = key(
         "Stop after this many optimiser steps; 0: none, the weights stay those of MODEL.PRETRAINED",
         None,
@@ -98,14 +100,14 @@ class TrainSettings(Section):
     KEEP_LAST: Positive = operational("Checkpoints kept", 3)
 
     @property
-    def epochs(self) -> int:
-        """Passes over the training samples, of all phases together."""
+    def epochs(self) -> int | None:
+        """Passes over the training samples, of all phases together; None for no limit."""
         return self.EPOCHS
 
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
-DEFAULT_TASK = "deblurring"
+DEFAULT_PROBLEM = "deblurring"
 """The problem of a preset without TASK, such as older ones."""
 
 
@@ -189,6 +191,8 @@ class RunSettings(Section):
         workflow: the problem's sections of ``config/config.yaml``.
         neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
             such as ``vrtspike.data.manifests``.
+        cache_key: the key with the size of the cache that data are read through; empty if the
+            problem has no cache.
         root_keys: by the key of a data root, the keys that describe the data there. They do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -198,12 +202,15 @@ class RunSettings(Section):
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
     neutral_modules: ClassVar[tuple[str, ...]] = ()
+    cache_key: ClassVar[str] = ""
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
     # Operational, because the sections of two problems differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)
-    TASK: str = operational("What is trained for; each task has keys of its own", DEFAULT_TASK)
+    TASK: str = operational(
+        "Problem that is trained for; each has keys of its own", DEFAULT_PROBLEM
+    )
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     SEEDS: Positive = operational(
         "Trainings with different seeds, from SEED on; tables then have mean and standard "
@@ -252,6 +259,32 @@ class RunSettings(Section):
         return ()
 
     @property
+    def smaller_model(self) -> str:
+        """Changes that make the network cheaper and change the result, for a sentence."""
+        return "a smaller model, which changes the result"
+
+    @property
+    def cache_gb(self) -> float:
+        """Size of the cache that data are read through; 0 without one."""
+        return 0.0
+
+    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
+        """Keys that make reading of the problem's data faster, and are not set yet.
+
+        Args:
+            has_memory: true if system memory is free.
+        """
+        return {}
+
+    def faster_section(self, section: str) -> dict[str, Any]:
+        """Keys that make a part of the model faster, and are not set yet.
+
+        Args:
+            section: its name in the timings, such as ``vrt/fusion1``.
+        """
+        return {}
+
+    @property
     def kept_start(self) -> str | None:
         """The trained model whose weights are kept without a step; None of a training."""
         if self.TRAIN.MAX_STEPS != 0:
@@ -284,6 +317,15 @@ class RunSettings(Section):
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
                 f"{', '.join(allowed)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _training_ends(self) -> Self:
+        if self.TRAIN.epochs is None and self.TRAIN.MAX_STEPS is None:
+            raise ValueError(
+                "TRAIN.EPOCHS: found null, and TRAIN.MAX_STEPS is null, too, so that training "
+                "would never end; expected a number for one of them"
             )
         return self
 

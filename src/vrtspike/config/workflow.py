@@ -17,13 +17,13 @@ from vrtspike.config.loading import (
     derive,
     merged,
     present_names,
+    problem_name,
     read_preset,
     require_ablation,
-    task_of,
 )
 from vrtspike.config.old_keys import OldKey, OldKeys, canonical
-from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
@@ -191,8 +191,8 @@ class Workflow:
         """One preset for each data folder that the rule ``prepare`` makes."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
-            problem = find_problem(settings.TASK)
-            if not problem.OWN_STAGES:
+            problem = prepared_problem(settings.TASK)
+            if problem is not None:
                 presets.setdefault(problem.data_folder(settings), name)
         return presets
 
@@ -258,7 +258,7 @@ def _read_presets(
 
     Args:
         folder: of ``<preset>.yaml``.
-        beneath: keys of the workflow that a preset of the default task may override.
+        beneath: keys of the workflow that a preset of the default problem may override.
         above: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
@@ -266,10 +266,11 @@ def _read_presets(
     for path in sorted(folder.glob("*.yaml")):
         try:
             documents = read_preset(path)
-            task = task_of(merged([*documents, above]))
-            if task == DEFAULT_TASK:
+            problem = problem_name(merged([*documents, above]))
+            if problem == DEFAULT_PROBLEM:
                 documents = [beneath, *documents]
-            presets[path.stem] = build_settings(merged([*documents, keys_of_task(above, task)]))
+            document = merged([*documents, keys_of_problem(above, problem)])
+            presets[path.stem] = build_settings(document)
         except ConfigError as error:
             broken[path.stem] = str(error)
     broken |= _misnamed(folder, {**presets, **broken})
@@ -340,7 +341,7 @@ def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
 
     Without ROOT it describes the default one.
     """
-    default = find_problem(DEFAULT_TASK).SETTINGS().value("DATA.ROOT")
+    default = find_problem(DEFAULT_PROBLEM).SETTINGS().value("DATA.ROOT")
     data = document_of({"DATA": {"ROOT": default, **settings.DATA}}, "")
     return present_names(Document(data.values, document.places))
 
@@ -358,7 +359,7 @@ def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, 
     }
 
 
-def keys_of_task(document: Document, task: str) -> Document:
+def keys_of_problem(document: Document, problem: str) -> Document:
     """The overrides of all presets that apply to one problem.
 
     Keys that only other problems have are removed. Keys that no problem has stay, so that
@@ -366,10 +367,10 @@ def keys_of_task(document: Document, task: str) -> Document:
 
     Args:
         document: overrides of all presets.
-        task: the problem.
+        problem: its name.
     """
     keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
-    others = set().union(*keys.values()) - keys[task]
+    others = set().union(*keys.values()) - keys[problem]
     values = {path: value for path, value in document.values.items() if path not in others}
     return Document(values, document.places)
 

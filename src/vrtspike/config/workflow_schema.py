@@ -57,7 +57,7 @@ def workflow_schema() -> type[WorkflowSettings]:
     Raises:
         ConfigError: if a key is defined twice.
     """
-    parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
+    parts = dict.fromkeys(find_problem(name).SETTINGS.workflow for name in PROBLEMS)
     bases: Any = tuple(part for part in parts if part is not Section)
     names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
     twice = [name for name, count in names.items() if count > 1]

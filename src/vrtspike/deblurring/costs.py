@@ -171,7 +171,7 @@ def training_cost(
     data = settings.DATA
     phases = [(phase.CROP_SIZE, phase.EPOCHS) for phase in train.PROGRESSIVE]
     if not phases:
-        phases = [(data.CROP_SIZE, train.EPOCHS)]
+        phases = [(data.CROP_SIZE, 1)]
     side = max(side for side, _ in phases)
     largest = clip_cost(name, settings, side)
     if largest is None:

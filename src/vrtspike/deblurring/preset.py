@@ -1,4 +1,4 @@
-"""A preset of the deblurring as a problem for the training loop."""
+"""A preset of the deblurring for the training loop: model, objective and batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.store.reading import cache_share, cache_use
-from vrtspike.deblurring.task import VALIDATION, DeblurringTask
+from vrtspike.deblurring.objective import VALIDATION, DeblurringObjective
 from vrtspike.losses.registry import build_terms
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.models import Restorer, build_model
@@ -25,8 +25,8 @@ from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import OTHERS
-from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
 
 MEMORY_ADVICE = (
@@ -38,7 +38,7 @@ MEMORY_ADVICE = (
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Build model, task and batches of a run, for one of its processes.
+    """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
         UserError: the same on all processes if it concerns all of them.
@@ -46,7 +46,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     settings = deblurring_settings(run.settings)
     dataset = load_dataset(run.dataset)
     model = build_trainable(settings).to(ranks.device)
-    task = build_task(settings, dataset, ranks.device)
+    objective = build_objective(settings, dataset, ranks.device)
     training: ShuffledBatches | NoBatches = NoBatches()
     validation: ValidationBatches | None = None
     if settings.kept_start is None:
@@ -54,7 +54,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         validation = validation_batches(settings, dataset, workers, ranks)
     return Trainable(
         model,
-        task,
+        objective,
         training,
         validation,
         note=model.describe(),
@@ -88,10 +88,10 @@ def build_trainable(settings: Settings) -> Restorer:
     return model
 
 
-def build_task(
+def build_objective(
     settings: Settings, dataset: DatasetManifest, device: torch.device
-) -> DeblurringTask:
-    """Build the deblurring task of a preset, with its losses and its teacher.
+) -> DeblurringObjective:
+    """Build the deblurring objective of a preset, with its losses and its teacher.
 
     Raises:
         UserError: if weights that a loss or a metric needs, or the teacher, are missing.
@@ -104,9 +104,9 @@ def build_task(
     statistics = training_statistics(settings, dataset)
     distill = settings.TRAIN.DISTILL
     if distill is None:
-        return DeblurringTask(statistics, terms, scores)
+        return DeblurringObjective(statistics, terms, scores)
     teacher = load_teacher(Path(distill.TEACHER), device)
-    return DeblurringTask(statistics, terms, scores, teacher, distill.WEIGHT)
+    return DeblurringObjective(statistics, terms, scores, teacher, distill.WEIGHT)
 
 
 def load_teacher(folder: Path, device: torch.device) -> nn.Module:

@@ -1,9 +1,13 @@
-"""The deblurring as a problem of the pipeline (:class:`vrtspike.config.problems.Problem`)."""
+"""The deblurring as a problem of the pipeline (:class:`vrtspike.config.problems.Problem`).
+
+The rules from ``survey`` to ``statistics`` make its data. ``benchmarks/presets.py`` counts the
+memory of its trainings, see :mod:`vrtspike.deblurring.costs`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,32 +27,16 @@ if TYPE_CHECKING:
     from vrtspike.data.store.voxels import Statistics
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.tasks import Trainable
+    from vrtspike.training.objectives import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = Settings
-OWN_STAGES = True
 TEACHER = "TRAIN.DISTILL.TEACHER"
 
 
 def data_folder(settings: Settings) -> str:
     """Return the folder of a data set and of the bins of its voxel grids."""
     return f"{settings.dataset_name}/k{settings.DATA.NUM_VOXEL_BINS}"
-
-
-def data_files(settings: Settings) -> Sequence[Path]:
-    """Return no files: the rules from ``survey`` to ``statistics`` find them by sequence."""
-    return ()
-
-
-def data_settings(settings: Settings) -> Mapping[str, Any]:
-    """Return no settings: the rules of the stages have params of their own."""
-    return {}
-
-
-def prepare(settings: Settings, manifest: Path, show: Callable[[str], None]) -> None:
-    """Never called, because the problem has its own stages (:data:`OWN_STAGES`)."""
-    raise NotImplementedError("the rules from survey to statistics prepare these data")
 
 
 def dataset_digest(manifest: Path) -> str:
@@ -175,10 +163,6 @@ def evaluation_weights(settings: Settings) -> dict[str, Path]:
     return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
 
 
-def memory(settings: Settings) -> None:
-    """Return None: ``benchmarks/presets.py`` counts it, see :mod:`vrtspike.deblurring.costs`."""
-
-
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
     """Return the statistics that standardise the spikes of a run."""
     from vrtspike.data.clips.run_statistics import run_statistics
@@ -187,7 +171,7 @@ def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Build model, task and batches for one process of a training."""
+    """Build model, objective and batches for one process of a training."""
     from vrtspike.deblurring import preset
 
     return preset.build(run, ranks, workers)

@@ -21,7 +21,7 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.evaluations import column_name, metrics_of_task, test_frame_entries
+from vrtspike.analysis.evaluations import column_name, metrics_of_problem, test_frame_entries
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.runs.published import PublishedRun
@@ -102,7 +102,7 @@ def _metrics(summary: Mapping[str, Any], protocol: str) -> list[Contents]:
     """The metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
-    items = metrics_of_task(summary).items()
+    items = metrics_of_problem(summary).items()
     ranked = sorted(items, key=lambda item: item[0] not in ranking)
     return [
         _metric(metric, summary, protocol) for name, metric in ranked if name in summary["metrics"]

@@ -33,15 +33,15 @@ SCHEMA = 3
 
 
 @cache
-def training_code(program: Path, task: str) -> Mapping[str, str]:
+def training_code(program: Path, problem: str) -> Mapping[str, str]:
     """Digests of the source files that a training uses: ``{"training/loop.py": ...}``.
 
     Args:
         program: ``scripts/train.py``.
-        task: name of the problem.
+        problem: its name.
     """
-    module = PROBLEMS[task]
-    settings = find_problem(task).SETTINGS
+    module = PROBLEMS[problem]
+    settings = find_problem(problem).SETTINGS
     # Settings are compared by their values.
     neutral = [*NEUTRAL_MODULES, settings.__module__, *settings.neutral_modules]
     digests = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
@@ -53,31 +53,31 @@ def write_code(folder: Path, files: Mapping[str, str]) -> None:
     write_json(folder / CODE, {"schema": SCHEMA, "files": dict(files)})
 
 
-def record_code(folder: Path, program: Path, task: str) -> list[str]:
+def record_code(folder: Path, program: Path, problem: str) -> list[str]:
     """Write ``code.json`` of a new run; compare the code of a run that has begun.
 
     Args:
         folder: of the run.
         program: the training program.
-        task: the problem that is trained for.
+        problem: name of the problem.
 
     Returns:
         files that have changed since the run began.
     """
-    changed = code_changes(folder, program, task)
+    changed = code_changes(folder, program, problem)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
-        write_code(folder, training_code(program, task))
+        write_code(folder, training_code(program, problem))
         return []
     return changed
 
 
-def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
+def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
     """The source files that were changed, added or removed since a run began, sorted.
 
     Args:
         folder: of the run or its published result, with ``code.json``.
         program: the training program.
-        task: the problem that is trained for.
+        problem: name of the problem.
 
     Returns:
         One line for a ``code.json`` of another version, None if it is missing or damaged.
@@ -90,5 +90,5 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         return None
     if schema != SCHEMA:
         return [f"{CODE} of another version"]
-    now = training_code(program, task)
+    now = training_code(program, problem)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))

@@ -18,7 +18,7 @@ from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
@@ -97,7 +97,7 @@ class RunIdentity:
         try:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
-            kind = find_problem(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
+            kind = find_problem(contents["settings"].get("TASK", DEFAULT_PROBLEM)).SETTINGS
             # Without warnings of old keys, which nobody can change in a finished run.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(contents["settings"])
@@ -148,6 +148,13 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
 
 
+NO_LIMIT_OF_EPOCHS = 10_000
+"""Value of TRAIN.EPOCHS in the identity of a run without a limit of epochs.
+
+Presets gave this number before null was possible; their runs keep their fingerprints.
+"""
+
+
 def result_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that change a trained model: no workers, intervals, paths or memory limits.
 
@@ -156,6 +163,8 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
     """
     result = _result_keys(settings)
     del result["TEST"]
+    if settings.TRAIN.EPOCHS is None:
+        result["TRAIN"]["EPOCHS"] = NO_LIMIT_OF_EPOCHS
     for section, name in settings.inactive_keys:
         del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -35,6 +35,9 @@ SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
 places, which is an order that a model learns like the recorded one."""
 
+CHUNK_TOKENS = 65536
+"""Tokens of a chunk of the temporal attention above which larger ones gain nothing."""
+
 
 class WeightsSettings(Section):
     """Pretrained backbones for perceptual terms and LPIPS."""
@@ -54,6 +57,7 @@ class Settings(RunSettings):
         "vrtspike.data.manifests",
         "vrtspike.data.raw",
     )
+    cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
@@ -122,6 +126,40 @@ class Settings(RunSettings):
             return ()
         keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
         return tuple(key for key in keys if self.value(key))
+
+    @property
+    def smaller_model(self) -> str:
+        """Changes that make the network cheaper and change the result, for a sentence."""
+        depth = self.MODEL.depth_key
+        if depth is None:
+            return super().smaller_model
+        return (
+            f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
+            "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
+        )
+
+    @property
+    def cache_gb(self) -> float:
+        """Size of the cache of decoded chunks of the stores; 0 without one."""
+        return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
+
+    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
+        """Keys for stored voxel grids, and for a cache if memory is free."""
+        keys: dict[str, Any] = {}
+        if self.MODEL.USE_SPIKE and not self.DATA.USE_PRECOMPUTED_VOXELS:
+            keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
+        if has_memory and not self.DATA.USE_RAM_CACHE:
+            keys["DATA.USE_RAM_CACHE"] = True
+        return keys
+
+    def faster_section(self, section: str) -> dict[str, Any]:
+        """The key for larger chunks of a temporal attention."""
+        for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
+            chunks = self.value(name)
+            is_adaptive = part in section and chunks.ADAPTIVE_CHUNK
+            if is_adaptive and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+                return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+        return {}
 
     def training_faults(self) -> list[str]:
         """Return faults that training refuses: those of any problem, and steps without a loss."""

@@ -58,6 +58,6 @@ class VideoTrainSettings(TrainSettings):
     )
 
     @property
-    def epochs(self) -> int:
-        """Passes over the training clips, of all phases together."""
+    def epochs(self) -> int | None:
+        """Passes over the training clips, of all phases together; None for no limit."""
         return sum(phase.EPOCHS for phase in self.PROGRESSIVE) or self.EPOCHS

@@ -22,7 +22,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
-from vrtspike.sst.dataset import SSTTask
+from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
@@ -183,7 +183,7 @@ class BaseTrainer:
             identity["pre_model"] = file_digest(first_weights)
         outcome = fit(
             self.folder,
-            SSTTask(store.weights, store.fields["deviation"], dataset.offset),
+            SSTObjective(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
             model_parameters=parameters,
             dataset_class=self.dataset_class,
@@ -248,10 +248,14 @@ class BaseTrainer:
         batches = math.ceil(samples / size)
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         per_step = self.settings["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
-        steps = max(1, self.settings["TRAIN.EPOCHS"] * batches // per_step)
+        limits = []
+        epochs = self.settings["TRAIN.EPOCHS"]
+        if epochs is not None:
+            limits.append(max(1, epochs * batches // per_step))
         max_steps = self.settings["TRAIN.MAX_STEPS"]
         if max_steps:
-            steps = min(steps, max_steps)
+            limits.append(max_steps)
+        steps = min(limits)
         chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MAX_WARMUP, steps // 20)} | self.settings
         if chosen["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
             chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly

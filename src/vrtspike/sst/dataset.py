@@ -128,7 +128,7 @@ def _spans(years: Mapping[str, Span] | None) -> Years | None:
     return Years(**{name.upper(): span for name, span in years.items()})
 
 
-class SSTTask:
+class SSTObjective:
     """Forecast of anomalies, weighted by the area of open sea; land and ice do not count.
 
     The loss is the mean squared error of standardised anomalies. Validation measures kelvin.

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.tasks import Trainable
+    from vrtspike.training.objectives import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = SSTSettings
-OWN_STAGES = False
 
 
 def data_folder(settings: SSTSettings) -> str:
@@ -161,16 +160,16 @@ def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Model, task and batches of a run, for one of its processes.
+    """Model, objective and batches of a run, for one of its processes.
 
     Raises:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
-    from vrtspike.sst.dataset import SSTTask
+    from vrtspike.sst.dataset import SSTObjective
     from vrtspike.sst.model import build_model
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
-    from vrtspike.training.tasks import Trainable
+    from vrtspike.training.objectives import Trainable
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
@@ -181,12 +180,14 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
     model = model.to(ranks.device)
-    task = SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset)
+    objective = SSTObjective(
+        samples.store.weights, samples.store.fields["deviation"], samples.offset
+    )
     if settings.kept_start is not None:
-        return Trainable(model, task, NoBatches(), None, note=note)
+        return Trainable(model, objective, NoBatches(), None, note=note)
     training = ShuffledBatches(samples, settings, workers, ranks)
     validation = ValidationBatches(held_out, settings, workers, ranks)
-    return Trainable(model, task, training, validation, note=note)
+    return Trainable(model, objective, training, validation, note=note)
 
 
 def evaluate(job: EvaluationJob) -> list[str]:

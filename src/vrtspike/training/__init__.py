@@ -1,1 +1,1 @@
-"""Training: a task-agnostic loop and the parts it is made of."""
+"""Training: an objective-agnostic loop and the parts it is made of."""

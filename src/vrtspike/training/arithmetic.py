@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from vrtspike.monitoring.timing import seconds
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
-from vrtspike.training.tasks import Trainable
 
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
@@ -23,7 +23,7 @@ _SIZES = {"cuda": 8192, "cpu": 1024}
 
 @torch.no_grad()
 def estimate_arithmetic(
-    problem: Trainable,
+    trainable: Trainable,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
     ranks: Ranks,
@@ -31,15 +31,15 @@ def estimate_arithmetic(
     """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
 
     Args:
-        problem: its model is run once, in evaluation mode.
+        trainable: its model is run once, in evaluation mode.
         batch: from the data loader.
         precision: of the run.
         ranks: the processes; their devices are assumed to be equal.
     """
-    model = problem.model
-    task = problem.task
-    prepared = task.prepare(batch, ranks.device)
-    samples, _ = task.size(prepared)
+    model = trainable.model
+    objective = trainable.objective
+    prepared = objective.prepare(batch, ranks.device)
+    samples, _ = objective.size(prepared)
     was_training = model.training
     model.eval()
     # The counter does not see operations of compiled blocks.
@@ -48,7 +48,7 @@ def estimate_arithmetic(
         torch.compiler.set_stance("force_eager"),
         FlopCounterMode(display=False) as counter,
     ):
-        task.forward(model, prepared)
+        objective.forward(model, prepared)
     model.train(was_training)
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
     return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)

@@ -123,7 +123,7 @@ def micro_batches_per_step(
     return number
 
 
-def restore(
+def restore_training_state(
     folder: Path, checkpoint: dict[str, Any], fingerprint: str, parts: Mapping[str, Stateful]
 ) -> None:
     """Load a checkpoint into the objects of a run.

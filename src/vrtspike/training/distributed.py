@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -131,6 +131,35 @@ def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
     # PyTorch inspects a hook's annotations and cannot read postponed ones.
     replica.register_comm_hook(exchange, lambda exchange, bucket: exchange(bucket))
     return replica
+
+
+def reduce_step(
+    ranks: Ranks, sums: Mapping[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
+) -> tuple[dict[str, float], float, list[int]]:
+    """Figures of an optimiser step, equal on all processes.
+
+    The step's only all-reduce besides the gradients' and its only synchronisation with the device:
+    gradients must be known to be finite before they are applied.
+
+    Args:
+        ranks: the processes.
+        sums: scalar loss terms of this process, by name.
+        norm: norm of the averaged gradient, a scalar that is equal on all processes.
+        counts: whole numbers of this process, at most 2^24.
+
+    Returns:
+        the mean of each loss term over the processes; the norm; the sum of each count over them.
+    """
+    on_host = torch.tensor(counts, dtype=torch.float32, pin_memory=norm.is_cuda)
+    on_device = on_host.to(norm.device, non_blocking=True)
+    terms = [term.float() for term in sums.values()]
+    totals = ranks.sum(torch.cat([torch.stack(terms), on_device]))
+    *values, norm_value = torch.cat([totals, norm.float()[None]]).tolist()
+    loss_sums = values[: len(terms)]
+    count_sums = values[len(terms) :]
+    world = ranks.world_size
+    means = {name: loss / world for name, loss in zip(sums, loss_sums, strict=True)}
+    return means, norm_value, [round(count) for count in count_sums]
 
 
 def accumulate(replica: nn.Module, *, sync: bool) -> AbstractContextManager[None]:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.system.errors import RunError
-from vrtspike.training.progress import Progress
+from vrtspike.training.progress import RunCounters
 
 
 def divergence(
-    symptom: str, progress: Progress, rate: float, train: TrainSettings, precision: str
+    symptom: str, counters: RunCounters, rate: float, train: TrainSettings, precision: str
 ) -> RunError:
     """The error of a training that has diverged.
 
     Args:
         symptom: beginning of the message.
-        progress: of the run.
+        counters: of the run.
         rate: present learning rate.
         train: the section TRAIN.
         precision: name of the arithmetic.
     """
-    skipped = progress.skipped_in_a_row
+    skipped = counters.skipped_in_a_row
     if skipped:
-        first = progress.step - skipped + 1
+        first = counters.step - skipped + 1
         symptom += f"; no gradient is finite and nothing is learned since step {first}"
     return RunError(
-        f"step {progress.step}, learning rate {rate:.3g}: {symptom}. The same command would fail "
+        f"step {counters.step}, learning rate {rate:.3g}: {symptom}. The same command would fail "
         f"again. Any of these may help: {', '.join(_remedies(train, precision))}; with other "
         "settings the run starts from the beginning"
     )

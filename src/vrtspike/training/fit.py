@@ -1,4 +1,4 @@
-"""Train a preset, or any model on any data for any task, as one process of a run."""
+"""Train a preset, or any model on any data for any objective, as one process of a run."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ from vrtspike.training.batches import (
 )
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
+from vrtspike.training.objectives import Objective, Trainable
+from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog, describe_environment
-from vrtspike.training.tasks import Task, Trainable
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
 
@@ -46,14 +47,29 @@ _ADVICE = "The keys are explained in config/README.md."
 
 
 class TrainableProblem(Problem, Protocol):
-    """A problem whose presets can be trained."""
+    """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
+
+    It stands here, because its types are of later packages than ``config``.
+    """
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-        """Model, task and batches for one process of a training.
+        """Model, objective and batches for one process of a training.
 
         Raises:
             UserError: equal on all processes where it concerns all.
         """
+
+
+def trainable_problem(name: str) -> TrainableProblem:
+    """The problem that TASK names.
+
+    Args:
+        name: value of TASK.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    return cast("TrainableProblem", find_problem(name))
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ def train_run(
     Args:
         run: its name, settings and fingerprint.
         folder: of the run; locked during training.
-        build: builds model, task and batches; called after the random generators are seeded.
+        build: builds model, objective and batches; called after the random generators are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
         facts: further entries of ``run.json``.
 
@@ -105,9 +121,9 @@ def train_run(
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
-        problem = build(ranks, workers)
-        if problem.note:
-            display.note(problem.note)
+        trainable = build(ranks, workers)
+        if trainable.note:
+            display.note(trainable.note)
         keys = run.settings.LOG
         timing = TimingLogger(
             folder / LOGS if keys.TIMING_FILE else None,
@@ -120,9 +136,9 @@ def train_run(
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
         stack.callback(log.close)
-        trainer = Trainer(problem, run.settings, ranks, log, timing)
+        trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
-        return _train(trainer, stop, problem.memory_advice)
+        return _train(trainer, stop, trainable.memory_advice)
 
 
 def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
@@ -139,7 +155,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
         UserError: equal on all processes where it concerns all.
     """
     run = RunIdentity.read(folder)
-    problem = cast("TrainableProblem", find_problem(run.settings.TASK))
+    problem = trainable_problem(run.settings.TASK)
     outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
@@ -151,7 +167,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     if run.settings.kept_start is None:
         work = (
             f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
-            f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
+            f"steps {trainer.counters.step} to {trainer.total}, {trainer.micro_batches} batches of "
             f"{run.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
@@ -160,7 +176,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
     )
     trainer.log.record.start(
-        trainer.progress.step,
+        trainer.counters.step,
         # A run of `fit` has no settings.json.
         name=run.name,
         fingerprint=run.fingerprint,
@@ -173,7 +189,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         total_steps=trainer.total,
         **facts,
     )
-    trainer.log.memory(trainer.progress.step, ranks.device)
+    trainer.log.memory(trainer.counters.step, ranks.device)
 
 
 def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
@@ -181,16 +197,16 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     log = trainer.log
     timing = trainer.timing
     device = trainer.ranks.device
-    progress = trainer.progress
+    counters = trainer.counters
     try:
         status = trainer.run(stop)
     except torch.OutOfMemoryError as error:
-        log.record.update("failed", progress.step, failure=str(error))
+        log.record.update("failed", counters.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
         raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
-        log.record.update("failed", progress.step, failure=f"{type(error).__name__}: {error}")
+        log.record.update("failed", counters.step, failure=f"{type(error).__name__}: {error}")
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             reason = str(error).splitlines()[0]
             raise RunError(
@@ -206,8 +222,8 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         if trainer.train.EARLY_STOPPING is not None:
             trainer.load_best()
         log.weights(trainer.trained_model(), WEIGHTS)
-    log.record.update(status, progress.step, **progress.figures())
-    return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
+    log.record.update(status, counters.step, **counters.figures())
+    return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
 
 
 def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
@@ -245,7 +261,7 @@ def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
 
 def fit(
     folder: str | Path,
-    task: Task,
+    objective: Objective,
     *,
     model_class: Callable[..., nn.Module],
     dataset_class: Callable[..., SizedDataset],
@@ -266,7 +282,7 @@ def fit(
 
     Args:
         folder: of the run: checkpoints, logs, weights.
-        task: loss and metrics of a batch.
+        objective: loss and metrics of a batch.
         model_class: called with ``model_parameters``; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL. A named class or function, no lambda or ``partial``.
         dataset_class: likewise, for a map-style data set; called with ``dataset_parameters``.
@@ -275,8 +291,8 @@ def fit(
         model_parameters: JSON values.
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
-        identity: JSON values that decide the result besides these: the task's parameters, the
-            contents of the data; None takes the task's attributes.
+        identity: JSON values that decide the result besides these: the objective's parameters, the
+            contents of the data; None takes the objective's attributes.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
@@ -285,26 +301,30 @@ def fit(
     Raises:
         ConfigError: if a setting is wrong.
         RunError: if the folder holds checkpoints of other parameters or settings, these or the
-            task's attributes are no JSON values, or a setting would have no effect.
+            objective's attributes are no JSON values, or a setting would have no effect.
     """
     folder = Path(folder)
     model_parameters = model_parameters or {}
     dataset_parameters = dataset_parameters or {}
     run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts: dict[str, Any] = {
-        "task": _dotted(type(task)),
+        # Named as at first, so that fingerprints of earlier runs stay.
+        "task": _dotted(type(objective)),
         "model": [_dotted(model_class), model_parameters],
         "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    # A task without ``__dict__``, such as one with slots, is no JSON value: an error.
-    task_identity: Any = getattr(task, "__dict__", task) if identity is None else dict(identity)
-    if task_identity:
-        parts["identity"] = task_identity
+    if identity is None:
+        # An objective without ``__dict__``, such as one with slots, is no JSON value: an error.
+        attributes: Any = getattr(objective, "__dict__", objective)
+    else:
+        attributes = dict(identity)
+    if attributes:
+        parts["identity"] = attributes
     fingerprint = _fingerprint(parts)
-    run = RunIdentity(type(task).__name__, run_settings, _dotted(dataset_class), fingerprint)
+    run = RunIdentity(type(objective).__name__, run_settings, _dotted(dataset_class), fingerprint)
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -313,7 +333,7 @@ def fit(
             held_out = dataset_class(**validation_parameters)
             validation = ValidationBatches(held_out, run_settings, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Trainable(model, task, batches, validation, rate_factors=rate_factors or {})
+        return Trainable(model, objective, batches, validation, rate_factors=rate_factors or {})
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
@@ -362,6 +382,6 @@ def _fingerprint(parts: dict[str, Any]) -> str:
         return json_digest(parts)[:12]
     except (TypeError, ValueError) as error:
         raise RunError(
-            "parameters of models and data sets, and attributes of the task where there is no "
+            "parameters of models and data sets, and attributes of the objective where there is no "
             f"identity, must be JSON values, which identify the run: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""The training loop: any task, any model, any batches; one process or many; stop and resume.
+"""The training loop: any objective, any model, any batches; one process or many; stop and resume.
 
 Read :meth:`Trainer.run` first. Everything in a step (samples, random numbers, learning rate) is a
 pure function of the settings and the number of the step, so that a resumed run computes the same as
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.weights import load_trained
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
@@ -27,14 +27,10 @@ from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.arithmetic import estimate_arithmetic
 from vrtspike.training.batches import seed_everything
-from vrtspike.training.checkpoints import (
-    latest_checkpoint,
-    micro_batches_per_step,
-    restore,
-    save_checkpoint,
-)
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
+from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
 from vrtspike.training.divergence import divergence
+from vrtspike.training.objectives import Batch, Trainable, with_targets
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -46,10 +42,9 @@ from vrtspike.training.optimizers import (
 )
 from vrtspike.training.precision import Precision
 from vrtspike.training.profiling import profiler
-from vrtspike.training.progress import Progress, Speed, StepResult
+from vrtspike.training.progress import RunCounters, StepResult, Throughput
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Batch, Trainable
-from vrtspike.training.validation import validate
+from vrtspike.training.validation import validate_model, watched_metric
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
@@ -60,29 +55,32 @@ MAX_SKIPPED_IN_A_ROW = 20
 
 
 class Trainer:
-    """Trains a model for a task.
+    """Trains a model for an objective.
 
     Args:
-        problem: model, task and batches of this process.
+        trainable: model, objective and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
         log: the run's records and messages.
         timing: the timing logger; enabled on the first process only.
+        micro_batches: of an optimiser step, of all processes
+            (:func:`~vrtspike.training.checkpoints.micro_batches_per_step`).
     """
 
     def __init__(
         self,
-        problem: Trainable,
+        trainable: Trainable,
         settings: RunSettings,
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
+        micro_batches: int,
     ) -> None:
         train = settings.TRAIN
-        model = problem.model
-        self.problem = problem
-        self.task = problem.task
-        self.batches = problem.training
+        model = trainable.model
+        self.trainable = trainable
+        self.objective = trainable.objective
+        self.batches = trainable.training
         self.settings = settings
         self.train = train
         self.ranks = ranks
@@ -93,23 +91,22 @@ class Trainer:
         # Weights that are kept without training are not rounded (bf16-true).
         is_kept = settings.kept_start is not None
         self.model = model if is_kept else self.precision.prepare(model)
-        checkpoint = latest_checkpoint(log.checkpoints)
-        self.micro_batches = micro_batches_per_step(train, ranks.world_size, checkpoint)
+        self.micro_batches = micro_batches
         self.total = total_steps(settings, self.batches.per_epoch, self.micro_batches)
         self.learning_rate = scaled_learning_rate(train, self.micro_batches)
         groups = trainable_groups(model)
         self.frozen = [
             (parameter, steps)
-            for name, steps in problem.frozen_steps.items()
+            for name, steps in trainable.frozen_steps.items()
             for parameter in groups[name]
         ]
         self.optimizer = build_optimizer(
-            parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
+            parameter_groups(groups, self.learning_rate, trainable.rate_factors), train.OPTIM
         )
         self.average: AveragedModel | None = None
-        self.progress = Progress()
+        self.counters = RunCounters()
         self.parts: dict[str, Stateful] = {
-            "progress": self.progress,
+            "progress": self.counters,
             "model": model,
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
@@ -117,22 +114,39 @@ class Trainer:
         if train.EMA > 0:
             self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
             self.parts["average"] = self.average
-        self._resume(checkpoint)
         if train.COMPILE_MODEL:
             model.compile(mode=train.COMPILE_MODE)
         self.exchange = AllReduce()
         self.replica = replicate(self.model, ranks, self.exchange)
 
+    def begin(self, checkpoint: dict[str, Any] | None) -> None:
+        """Restore a checkpoint and open the logs, once before :meth:`run`.
+
+        Records of steps after the checkpoint are removed from the logs.
+
+        Args:
+            checkpoint: of this run; None begins at the first step.
+
+        Raises:
+            RunError: if it belongs to another run, another optimiser or another half precision.
+        """
+        counters = self.counters
+        if checkpoint is not None:
+            folder = self.log.checkpoints
+            restore_training_state(folder, checkpoint, self.log.fingerprint, self.parts)
+            self.display.show(f"resuming after step {counters.step} of {self.total}")
+        self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
+
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop, and save the state in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
-        speed = Speed(self.progress.step, self.total)
-        first = self.progress.step * self.micro_batches + self.ranks.rank
+        throughput = Throughput(self.counters.step, self.total)
+        first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total * self.micro_batches
         stream = self.batches.stream(first, self.ranks.world_size, until=last)
         if self.timing.enabled and not self._is_finished():
             batch = next(stream)
-            arithmetic = estimate_arithmetic(self.problem, batch, self.precision, self.ranks)
+            arithmetic = estimate_arithmetic(self.trainable, batch, self.precision, self.ranks)
             self.timing.note_arithmetic(arithmetic)
             stream = chain([batch], stream)
         with self._profiler() as profile, self.timing.activate():
@@ -143,16 +157,16 @@ class Trainer:
                     result, stopping = self._step(stream, stop)
                 if profile is not None:
                     profile.step()
-                self._record(result, speed)
+                self._record(result, throughput)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
                 # Before the checkpoint, so that a crash after it leaves no gap in the timings.
-                self.timing.step(self.progress.step, result.samples, result.frames)
-                if stopping or self._is_finished() or self.progress.step % save_every == 0:
+                self.timing.step(self.counters.step, result.samples, result.frames)
+                if stopping or self._is_finished() or self.counters.step % save_every == 0:
                     self._save()
         if stopping:
             self.display.show(
-                f"saved at step {self.progress.step} of {self.total}; the same command continues "
+                f"saved at step {self.counters.step} of {self.total}; the same command continues "
                 "from there"
             )
             return "interrupted"
@@ -170,7 +184,7 @@ class Trainer:
         Returns:
             its result, and true if any process was asked to stop.
         """
-        done = self.progress.step
+        done = self.counters.step
         steps = self.micro_batches // self.ranks.world_size
         rate = set_learning_rates(
             self.optimizer, self.train.SCHED, self.learning_rate, done, self.total
@@ -186,11 +200,11 @@ class Trainer:
         for micro in range(steps):
             started = time.perf_counter()
             with section("data"):
-                batch = self.task.prepare(next(stream), self.ranks.device)
+                batch = self.objective.prepare(next(stream), self.ranks.device)
             data_ms += 1e3 * (time.perf_counter() - started)
             for name, term in self._micro_step(batch, micro, steps).items():
                 sums[name] = sums.get(name, 0) + term
-            batch_samples, batch_frames = self.task.size(batch)
+            batch_samples, batch_frames = self.objective.size(batch)
             samples += batch_samples
             frames += batch_frames
         with section("optimizer"):
@@ -198,20 +212,21 @@ class Trainer:
             limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
             counts = (samples, frames, int(stop.received is not None))
-            losses, norm_value, (samples, frames, stops) = self._reduce(sums, norm, counts)
+            losses, norm_value, totals = reduce_step(self.ranks, sums, norm, counts)
+            samples, frames, stops = totals
             finite = math.isfinite(norm_value)
             self.precision.step(self.optimizer, finite)
             if finite and self.average is not None:
                 self.average.update_parameters(self.model)
         result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
-        self.progress.count(result)
+        self.counters.count(result)
         return result, stops > 0
 
     def _micro_step(self, batch: Batch, micro: int, steps: int) -> dict[str, torch.Tensor]:
         """Accumulate the gradients of one micro-batch, divided by ``steps``.
 
         Args:
-            batch: as the task prepared it.
+            batch: as the objective prepared it.
             micro: number of the micro-step, from 0; the last one averages the gradients over all
                 processes.
             steps: micro-steps of this process in an optimiser step.
@@ -219,52 +234,34 @@ class Trainer:
         Returns:
             the detached loss terms, divided by ``steps``.
         """
-        done = self.progress.step
+        done = self.counters.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
         with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
-                output = self.task.forward(self.replica, batch)
+                batch = with_targets(self.objective, batch)
+                output = self.objective.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
-                terms = self.task.losses(output.float(), batch, done)
+                terms = self.objective.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
                 self.exchange.switch = switch
                 self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
 
-    def _reduce(
-        self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
-    ) -> tuple[dict[str, float], float, list[int]]:
-        """Mean losses, gradient norm and the sums of the counts, equal on all processes.
-
-        The step's only all-reduce besides the gradients' and its only synchronisation with the
-        device: gradients must be known to be finite before they are applied.
-        """
-        on_host = torch.tensor(counts, dtype=torch.float32, pin_memory=norm.is_cuda)
-        on_device = on_host.to(norm.device, non_blocking=True)
-        terms = [term.float() for term in sums.values()]
-        totals = self.ranks.sum(torch.cat([torch.stack(terms), on_device]))
-        *values, norm_value = torch.cat([totals, norm.float()[None]]).tolist()
-        loss_sums = values[: len(terms)]
-        count_sums = values[len(terms) :]
-        world = self.ranks.world_size
-        means = {name: loss / world for name, loss in zip(sums, loss_sums, strict=True)}
-        return means, norm_value, [round(count) for count in count_sums]
-
-    def _record(self, result: StepResult, speed: Speed) -> None:
+    def _record(self, result: StepResult, throughput: Throughput) -> None:
         """Log and show a step; fail after too many skipped steps."""
-        step = self.progress.step
-        self.progress.epoch_seconds += speed.count(result.samples)
+        step = self.counters.step
+        self.counters.epoch_seconds += throughput.count(result.samples)
         epoch = self._epoch()
-        self._show_step(result, speed)
+        self._show_step(result, throughput)
         figures = {
             "loss": result.loss,
             "losses": result.losses,
             "lr": result.learning_rate,
             "grad_norm": result.gradient_norm,
             "skipped": result.skipped,
-            "samples_per_second": round(speed.samples_per_second, 4),
+            "samples_per_second": round(throughput.samples_per_second, 4),
             "data_ms": round(result.data_ms, 3),
         }
         self.log.write("train", step, epoch, figures)
@@ -273,50 +270,51 @@ class Trainer:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
-        if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+        if self.counters.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise self._divergence("training has diverged")
 
-    def _show_step(self, result: StepResult, speed: Speed) -> None:
+    def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
-        step = self.progress.step
+        step = self.counters.step
         parts = [
             f"step {step}/{self.total}",
-            f"eta {format_duration(speed.remaining(step))}",
+            f"eta {format_duration(throughput.remaining(step))}",
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
         ]
-        metric = self.progress.metrics.get(self.task.metric)
+        metric = self.counters.metrics.get(self.objective.metric)
         if metric is not None:
-            parts.append(f"{self.task.metric} {metric:.4g}")
-        parts.append(f"{speed.samples_per_second:.3g} samples/s")
+            parts.append(f"{self.objective.metric} {metric:.4g}")
+        parts.append(f"{throughput.samples_per_second:.3g} samples/s")
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total)
 
     def _divergence(self, symptom: str) -> RunError:
         """The error of a run whose numbers are no longer finite."""
         rate = self.optimizer.param_groups[0]["lr"]
-        return divergence(symptom, self.progress, rate, self.train, self.precision.name)
+        return divergence(symptom, self.counters, rate, self.train, self.precision.name)
 
     def _validation_is_due(self) -> bool:
-        step = self.progress.step
-        if self.problem.validation is None or self.progress.validated_step == step:
+        step = self.counters.step
+        if self.trainable.validation is None or self.counters.validated_step == step:
             return False
         return step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total
 
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; return false if a request to stop interrupted it."""
-        step = self.progress.step
+        step = self.counters.step
         with section("validation"):
             model = self.trained_model()
             try:
-                outcome = validate(model, self.problem, self.ranks, self.precision, stop)
+                outcome = validate_model(model, self.trainable, self.ranks, self.precision, stop)
             except FloatingPointError as error:
                 raise self._divergence(f"training has diverged, {error}") from error
         if outcome is None:
             return False
         metrics, pictures = outcome
-        lower = getattr(self.task, "lower_is_better", ())
-        is_best = self.progress.note_validation(metrics, self._watched_metric(metrics), lower)
+        lower = getattr(self.objective, "lower_is_better", ())
+        watched = watched_metric(self.objective.metric, self.train.EARLY_STOPPING, metrics)
+        is_best = self.counters.note_validation(metrics, watched, lower)
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.pictures(step, pictures)
@@ -325,32 +323,9 @@ class Trainer:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {figures}{mark}")
-        if self._is_finished() and self.progress.epoch_samples > 0:
+        if self._is_finished() and self.counters.epoch_samples > 0:
             self._close_epoch()
         return True
-
-    def _watched_metric(self, metrics: dict[str, float]) -> str:
-        """The metric that decides which weights are the best, and early stopping.
-
-        Raises:
-            RunError: if validation has no metric of this name.
-        """
-        watched = self.task.metric
-        stopping = self.train.EARLY_STOPPING
-        if stopping is not None and stopping.METRIC != MAIN_METRIC:
-            watched = stopping.METRIC
-        if watched not in metrics:
-            names = ", ".join(metrics)
-            if watched == self.task.metric:
-                raise RunError(
-                    f"the task's metric is {watched}, but its metrics are {names}; correct "
-                    "Task.metric"
-                )
-            raise RunError(
-                f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives {names}; set it "
-                f"to {MAIN_METRIC} for {self.task.metric}"
-            )
-        return watched
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
@@ -358,32 +333,32 @@ class Trainer:
         Raises:
             RunError: if their file is missing or damaged.
         """
-        if self.progress.best_step == 0:
+        if self.counters.best_step == 0:
             return
         # The first process writes the file.
         self.ranks.barrier()
         load_trained(self.trained_model(), self.log.folder / BEST_WEIGHTS)
-        self.display.show(f"the weights are those after step {self.progress.best_step} (best)")
+        self.display.show(f"the weights are those after step {self.counters.best_step} (best)")
 
     def _close_epoch(self) -> None:
         """Log time and throughput of the epoch, which may be incomplete."""
         epoch = self._epoch()
-        figures = self.progress.close_epoch()
-        self.log.write("epoch", self.progress.step, epoch, figures)
+        figures = self.counters.close_epoch()
+        self.log.write("epoch", self.counters.step, epoch, figures)
         self.display.note(
             f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']} samples, "
             f"{figures['samples_per_second']:.3g} samples/s"
         )
 
     def _is_finished(self) -> bool:
-        if self.progress.step >= self.total:
+        if self.counters.step >= self.total:
             return True
         stopping = self.train.EARLY_STOPPING
-        return stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
+        return stopping is not None and self.counters.without_improvement >= stopping.PATIENCE
 
     def _epoch(self) -> int:
         """The epoch of the last step's first micro-batch, from 1."""
-        return (self.progress.step - 1) * self.micro_batches // self.batches.per_epoch + 1
+        return (self.counters.step - 1) * self.micro_batches // self.batches.per_epoch + 1
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
         """PyTorch's profiler for the steps of LOG.PROFILE_STEPS; None if there is nothing to do."""
@@ -391,7 +366,7 @@ class Trainer:
         if window is None or not self.ranks.is_main or self._is_finished():
             return nullcontext()
         logs = self.log.folder / LOGS
-        return profiler(window, self.progress.step, logs, self.ranks.device, self.display)
+        return profiler(window, self.counters.step, logs, self.ranks.device, self.display)
 
     def _save(self) -> None:
         """Write a checkpoint; all processes wait for it."""
@@ -400,24 +375,16 @@ class Trainer:
                 self.log.flush()
                 self.timing.flush()
                 save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
-                figures = self.progress.figures()
-                self.log.record.update("running", self.progress.step, **figures)
+                figures = self.counters.figures()
+                self.log.record.update("running", self.counters.step, **figures)
             self.ranks.barrier()
 
     def _state(self) -> dict[str, Any]:
         """The contents of a checkpoint."""
         return {
-            "step": self.progress.step,
+            "step": self.counters.step,
             "fingerprint": self.log.fingerprint,
             "micro_batches": self.micro_batches,
             "optimizer_type": type(self.optimizer).__name__,
             **{name: part.state_dict() for name, part in self.parts.items()},
         }
-
-    def _resume(self, checkpoint: dict[str, Any] | None) -> None:
-        """Restore the checkpoint, if any, and open the logs."""
-        if checkpoint is not None:
-            restore(self.log.checkpoints, checkpoint, self.log.fingerprint, self.parts)
-            self.display.show(f"resuming after step {self.progress.step} of {self.total}")
-        progress = self.progress
-        self.log.begin(progress.step, progress.validated_step, progress.epoch_samples > 0)

@@ -132,7 +132,7 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     """Optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
-        settings: epochs and ``MAX_STEPS``, which may be 0.
+        settings: epochs and ``MAX_STEPS``, which may be 0; None is no limit, and one is given.
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 
@@ -140,10 +140,12 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     400
     """
     train = settings.TRAIN
-    steps = max(1, train.epochs * per_epoch // micro_batches)
-    if train.MAX_STEPS is None:
-        return steps
-    return min(steps, train.MAX_STEPS)
+    limits = []
+    if train.epochs is not None:
+        limits.append(max(1, train.epochs * per_epoch // micro_batches))
+    if train.MAX_STEPS is not None:
+        limits.append(train.MAX_STEPS)
+    return min(limits)
 
 
 def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:

@@ -1,4 +1,4 @@
-"""Progress of a run: counters, best metrics, speed and remaining time."""
+"""Progress of a run: counters, best metrics, throughput and remaining time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SMOOTHING = 0.1
-"""Weight of the last step in the speed."""
+"""Weight of the last step in the throughput."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,10 @@ class StepResult:
 
 
 @dataclass
-class Progress:
-    """The part of a run's state that is neither weights nor optimiser; checkpoints hold it.
+class RunCounters:
+    """Counters and best metrics of a run, the part of its state beside weights and optimiser.
+
+    Checkpoints hold it by the key ``progress``.
 
     Attributes:
         step: finished optimiser steps.
@@ -144,7 +146,7 @@ class Progress:
         return figures
 
 
-class Speed:
+class Throughput:
     """Smoothed samples per second, and the remaining time.
 
     Args:
@@ -172,7 +174,7 @@ class Speed:
         return seconds
 
     def remaining(self, step: int) -> float:
-        """Seconds to the end at the mean speed of this process, validations included."""
+        """Seconds to the end at the mean throughput of this process, validations included."""
         done = step - self._first
         if done == 0:
             return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -11,20 +12,22 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.cluster.signals import StopRequest
+from vrtspike.config.run_schema import MAIN_METRIC, EarlyStoppingSettings
 from vrtspike.monitoring.timing import section
+from vrtspike.system.errors import RunError
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
-from vrtspike.training.tasks import Trainable
 
 Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
 """Named uint8 (H, W, 3) RGB pictures."""
 
 
 @torch.no_grad()
-def validate(
-    model: nn.Module, problem: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
+def validate_model(
+    model: nn.Module, trainable: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], Pictures] | None:
-    """Run the model over the validation samples of a problem.
+    """Run the model over the validation samples of a training.
 
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
@@ -35,8 +38,8 @@ def validate(
     """
     was_training = model.training
     model.eval()
-    task = problem.task
-    batches = problem.validation
+    objective = trainable.objective
+    batches = trainable.validation
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: Pictures = {}
@@ -47,17 +50,47 @@ def validate(
                 return None
             # In the last round this process may have no batch left.
             for raw in islice(source, 1):
-                batch = task.prepare(raw, ranks.device)
+                batch = objective.prepare(raw, ranks.device)
                 with section("forward"), precision.autocast():
-                    output = task.forward(model, batch).float()
+                    output = objective.forward(model, batch).float()
                 if not output.isfinite().all():
                     raise FloatingPointError("the model gives values that are not finite")
                 with section("metrics"):
-                    metrics += task.metrics(output, batch)
+                    metrics += objective.metrics(output, batch)
                 if round_ == 0 and ranks.is_main:
-                    pictures = task.pictures(output, batch)
+                    pictures = objective.pictures(output, batch)
     finally:
         model.train(was_training)
     samples = list(chain.from_iterable(ranks.gather(metrics)))
     means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
     return means, pictures
+
+
+def watched_metric(
+    main: str, stopping: EarlyStoppingSettings | None, metrics: Mapping[str, float]
+) -> str:
+    """The metric that decides which weights are the best, and early stopping.
+
+    Args:
+        main: the main metric of the objective.
+        stopping: names another one; None without early stopping.
+        metrics: of a validation.
+
+    Raises:
+        RunError: if validation has no metric of this name.
+    """
+    watched = main
+    if stopping is not None and stopping.METRIC != MAIN_METRIC:
+        watched = stopping.METRIC
+    if watched in metrics:
+        return watched
+    names = ", ".join(metrics)
+    if watched == main:
+        raise RunError(
+            f"the objective's metric is {watched}, but its metrics are {names}; correct "
+            "Objective.metric"
+        )
+    raise RunError(
+        f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives {names}; set it to "
+        f"{MAIN_METRIC} for {main}"
+    )

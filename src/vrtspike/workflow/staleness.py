@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
@@ -76,8 +76,8 @@ def problem_code_lines(
     """
 
     @cache
-    def lines(task: str) -> list[str]:
-        return code_lines(scripts, program, [f"{PROBLEMS[task]}.{part}"])
+    def lines(problem: str) -> list[str]:
+        return code_lines(scripts, program, [f"{PROBLEMS[problem]}.{part}"])
 
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
@@ -171,7 +171,7 @@ def _damage(path: Path, read: Callable[[], object]) -> str:
 
 
 def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
-    """Return a line for each raw file of a preset's data, with the digest of its contents.
+    """Return a line for each raw file of a preset's prepared data, with the digest of its contents.
 
     The digest is taken from the manifest if size and date of the file are unchanged.
 
@@ -179,10 +179,13 @@ def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
         UserError: if there are no raw files.
     """
     settings = workflow.preset(preset)
+    problem = prepared_problem(settings.TASK)
+    if problem is None:
+        return []
     entries = _listed_files(workflow.manifest(preset))
     return [
         f"raw file {path}: {contents_digest(path.parent, entries, path.name)[:12]}"
-        for path in find_problem(settings.TASK).data_files(settings)
+        for path in problem.data_files(settings)
     ]
 
 

@@ -7,14 +7,13 @@ works for copied results.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import TrainSettings
 from vrtspike.config.seeds import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
@@ -158,10 +157,12 @@ class Trainings:
         now = self._workflow.preset(preset)
         if before.kept_start is not None:
             return None
+        limits_before = result_settings(before)["TRAIN"]
+        limits_now = result_settings(now)["TRAIN"]
         longer = [
             name
             for name in ("MAX_STEPS", "EPOCHS")
-            if _limit(now.TRAIN, name) > _limit(before.TRAIN, name)
+            if _limit(limits_now, name) > _limit(limits_before, name)
         ]
         if not longer:
             return None
@@ -199,9 +200,9 @@ def _origin(path: Path, trained: Collection[Path]) -> Origin:
     return "downloaded" if path.name in PUBLISHED else "given"
 
 
-def _limit(train: TrainSettings, name: str) -> float:
+def _limit(train: Mapping[str, int | None], name: str) -> float:
     """The value of MAX_STEPS or EPOCHS; infinite for null."""
-    limit: int | None = getattr(train, name)
+    limit = train[name]
     return math.inf if limit is None else limit
 
 

@@ -20,7 +20,8 @@ class ClipBatch:
         sharp: float32 (B, T, 3, H, W), 0 to 1; None without truth.
         voxels: float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the
             spike sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes.
-        teacher_output: the restoration of a teacher, if there is one.
+        teacher_output: float (B, T, 3, H, W), the restoration of a teacher; None without one, and
+            in validation.
     """
 
     blur: torch.Tensor

@@ -1,13 +1,13 @@
-"""The interface between the training loop and a problem: losses and metrics of a batch.
+"""The interface between the training loop and what is trained: losses and metrics of a batch.
 
-The loop calls nothing else of a problem. ``tests/training/forecast.py`` is a small second one.
+The loop calls nothing else of a problem. ``tests/training/forecast.py`` has a small objective.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -17,14 +17,16 @@ from torch import nn
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
-"""Result of :meth:`Task.prepare`; only the task looks inside."""
+"""Result of :meth:`Objective.prepare`; only the objective looks inside."""
 
 
-class Task(Protocol):
+class Objective(Protocol):
     """Losses and metrics of a batch.
 
-    Larger values of a metric are better, unless its name is in the task's attribute
-    ``lower_is_better``, if it has one.
+    Larger values of a metric are better, unless its name is in the objective's attribute
+    ``lower_is_better``, if it has one. Training calls, for each micro-batch, :meth:`prepare`,
+    ``add_targets`` of a :class:`TargetedObjective`, :meth:`forward` and :meth:`losses`; validation
+    calls :meth:`prepare`, :meth:`forward` and :meth:`metrics`.
     """
 
     metric: str
@@ -55,6 +57,31 @@ class Task(Protocol):
         """Named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
 
 
+class TargetedObjective(Objective, Protocol):
+    """An objective that computes targets itself, such as a teacher's output.
+
+    Its class defines :meth:`add_targets`; the loop asks no other objective for targets.
+    """
+
+    def add_targets(self, batch: Batch) -> Batch:
+        """A training batch with further targets for :meth:`losses`; the given batch stays.
+
+        Runs before :meth:`forward`, in the precision of the run.
+        """
+
+
+def with_targets(objective: Objective, batch: Batch) -> Batch:
+    """A training batch as the losses of an objective need it.
+
+    Args:
+        objective: gets the batch if it is a :class:`TargetedObjective`.
+        batch: from :meth:`Objective.prepare`.
+    """
+    if not hasattr(objective, "add_targets"):
+        return batch
+    return cast("TargetedObjective", objective).add_targets(batch)
+
+
 MEMORY_ADVICE = (
     "The memory of the device is full. Lower TRAIN.BATCH_SIZE and raise "
     "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor, or set TRAIN.OPTIM.TYPE to adamw8bit."
@@ -68,7 +95,7 @@ class Trainable:
     Attributes:
         model: on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
-        task: losses and metrics.
+        objective: losses and metrics.
         training: the training batches; none where the weights stay as they come.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
@@ -78,7 +105,7 @@ class Trainable:
     """
 
     model: nn.Module
-    task: Task
+    objective: Objective
     training: ShuffledBatches | NoBatches
     validation: ValidationBatches | None
     note: str = ""

@@ -10,7 +10,7 @@ from torch import nn
 from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.task import DeblurringTask
+from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT
 from vrtspike.losses.term import Term
 from vrtspike.metrics.psnr import PSNR
@@ -61,22 +61,22 @@ def images(clip: torch.Tensor) -> np.ndarray:
 
 def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, output):
     terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, every=3)]
-    task = DeblurringTask(None, terms, SCORES)
-    prepared = task.prepare(batch, CPU)
+    objective = DeblurringObjective(None, terms, SCORES)
+    prepared = objective.prepare(batch, CPU)
     difference = output.numpy() - batch["sharp"].numpy().transpose(0, 1, 4, 2, 3) / 255
     expected = {
         "absolute": 0.3 * np.abs(difference).mean(),
         "squared": 2.0 * np.square(difference).mean(),
     }
     for step in range(7):
-        losses = {name: float(v) for name, v in task.losses(output, prepared, step).items()}
+        losses = {name: float(v) for name, v in objective.losses(output, prepared, step).items()}
         due = expected if step in (0, 3, 6) else {"absolute": expected["absolute"]}
         assert losses == pytest.approx(due, rel=1e-5)
 
 
 def test_figures_are_means_over_the_frames_of_each_clip(batch, output):
-    task = DeblurringTask(None, [], SCORES)
-    scores = task.metrics(output, task.prepare(batch, CPU))
+    objective = DeblurringObjective(None, [], SCORES)
+    scores = objective.metrics(output, objective.prepare(batch, CPU))
     assert len(scores) == CLIPS
     sharp = batch["sharp"].numpy().astype(float)
     for figures, restored, truth in zip(scores, images(output), sharp, strict=True):
@@ -86,13 +86,13 @@ def test_figures_are_means_over_the_frames_of_each_clip(batch, output):
 
 
 def test_clips_and_frames_are_counted(batch):
-    task = DeblurringTask(None, [], SCORES)
-    assert task.size(task.prepare(batch, CPU)) == (CLIPS, CLIPS * LENGTH)
+    objective = DeblurringObjective(None, [], SCORES)
+    assert objective.size(objective.prepare(batch, CPU)) == (CLIPS, CLIPS * LENGTH)
 
 
 def test_the_picture_is_of_the_middle_frame_of_the_first_clip(batch, output):
-    task = DeblurringTask(None, [], SCORES)
-    (picture,) = task.pictures(output, task.prepare(batch, CPU)).values()
+    objective = DeblurringObjective(None, [], SCORES)
+    (picture,) = objective.pictures(output, objective.prepare(batch, CPU)).values()
     shown = [batch["blur"].numpy()[0, 1], images(output)[0, 1], batch["sharp"].numpy()[0, 1]]
     for column, frame in enumerate(shown):
         # Frames of 16 pixels are shown thirty times enlarged.
@@ -115,13 +115,13 @@ class Recorder(nn.Module):
 def test_the_model_is_given_frames_and_standardised_rates(batch):
     model = Recorder()
     statistics = Statistics(0.25, 0.5, 0)
-    task = DeblurringTask(statistics, [], SCORES)
-    task.forward(model, task.prepare(batch, CPU))
+    objective = DeblurringObjective(statistics, [], SCORES)
+    objective.forward(model, objective.prepare(batch, CPU))
     ((blur, voxels),) = model.seen
     expected = prepare_batch(batch, statistics, "cpu")
     assert torch.equal(blur, expected.blur)
     assert torch.equal(voxels, expected.voxels)
-    without = DeblurringTask(None, [], SCORES)
+    without = DeblurringObjective(None, [], SCORES)
     without.forward(model, without.prepare(batch, CPU))
     assert model.seen[1][1] is None
 
@@ -134,11 +134,22 @@ def test_a_teacher_is_given_the_spikes_of_the_clips_own_frames(batch):
             inputs.append(voxels)
             return blur
 
-    task = DeblurringTask(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
+    objective = DeblurringObjective(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
     clip = prepare_batch(batch, Statistics(0.2, 0.4, 1), CPU)
-    task.forward(lambda blur, voxels: blur, clip)
+    taught = objective.add_targets(clip)
+    assert taught.teacher_output is clip.blur
+    assert clip.teacher_output is None
     assert clip.voxels is not None
     assert torch.equal(inputs[0], clip.voxels)
     clip.blur = clip.blur[:, 1:2]
-    task.forward(lambda blur, voxels: blur, clip)
+    objective.add_targets(clip)
     assert torch.equal(inputs[1], clip.voxels[:, 1:2])
+    # Validation restores without the teacher.
+    objective.forward(lambda blur, voxels: blur, clip)
+    assert len(inputs) == 2
+
+
+def test_without_a_teacher_a_batch_stays_as_it_is(batch):
+    objective = DeblurringObjective(None, [], SCORES)
+    clip = objective.prepare(batch, CPU)
+    assert objective.add_targets(clip) is clip

@@ -1,8 +1,9 @@
-"""The task of this project: blurry clips and spikes in, sharp clips out."""
+"""The objective of the deblurring: blurry clips and spikes in, sharp clips out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ VALIDATION = (PSNR, SSIM)
 """Metrics of every validation; the first is the main one, which selects the best weights."""
 
 
-class DeblurringTask:
+class DeblurringObjective:
     """Restore clips; the loss is a sum of terms, the metrics are those of 8-bit RGB frames.
 
     Args:
@@ -56,21 +57,32 @@ class DeblurringTask:
         """Convert uint8 frames and counts on the device."""
         return prepare_batch(batch, self._statistics, device)
 
+    def add_targets(self, batch: ClipBatch) -> ClipBatch:
+        """Add the teacher's restoration, if there is a teacher."""
+        if self._teacher is None:
+            return batch
+        with torch.no_grad(), section("teacher"):
+            restored = self._teacher(batch.blur, batch.own_voxels)
+        return replace(batch, teacher_output=restored)
+
     def forward(self, model: nn.Module, batch: ClipBatch) -> torch.Tensor:
         """Restore a clip: (B, T, 3, H, W), nominally in [0, 1]."""
-        if self._teacher is not None and torch.is_grad_enabled():
-            with torch.no_grad(), section("teacher"):
-                batch.teacher_output = self._teacher(batch.blur, batch.own_voxels)
         return model(batch.blur, batch.voxels)
 
     def losses(self, output: torch.Tensor, batch: ClipBatch, step: int) -> dict[str, torch.Tensor]:
-        """Compute the weighted terms that are due in this step."""
+        """Compute the weighted terms that are due in this step.
+
+        Args:
+            output: restored clips, (B, T, 3, H, W).
+            batch: from :meth:`add_targets`.
+            step: finished optimiser steps.
+        """
         terms = {}
         for term in self._terms:
             if step % term.every == 0:
                 with section(term.name):
                     terms[term.name] = term.weight * term.distance(output, batch.reference)
-        if self._teacher is not None and batch.teacher_output is not None:
+        if batch.teacher_output is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.teacher_output.float())
                 terms["distillation"] = self._teacher_weight * distance

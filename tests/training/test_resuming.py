@@ -1,0 +1,64 @@
+"""A trainer is built in memory; restoring is a step of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.training.forecast import Disturbed
+from tests.training.setup_run import forecast_settings, forecast_trainer, records, run, train
+from vrtspike.io.files import file_digest
+from vrtspike.system.errors import RunError
+from vrtspike.training.checkpoints import latest_checkpoint
+from vrtspike.training.loop import Trainer
+
+MICRO_BATCHES = 2
+SETTINGS = forecast_settings()
+
+
+@pytest.fixture
+def failed(tmp_path) -> Path:
+    """A run that failed in its seventh step, after a checkpoint of the fourth."""
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, SETTINGS, objective=Disturbed(6 * MICRO_BATCHES + 1, ZeroDivisionError()))
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """The digests of all files by path."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): file_digest(path) for path in files}
+
+
+def test_restoring_is_a_step_of_its_own(failed):
+    before = contents(failed)
+    build = partial(Trainer, micro_batches=MICRO_BATCHES)
+    trainer = forecast_trainer(failed, SETTINGS, build=build)
+    assert trainer.counters.step == 0
+    assert contents(failed) == before
+    assert records(failed)[-1]["step"] == 6
+    trainer.begin(latest_checkpoint(trainer.log.checkpoints))
+    assert trainer.counters.step == 4
+    assert records(failed)[-1]["step"] == 4
+    assert run(trainer).outcome == "finished"
+
+
+def test_a_trainer_continues_from_the_newest_checkpoint(failed):
+    trainer = forecast_trainer(failed, SETTINGS)
+    assert (trainer.counters.step, trainer.micro_batches) == (4, MICRO_BATCHES)
+    trainer.log.close()
+    # The number of micro-batches is that of the run, even if the settings have another one.
+    other = forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3})
+    trainer = forecast_trainer(failed, other)
+    assert trainer.micro_batches == MICRO_BATCHES
+    trainer.log.close()
+    with pytest.raises(RunError, match="checkpoints belong to run test, this is run another"):
+        forecast_trainer(failed, SETTINGS, fingerprint="another")
+
+
+def test_without_a_checkpoint_it_begins(tmp_path):
+    trainer = forecast_trainer(tmp_path, forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3}))
+    assert (trainer.counters.step, trainer.micro_batches) == (0, 3)
+    trainer.log.close()
