@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.cluster.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
@@ -33,6 +33,9 @@ from vrtspike.system.cli import positive_int
 from vrtspike.system.endings import describe_status
 from vrtspike.system.errors import first_few
 from vrtspike.system.processes import stop_with_parent
+
+if TYPE_CHECKING:
+    import psutil
 
 LAUNCHER_TIMEOUT_S = 7 * 86400.0
 """Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
@@ -116,12 +119,14 @@ def launch(
         limit = time_limit(os.environ)
         record = read_record(folder) or {"starts": []}
         starts = len(record["starts"])
+        if gpus is None:
+            gpus = workflow.settings.GPUS
         command = settings.LOG.ON_END
-        hook_status = 1
+        hook_status = 1  # of a launcher that fails before the training ends
         try:
             status = train(
                 folder,
-                workflow.settings.GPUS if gpus is None else gpus,
+                gpus,
                 program,
                 messages,
                 nodes=workflow.settings.NODES,
@@ -135,10 +140,12 @@ def launch(
         finally:
             if command is not None:
                 run_end_hook(command, preset, folder, output, hook_status, messages)
+    was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
     # A job that made no step would make none after requeueing, either.
-    can_continue = status == EXIT_RESUMABLE and limit is not None and limit.reached
-    if can_continue and has_advanced(folder, starts) and requeue(os.environ):
-        messages.show("this job is queued again, where training continues")
+    if was_cut_short and has_advanced(folder, starts):
+        is_queued_again = requeue(os.environ)
+        if is_queued_again:
+            messages.show("this job is queued again, where training continues")
     return status
 
 
@@ -149,8 +156,11 @@ def has_advanced(folder: Path, starts: int) -> bool:
         folder: folder of the run.
         starts: number of its starts before.
     """
-    record = read_record(folder) or {"step": 0, "starts": [{"step": 0}]}
-    return len(record["starts"]) > starts and record["step"] > record["starts"][-1]["step"]
+    record = read_record(folder)
+    if record is None or len(record["starts"]) <= starts:
+        return False
+    last_start = record["starts"][-1]
+    return bool(record["step"] > last_start["step"])
 
 
 def _report_code_changes(
@@ -215,8 +225,13 @@ def train(
         devices = Devices()
         if nodes == 1:
             # Before anything in the run's folder changes: this may wait for hours.
-            batches = (read_record(folder) or {}).get("micro_batches")
-            taken = take_gpus(gpus, max_count=max_gpus, batches=batches, show=messages.show)
+            record = read_record(folder) or {}
+            taken = take_gpus(
+                gpus,
+                max_count=max_gpus,
+                batches=record.get("micro_batches"),
+                show=messages.show,
+            )
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute())}
@@ -227,25 +242,33 @@ def train(
         else:
             starter = program.with_name("train_node.py")
             command = [*srun_command(nodes, gpus), sys.executable, str(starter)]
-            command += ["--run-dir", str(folder), "--program", str(program)]
-            command += ["--gpus", str(gpus), "--nodes", str(nodes)]
+            command += ["--run-dir", str(folder)]
+            command += ["--program", str(program)]
+            command += ["--gpus", str(gpus)]
+            command += ["--nodes", str(nodes)]
             command += ["--endpoint", rendezvous_endpoint()]
             variables = {**os.environ, **environment}
-            begin = partial(stop_with_parent, _FORWARDED)
-            forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
-            program_exit = run(command, forward, variables, begin, limit)
+            stop_with_launcher = partial(stop_with_parent, _FORWARDED)
+            program_exit = run(command, _forward_stop, variables, stop_with_launcher, limit)
         status = read_status(path)
     if isinstance(status, int):
         return status
     if program_exit.was_stopped and status is None:
         messages.show("stopped before training had begun; the same command begins again")
         return EXIT_RESUMABLE
-    when = " while it was stopping" if program_exit.was_stopped else ""
+    failure = "training failed"
+    if program_exit.was_stopped:
+        failure += " while it was stopping"
     messages.show(
-        f"training failed{when}: a process {describe_status(program_exit.code)}. What was saved "
+        f"{failure}: a process {describe_status(program_exit.code)}. What was saved "
         f"stays in {folder}; the same command continues from there"
     )
     return 1
+
+
+def _forward_stop(srun: psutil.Process) -> None:
+    """Ask the training processes on all nodes to save and stop."""
+    srun.send_signal(_FORWARDED)
 
 
 def train_on_node(
@@ -293,13 +316,16 @@ def run_end_hook(
         "VRTSPIKE_RUN": str(folder.absolute()),
         "VRTSPIKE_RESULT": str(output.absolute()),
     }
-    with contextlib.nullcontext() if messages.log is None else messages.log.open("a") as log:
+    with contextlib.ExitStack() as stack:
+        output_file = None
+        if messages.log is not None:
+            output_file = stack.enter_context(messages.log.open("a"))
         done = subprocess.run(
             command,
             shell=True,
             env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=output_file,
             stderr=subprocess.STDOUT,
             check=False,
         )
