@@ -186,7 +186,8 @@ class RunSettings(Section):
     Attributes:
         old_keys: other names of keys; a problem's own include these.
         ablation: the problem's ablation, if it has one.
-        workflow: the problem's sections of ``config/config.yaml``.
+        workflow: the problem's keys and sections of ``config/config.yaml``.
+        workflow_old_keys: other names of these.
         neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
             such as ``vrtspike.data.manifests``.
         root_keys: by the key of a data root, the keys that describe the data there. They do not
@@ -197,6 +198,7 @@ class RunSettings(Section):
     old_keys: ClassVar[OldKeys] = COMMON
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
+    workflow_old_keys: ClassVar[OldKeys] = {}
     neutral_modules: ClassVar[tuple[str, ...]] = ()
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
@@ -220,6 +222,18 @@ class RunSettings(Section):
     TRAIN: TrainSettings = key("Training", TrainSettings())
     LOG: LogSettings = key("Logs", LogSettings())
     TEST: Section = key("Evaluation", Section())
+
+    @classmethod
+    def preset_defaults(cls, workflow: Any) -> dict[str, Any]:  # noqa: ANN401 - of every problem
+        """Return the keys that ``config/config.yaml`` gives to presets that do not set them.
+
+        Args:
+            workflow: the contents of the file, with the keys of :attr:`workflow`.
+
+        Returns:
+            keys of a preset as a tree.
+        """
+        return {}
 
     @classmethod
     def completed(cls, document: Document) -> Document:
