@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.config.documents import read_overrides
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.system.cli import add_preset, run
@@ -16,7 +17,7 @@ def main() -> None:
     add_preset(parser)
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
-    workflow = load_workflow(arguments.configfile, arguments.config)
+    workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
     settings = workflow.preset(arguments.preset)
     problem = find_problem(settings.TASK)
     problem.prepare(settings, arguments.output, lambda text: print(text, flush=True))

@@ -36,11 +36,12 @@ _FIGURES = {
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
+    add("run_path", nargs="?", metavar="MODEL", help="the same as --model MODEL")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
     parser.set_defaults(accept_extra=_accept_extra)
     add(
         "--model",
+        metavar="MODEL",
         help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
         f"Face hub, or {GENERAL}, the package's own weights, which are taken without it",
     )
@@ -134,7 +135,7 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Accept INPUT behind options: argparse has taken RUN for it."""
+    """Accept INPUT behind options: argparse has taken MODEL for it."""
     if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
         return False
     arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
@@ -142,7 +143,7 @@ def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
 
 
 def _choose_model(arguments: argparse.Namespace) -> None:
-    """Set ``run_path`` to the model: RUN, --model, or the package's own weights.
+    """Set ``run_path`` to the model: MODEL, --model, or the package's own weights.
 
     Raises:
         ConfigError: if two are given, the only folder is that of a model, or none is given and this
@@ -150,7 +151,7 @@ def _choose_model(arguments: argparse.Namespace) -> None:
     """
     if arguments.run_path is not None and arguments.model is not None:
         raise ConfigError(
-            f"found two models, RUN {arguments.run_path} and --model {arguments.model}; give one"
+            f"found two models, {arguments.run_path} and --model {arguments.model}; give one"
         )
     if arguments.run_path is None and (arguments.frames / RUN_RECORD).is_file():
         raise ConfigError(

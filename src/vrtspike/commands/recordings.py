@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.system.cli import add_output, positive_int
+from vrtspike.system.cli import add_output, add_renamed, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
@@ -78,7 +78,15 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
     add("--moving", type=Path, metavar="SCENE", help="in which much moves")
     add_sensor(parser)
-    add("--most-steps", type=positive_int, default=200, help="of a time offset, either way")
+    add_renamed(
+        parser,
+        "--max-steps",
+        "--most-steps",
+        type=positive_int,
+        default=200,
+        metavar="STEPS",
+        help="of a time offset, either way",
+    )
     add(
         "--data",
         type=Path,
@@ -100,7 +108,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     calibration, picture = calibrate(
-        arguments.static, arguments.moving, sensor, arguments.most_steps
+        arguments.static, arguments.moving, sensor, arguments.max_steps
     )
     save(arguments.output, calibration, picture)
     print(f"homography: {calibration.residual_pixels:.2f} sensor pixels of residual error")

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from vrtspike.config.ablations import Variant
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, KeyPath, document_of, parse_overrides, read_yaml
+from vrtspike.config.documents import (
+    Document,
+    KeyPath,
+    document_of,
+    parse_overrides,
+    read_overrides,
+    read_yaml,
+)
 from vrtspike.config.loading import (
     build_settings,
     derive,
@@ -384,7 +391,7 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
 
     Args:
         configfiles: overlays of ``config/config.yaml``.
-        overrides: ``KEY=value``, as in ``snakemake --config``.
+        overrides: words of ``--config``.
 
     Raises:
         UserError: if there is no configuration here, or it is invalid.
@@ -392,4 +399,4 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
     main = Path("config/config.yaml")
     if not main.is_file():
         raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
-    return load_workflow([main, *configfiles], parse_overrides(overrides, "--config").tree)
+    return load_workflow([main, *configfiles], read_overrides(overrides).tree)

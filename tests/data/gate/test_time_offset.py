@@ -24,7 +24,7 @@ def test_unusable_scenes_are_refused(scenes, tmp_path):
     moving = scenes / "data/train/moving"
     shutil.copytree(moving, tmp_path / "late", ignore=shutil.ignore_patterns("16.png"))
     (tmp_path / "late" / TABLE).write_text(exposure_table({"4": late}))
-    with pytest.raises(DataError, match="--most-steps"):
+    with pytest.raises(DataError, match="--max-steps"):
         calibrate(scenes / "static", tmp_path / "late", SENSOR, max_steps=30)
     (tmp_path / "still" / TABLE).write_text(exposure_table({"2": exposures["1"]}))
     with pytest.raises(DataError, match=r"found 1 in only one of blur/"):

@@ -80,7 +80,7 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
     if int(mean.argmax()) in (0, len(mean) - 1):
         raise DataError(
             f"{moving}: the best offset is at the end of {low} to {high} steps: raise "
-            "--most-steps, or record more steps before and after the exposures"
+            "--max-steps, or record more steps before and after the exposures"
         )
     frame_offsets = [low + find_peak(curve)[0] for curve in curves]
     standard_error = None
