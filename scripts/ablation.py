@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.ablation import compare_variants
+from vrtspike.io.flatten import ABSENT
 from vrtspike.system.cli import add_runs, run
 
 
@@ -14,7 +15,7 @@ def main() -> None:
     add_runs(parser)
     arguments = parser.parse_args()
     table, sentences = compare_variants(arguments.runs, arguments.output)
-    print(table.to_string(index=False, na_rep="-"), *sentences, sep="\n")
+    print(table.to_string(index=False, na_rep=ABSENT), *sentences, sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.ablation import write_seeds
+from vrtspike.io.flatten import ABSENT
 from vrtspike.system.cli import add_runs, run
 
 
@@ -14,7 +15,7 @@ def main() -> None:
     add_runs(parser)
     arguments = parser.parse_args()
     table = write_seeds(arguments.runs, arguments.output)
-    print(table.to_string(index=False, na_rep="-"))
+    print(table.to_string(index=False, na_rep=ABSENT))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vrtspike.analysis.sweep import write_sweep
 from vrtspike.config.sweeps import sweep_values
+from vrtspike.io.flatten import ABSENT
 from vrtspike.system.cli import add_runs, run
 
 
@@ -19,7 +20,7 @@ def main() -> None:
     _, values = sweep_values(arguments.sweep)
     name = arguments.sweep.stem
     table = write_sweep(arguments.runs, values, arguments.output, name)
-    print(table.to_string(index=False, na_rep="-"))
+    print(table.to_string(index=False, na_rep=ABSENT))
 
 
 if __name__ == "__main__":

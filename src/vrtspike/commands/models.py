@@ -11,14 +11,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
+from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName, take_device
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.precision import PRECISIONS
+from vrtspike.restoration.result_record import RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RECORD as RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.progress_bar import progress_bar
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -169,7 +171,6 @@ def _choose_model(arguments: argparse.Namespace) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     """Restore frames with a trained model, and print the results."""
     from vrtspike.runs.published import read_finished
-    from vrtspike.system.progress_bar import progress_bar
 
     # Faults of the arguments are reported before imports that take seconds.
     path = find_trained(arguments.run_path)
@@ -187,8 +188,6 @@ def _restore(arguments: argparse.Namespace) -> None:
     values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
     request = Request(**values)
     source, sharp = open_request(run, request)
-    from vrtspike.cluster.gpus import take_device
-
     device_name: DeviceName = "cpu" if exported else arguments.device
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
         from vrtspike.restoration.trained import load
@@ -211,7 +210,6 @@ def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and the place of the results."""
     from vrtspike.restoration.folder_figures import verdict_messages
-    from vrtspike.restoration.result_record import RECORD
     from vrtspike.restoration.tiling import Tiling
 
     output = arguments.output

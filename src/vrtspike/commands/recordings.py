@@ -9,6 +9,7 @@ from pathlib import Path
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.system.cli import add_output, add_renamed, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
+from vrtspike.system.progress_bar import progress_bar
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 MODEL_ADVICE = "Copy these folders again from their origin, or train again."
@@ -103,31 +104,30 @@ def calibrate(arguments: argparse.Namespace) -> int:
     the homography between two cameras side by side, a moving one the time offset. The result is
     written with its residual error and a picture. The exit status is 1 if it is not good enough.
     """
-    from vrtspike.data.gate.calibration import calibrate, save
-    from vrtspike.data.gate.resampling import resample
+    from vrtspike.data.gate import calibration, resampling
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    calibration, picture = calibrate(
+    result, picture = calibration.calibrate(
         arguments.static, arguments.moving, sensor, arguments.max_steps
     )
-    save(arguments.output, calibration, picture)
-    print(f"homography: {calibration.residual_pixels:.2f} sensor pixels of residual error")
-    if calibration.offset_steps is not None:
-        steps = calibration.residual_steps
+    calibration.save(arguments.output, result, picture)
+    print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
+    if result.offset_steps is not None:
+        steps = result.residual_steps
         spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
         print(
-            f"time offset: {calibration.offset_steps:+.2f}{spread} steps, correlation "
-            f"{calibration.correlation:.2f}"
+            f"time offset: {result.offset_steps:+.2f}{spread} steps, correlation "
+            f"{result.correlation:.2f}"
         )
     else:
         print("time offset: not measured (--moving), exposures are used as given")
     print(f"picture: {arguments.output / 'calibration.png'}")
-    for fault in calibration.faults:
+    for fault in result.faults:
         print(f"! {fault}")
-    if calibration.faults:
+    if result.faults:
         return 1
     if arguments.data:
-        for folder in resample(calibration, arguments.data, arguments.output):
+        for folder in resampling.resample(result, arguments.data, arguments.output):
             print(f"resampled: {folder}")
     return 0
 
@@ -166,7 +166,6 @@ def _store_faults(datasets: Sequence[Path]) -> list[str]:
     """Check the stores of data sets, and report them one by one."""
     from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.store.writing import verify_store
-    from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []
     entries = (entry for path in datasets for entry in load_dataset(path).sequences)
