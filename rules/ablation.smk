@@ -20,7 +20,7 @@ rule ablation_of_preset:
     benchmark:
         "<benchmarks>/ablation/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.ablated),
+        preset=one_of(WORKFLOW.presets_with_ablation),
     params:
         *code("ablation.py", uses=SHOWN),
         runs=run_folders,
@@ -52,7 +52,7 @@ use rule report as ablation_report_of_preset with:
     benchmark:
         "<benchmarks>/ablation_report/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.ablated),
+        preset=one_of(WORKFLOW.presets_with_ablation),
     localrule: True
 
 

@@ -11,7 +11,7 @@ from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
-from vrtspike.workflow.messages import TARGETS, Notices
+from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings

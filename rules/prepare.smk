@@ -19,7 +19,7 @@ checkpoint prepare:
     benchmark:
         "<benchmarks>/prepare/{prepared}.tsv"
     wildcard_constraints:
-        prepared=one_of(WORKFLOW.prepared),
+        prepared=one_of(WORKFLOW.preset_by_data_folder),
     resources:
         mem_mb=memory(4000),
     params:

@@ -13,7 +13,7 @@ rule seeds:
     benchmark:
         "<benchmarks>/seeds/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.seeded),
+        preset=one_of(WORKFLOW.presets_with_seeds),
     params:
         *code("seeds.py", uses=SHOWN),
         runs=run_folders,

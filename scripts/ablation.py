@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.ablation import compare_variants
-from vrtspike.system.cli import add_run_folders, run
+from vrtspike.io.flatten import ABSENT
+from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
     """Parse the arguments, compare, and print the table and what it says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_run_folders(parser)
+    add_runs(parser)
     arguments = parser.parse_args()
-    table, sentences = compare_variants(arguments.train_dirs, arguments.output)
-    print(table.to_string(index=False, na_rep="-"), *sentences, sep="\n")
+    table, sentences = compare_variants(arguments.runs, arguments.output)
+    print(table.to_string(index=False, na_rep=ABSENT), *sentences, sep="\n")
 
 
 if __name__ == "__main__":

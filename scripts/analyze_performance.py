@@ -7,18 +7,23 @@ from pathlib import Path
 
 from vrtspike.analysis.findings import finding_lines
 from vrtspike.analysis.performance import read_analysis, write_analysis
-from vrtspike.system.cli import run
+from vrtspike.system.cli import add_renamed, run
 
 
 def main() -> None:
     """Parse the arguments, analyse, and print the findings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--train", type=Path, required=True, help="folder of a finished run: results/train/<preset>"
+    add_renamed(
+        parser,
+        "--run",
+        "--train",
+        type=Path,
+        required=True,
+        help="folder of a finished run: results/train/<preset>",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     arguments = parser.parse_args()
-    analysis = read_analysis(arguments.train)
+    analysis = read_analysis(arguments.run)
     write_analysis(analysis, arguments.output)
     print("\n".join(finding_lines(analysis.findings)))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
-from vrtspike.system.cli import add_run_folders, run
+from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
     """Parse the arguments, compare, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_run_folders(parser)
+    add_runs(parser)
     arguments = parser.parse_args()
-    candidates = find_candidates(arguments.train_dirs)
+    candidates = find_candidates(arguments.runs)
     write_comparison(candidates, arguments.output)
     print(comparison_text(candidates, "text"), end="")
 

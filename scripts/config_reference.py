@@ -27,7 +27,6 @@ def main() -> int:
     """Parse the arguments and write or compare the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
-    parser.add_argument("--root", type=Path, default=Path(), help="folder of the project")
     parser.add_argument("--pages", action="store_true", help="all files except the names")
     arguments = parser.parse_args()
     if not arguments.pages and _write_names(check=arguments.check):
@@ -40,9 +39,9 @@ def main() -> int:
         "config/schema.json": preset_json_schema(),
     }
     for name, text in pages.items():
-        _write(arguments.root / name, text, check=arguments.check)
+        _write(PROJECT / name, text, check=arguments.check)
     if not arguments.check:  # what is not translated yet is no fault
-        _write(arguments.root / "docs/zh/missing.md", missing_page(PROJECT), check=False)
+        _write(PROJECT / "docs/zh/missing.md", missing_page(PROJECT), check=False)
     return 0
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.io.files import atomic_write_text
-from vrtspike.system.cli import run
+from vrtspike.system.cli import add_renamed, run
 
 WIDTH = 100
 REUSE = """
@@ -36,14 +36,16 @@ def main() -> None:
     parser.add_argument(
         "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
-    parser.add_argument("--trained", type=Path, help="result folder that the end says how to use")
+    add_renamed(
+        parser, "--run", "--trained", type=Path, help="result folder that the end says how to use"
+    )
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
     summary = demo_summary(arguments.summaries, arguments.benchmarks, arguments.benchmark_folder)
     text = io.StringIO()
     Console(file=text, width=WIDTH).print(summary)
-    if arguments.trained is not None:
-        text.write(REUSE.format(run=arguments.trained, name=arguments.trained.name))
+    if arguments.run is not None:
+        text.write(REUSE.format(run=arguments.run, name=arguments.run.name))
     print(text.getvalue(), end="")
     atomic_write_text(arguments.output, text.getvalue())
 

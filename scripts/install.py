@@ -8,6 +8,7 @@ configuration, so its sources, certificate and time-out are passed on.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import os
 import shlex
@@ -85,8 +86,17 @@ def install(lock: str) -> None:
     subprocess.run([*command, *project], check=True, env=environment)
 
 
+def main() -> None:
+    """Parse the arguments and install."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("lock", metavar="LOCK", help="file of requirements with exact versions")
+    install(parser.parse_args().lock)
+
+
 if __name__ == "__main__":
     try:
-        install(*sys.argv[1:])
+        main()
     except subprocess.CalledProcessError as error:
         sys.exit(f"the packages cannot be installed: {shlex.join(error.cmd)} failed")

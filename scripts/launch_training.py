@@ -12,7 +12,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.launch import gpus_option, launch
-from vrtspike.system.cli import add_preset, positive_int, run
+from vrtspike.config.documents import read_overrides
+from vrtspike.system.cli import add_preset, add_renamed, positive_int, run
 
 
 def main() -> int:
@@ -27,9 +28,10 @@ def main() -> int:
     parser.add_argument(
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
-    parser.add_argument(
+    add_renamed(
+        parser,
+        "--max-gpus",
         "--most-gpus",
-        dest="max_gpus",
         type=positive_int,
         metavar="N",
         help="upper limit for auto (default: all free ones)",
@@ -46,7 +48,9 @@ def main() -> int:
         "warnings only (default: all on the terminal)",
     )
     program = Path(__file__).with_name("train.py")
-    return launch(program, **vars(parser.parse_args()))
+    options = vars(parser.parse_args())
+    options["config"] = read_overrides(options["config"]).tree
+    return launch(program, **options)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.deblurring.leaderboard import write_leaderboard
-from vrtspike.system.cli import add_run_folders, run
+from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
     """Parse the arguments and write the leaderboard."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_run_folders(parser)
+    add_runs(parser)
     parser.add_argument(
         "--all-columns",
         action="store_true",
         help="in every format, not in leaderboard.csv alone: errors, notes, sources",
     )
     arguments = parser.parse_args()
-    folders = arguments.train_dirs
+    folders = arguments.runs
     output = arguments.output
     write_leaderboard(folders, output, all_columns=arguments.all_columns)
     print((output / "leaderboard.md").read_text(encoding="utf-8"), end="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.config.documents import read_overrides
 from vrtspike.config.problems import prepared_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.system.cli import add_preset, run
@@ -17,7 +18,7 @@ def main() -> None:
     add_preset(parser)
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
-    workflow = load_workflow(arguments.configfile, arguments.config)
+    workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
     settings = workflow.preset(arguments.preset)
     problem = prepared_problem(settings.TASK)
     if problem is None:

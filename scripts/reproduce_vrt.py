@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
+from vrtspike.config.documents import read_overrides
 from vrtspike.config.workflow import load_workflow
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.io.files import atomic_write_text
@@ -23,7 +24,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
     arguments = parser.parse_args()
-    workflow = load_workflow(arguments.configfile, arguments.config)
+    workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
     settings = deblurring_settings(workflow.preset(arguments.preset), arguments.preset)
     with take_device(arguments.device) as device, progress_bar("reproduce VRT") as progress:
         verdict = reproduce_vrt(settings, arguments.output, device, progress)

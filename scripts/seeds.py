@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.ablation import write_seeds
-from vrtspike.system.cli import add_run_folders, run
+from vrtspike.io.flatten import ABSENT
+from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
     """Parse the arguments and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_run_folders(parser)
+    add_runs(parser)
     arguments = parser.parse_args()
-    table = write_seeds(arguments.train_dirs, arguments.output)
-    print(table.to_string(index=False, na_rep="-"))
+    table = write_seeds(arguments.runs, arguments.output)
+    print(table.to_string(index=False, na_rep=ABSENT))
 
 
 if __name__ == "__main__":

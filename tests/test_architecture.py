@@ -72,10 +72,3 @@ def test_only_commands_import_a_problem(repository, page):
 def test_no_package_of_the_data_imports_from_above(repository, page):
     numbers = layers(page, "| layer | packages of `data`")
     assert check(repository / "src/vrtspike/data", "data.", numbers) == []
-
-
-def test_the_rules_share_little_and_are_short(repository):
-    common = (repository / "rules/common.smk").read_text()
-    assert len(common.splitlines()) <= 80
-    for source in [*(repository / "rules").rglob("*.smk"), repository / "workflow/Snakefile"]:
-        assert len(source.read_text().splitlines()) < 150, source

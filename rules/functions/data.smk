@@ -134,7 +134,7 @@ def raw_files(wildcards):
 
 def preset_of_data(wildcards):
     """One of the presets with these data."""
-    return WORKFLOW.prepared[wildcards.prepared]
+    return WORKFLOW.preset_by_data_folder[wildcards.prepared]
 
 
 def data_settings(settings):

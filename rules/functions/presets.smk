@@ -19,7 +19,7 @@ def seeds_of_job(wildcards):
 
 def seeds_tables(*presets):
     """The tables of seeds, for presets with several seeds."""
-    known = [preset for preset in presets if preset in WORKFLOW.seeded]
+    known = [preset for preset in presets if preset in WORKFLOW.presets_with_seeds]
     return expand("<results>/seeds/{preset}/table.csv", preset=known)
 
 

@@ -53,7 +53,7 @@ def test_processes_sums_and_machine(publish, monkeypatch):
     ]
     RunIdentity("one", SSTSettings(TASK="sst"), "dataset.json", "print").write(folder)
     lines = told((replace(PROCESSES[0], gpu=2000.0), *PROCESSES[1:]), LIMITED)
-    assert [line.split()[-1] for line in lines[2].splitlines()[:3]] == ["GPU", "2000", "-"]
+    assert [line.split()[-1] for line in lines[2].splitlines()[:3]] == ["GPU", "2000", "–"]
     assert lines[5].startswith("container: 10.0 GiB of 50.0 GiB in use (20 %)")
     assert lines[-1] == "cache of decoded chunks: none"
 

@@ -63,7 +63,7 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
             evaluation(tmp_path, "light", 3.0, warnings=["weights of [x] as they come"]),
             "--benchmarks", *benchmarks.rglob("*.tsv"), benchmarks / "never/measured.tsv",
             "--benchmark-folder", benchmarks, "--output", tmp_path / "summary.txt",
-            "--trained", "results/train/other",
+            "--run", "results/train/other",
         ],
         cwd=repository, capture_output=True, text=True, check=True,
     )  # fmt: skip

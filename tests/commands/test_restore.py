@@ -90,7 +90,7 @@ def test_no_model_and_two_models_are_refused(small_run, tmp_path, monkeypatch, c
     monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
     run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
     for words, message in (
-        ([run, frames, "--model", run], "found two models, RUN .* give one"),
+        ([run, frames, "--model", run], "found two models, .* give one"),
         ([run], "found a trained model, and no blurry frames"),
         ([frames], "--model: found none, and the weights 'general' are not in this installation"),
     ):

@@ -56,7 +56,7 @@ def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
         (preset.TRAIN.OPTIM.LR, preset.TRAIN.OPTIM.BETAS[1], *rest),
     ]
     assert set(members) <= set(workflow.trainings)
-    assert not set(members) & set(workflow.folder_names)
+    assert not set(members) & set(workflow.preset_names)
 
 
 def test_the_name_of_a_member_does_not_depend_on_others(folder):
@@ -145,7 +145,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("small") == ["small", "small-seed-2", "small-seed-3"]
     assert workflow.seeds("small-seed-2") == ["small-seed-2"]
-    assert set(workflow.seeded) == {"small", "plain"}
+    assert set(workflow.presets_with_seeds) == {"small", "plain"}
     reference = workflow.preset("small").model_dump()
     for number, name in enumerate(workflow.seeds("small")):
         assert workflow.preset(name).model_dump() == reference | {"SEED": 7 + number}
@@ -169,7 +169,7 @@ def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("kept") == ["kept"]
-    assert set(workflow.seeded) == {"small", "plain"}
+    assert set(workflow.presets_with_seeds) == {"small", "plain"}
     assert clip_options(DeblurringWorkflow(workflow), "gopro_spike") == before
     (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
     alone = clip_options(DeblurringWorkflow(load()), "mine")

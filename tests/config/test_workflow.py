@@ -173,10 +173,10 @@ def test_an_invalid_preset_blocks_no_other(folder):
     (folder / "config/presets/cut.yaml").write_text("TRAIN: {EPOCHS: 3\n")
     workflow = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
     assert list(workflow.presets) == ["plain", "rooted"]
-    assert workflow.folder_names == ["cut", "draft", "plain", "rooted"]
+    assert workflow.preset_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "plain"} <= set(workflow.trainings)
     assert DeblurringWorkflow(workflow).dataset_names == ["go_pro", "demo"]
-    assert workflow.ablated == workflow.folder_names
+    assert workflow.presets_with_ablation == workflow.preset_names
     assert workflow.seeds("draft") == ["draft"]
     for ask in (workflow.preset, workflow.derived):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
@@ -230,7 +230,7 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     workflow = load_workflow(["config.yaml"])
     assert {"sea", "far"} & DeblurringWorkflow(workflow).presets.keys() == set()
     assert not any(name.startswith(("sea-", "far-")) for name in workflow.trainings)
-    ((data, preset),) = workflow.prepared.items()
+    ((data, preset),) = workflow.preset_by_data_folder.items()
     assert (preset, workflow.manifest("far")) == (
         "far",
         Path("results/data") / data / "dataset.json",
@@ -238,17 +238,20 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     assert workflow.manifest("sea") == workflow.manifest("far")
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
         DeblurringWorkflow(workflow).dataset("sea")
-    assert workflow.ablated == ["plain", "rooted"]
+    assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         workflow.derived("sea")
 
 
 def test_older_names_in_the_workflow_are_read(folder):
-    (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\n")
+    (folder / "config.yaml").write_text(
+        "DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\nCALIBRATE: {MOST_STEPS: 9}\n"
+    )
     workflow = load_workflow(["config.yaml"])
     bins = [workflow.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
     assert bins == [12, 16]
     assert workflow.settings.SHARDS.SEQUENCES == 7
+    assert workflow.settings.CALIBRATE.MAX_STEPS == 9
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from vrtspike.metrics.registry import METRICS
 from vrtspike.models import build_model
 from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.runs.published import read_published
-from vrtspike.system.errors import ConfigError, DataError
+from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
@@ -229,7 +229,7 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     ("overrides", "bins", "error", "message"),
     [
         (
-            *("METRICS=[psnr, lpips]", 4, DataError),
+            *("METRICS=[psnr, lpips]", 4, RunError),
             r"alexnet-owt-7be5be79\.pth: no such file.* --cores 1 weights",
         ),
         ("SAVE_VIDEO=false", 8, ConfigError, r"NUM_VOXEL_BINS 8, the settings say 4"),

@@ -11,7 +11,7 @@ from urllib.request import HTTPHandler
 import pytest
 
 from vrtspike.io import pretrained as weights
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import RunError
 
 NAME = "vgg16-397923af.pth"
 
@@ -36,23 +36,23 @@ def test_fetches_and_verifies(source, tmp_path):
 def test_refuses_another_file_and_leaves_nothing(source, tmp_path, monkeypatch):
     (source / NAME).write_bytes(b"something else")
     path = tmp_path / "new" / NAME
-    with pytest.raises(DataError, match=r"expected [0-9a-f]{64}; this is not the published file"):
+    with pytest.raises(RunError, match=r"expected [0-9a-f]{64}; this is not the published file"):
         weights.fetch_weights(path, source.as_uri())
     assert list(path.parent.iterdir()) == []
     (source / NAME).unlink()
     faults = Mock(side_effect=[ConnectionResetError("gone"), IncompleteRead(b"")])
     monkeypatch.setattr(HTTPHandler, "http_open", faults)
     for place in (source.as_uri(), str(source), "http://reset", "http://cut"):
-        with pytest.raises(DataError, match="fetch the file on another machine and put it at"):
+        with pytest.raises(RunError, match="fetch the file on another machine and put it at"):
             weights.fetch_weights(path, place)
 
 
 def test_verification_names_what_is_wrong(tmp_path):
     path = tmp_path / NAME
-    with pytest.raises(DataError, match=r"no such file; .*snakemake --cores 1 weights"):
+    with pytest.raises(RunError, match=r"no such file; .*snakemake --cores 1 weights"):
         weights.verify_weights(path)
     path.write_bytes(b"not them")
-    with pytest.raises(DataError, match="remove it and fetch it again"):
+    with pytest.raises(RunError, match="remove it and fetch it again"):
         weights.verify_weights(path)
-    with pytest.raises(DataError, match=r"unknown weights; known: alexnet.*, vgg16"):
+    with pytest.raises(RunError, match=r"unknown weights; known: alexnet.*, vgg16"):
         weights.fetch_weights(tmp_path / "resnet.pth")

@@ -15,7 +15,7 @@ from vrtspike.losses.perceptual import build_lpips
 from vrtspike.losses.registry import LOSSES, build_terms
 from vrtspike.settings import Settings
 from vrtspike.settings.losses import LossSettings
-from vrtspike.system.errors import ConfigError, DataError
+from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
 
@@ -49,7 +49,7 @@ def test_losses_without_a_value_in_every_step_are_refused():
 
 def test_absent_weights_are_an_error_before_training(tmp_path):
     settings = LossSettings.model_validate({"VGG_PERCEPTUAL": {"WEIGHT": 0.1}})
-    with pytest.raises(DataError, match=r"vgg16-397923af\.pth: no such file"):
+    with pytest.raises(RunError, match=r"vgg16-397923af\.pth: no such file"):
         build_terms(settings, tmp_path, CPU)
 
 

@@ -156,7 +156,7 @@ def test_missing_weights_are_named_with_their_key(tmp_path):
     with pytest.raises(RunError, match=r"TEACHER: .*none.* train it first"):
         fingerprint_of(tmp_path, TRAIN={"DISTILL": {"TEACHER": str(tmp_path / "none")}})
     weights = {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": str(tmp_path)}}
-    with pytest.raises(DataError, match=r"alexnet.*: no such file; `snakemake --cores 1 weights`"):
+    with pytest.raises(RunError, match=r"alexnet.*: no such file; `snakemake --cores 1 weights`"):
         fingerprint_of(tmp_path, **weights)
 
 

@@ -1,12 +1,16 @@
-"""Endings of programs."""
+"""Options and endings of programs."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from vrtspike.system.cli import add_preset, add_renamed, add_runs
 
 PROGRAM = """
 import sys
@@ -88,3 +92,41 @@ def test_closed_streams_are_the_null_device(tmp_path):
     done = subprocess.run(["sh", "-c", command, sys.executable, text], check=False)
     assert done.returncode == 0
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["--max-gpus", "--most-gpus"])
+def test_a_renamed_option_is_read_by_both_names_and_shown_by_one(name):
+    parser = argparse.ArgumentParser()
+    add_renamed(parser, "--max-gpus", "--most-gpus", type=int, default=3)
+    assert parser.parse_args([name, "2"]).max_gpus == 2
+    assert parser.parse_args([]).max_gpus == 3
+    assert "--max-gpus" in parser.format_help()
+    assert "--most-gpus" not in parser.format_help()
+
+
+@pytest.mark.parametrize("name", ["--run", "--train-dirs"])
+def test_programs_that_compare_runs_take_one_or_several(name):
+    parser = argparse.ArgumentParser()
+    add_runs(parser)
+    arguments = parser.parse_args([name, "a", "b", "--output", "c"])
+    assert arguments.runs == [Path("a"), Path("b")]
+
+
+def test_runs_are_required_under_their_present_name(capsys):
+    parser = argparse.ArgumentParser()
+    add_runs(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--output", "c"])
+    message = capsys.readouterr().err
+    assert "--run" in message
+    assert "--train-dirs" not in message
+
+
+def test_the_configuration_of_a_preset_is_the_main_file_unless_others_are_given():
+    parser = argparse.ArgumentParser()
+    add_preset(parser)
+    assert parser.parse_args(["--preset", "p"]).configfile == [Path("config/config.yaml")]
+    words = ["--preset", "p", "--configfile", "a.yaml", "b.yaml", "--config", "A=1", "B=2"]
+    arguments = parser.parse_args(words)
+    assert arguments.configfile == [Path("a.yaml"), Path("b.yaml")]
+    assert arguments.config == ["A=1", "B=2"]

@@ -23,7 +23,7 @@ def test_a_plan_shows_how_two_presets_share_two_gpus(tiny, install_gpus):
         sorted(program for program, _ in calls)
         == ["scripts/evaluate.py"] + ["scripts/launch_training.py"] * 2
     )
-    assert sum("--most-gpus 1" in options for _, options in calls) == 2
+    assert sum("--max-gpus 1" in options for _, options in calls) == 2
     # A process for each sequence of a shard, with memory for each, and no threads beside.
     for rule in ("ingest", "voxelize"):
         (job,) = re.findall(rf"rule {rule}:\n(.*?)\n\n", output, re.DOTALL)

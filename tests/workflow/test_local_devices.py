@@ -66,7 +66,7 @@ def test_evaluations_take_one_gpu_each():
 
 
 def test_gpus_granted_by_snakemake_reach_the_launcher_or_are_refused():
-    assert devices("auto").options(1) == "--most-gpus 1"
+    assert devices("auto").options(1) == "--max-gpus 1"
     assert devices("auto").options(0) == "--gpus 0"
     assert devices(2).options(2) == ""
     with pytest.raises(RunError, match="gpu=1 is less than GPUS"):

@@ -7,12 +7,13 @@ import logging
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.workflow import messages
-from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
+from vrtspike.workflow.messages import PlanFacts, config_fault, is_superseded, rewrite
 
 
-def error(text: str, exception: str, *arguments: str) -> str:
+def error(text: str, exception: str, *arguments: str, facts: PlanFacts | None = None) -> str:
     record = logging.makeLogRecord({"msg": text, "levelno": 40, "exception": exception})
+    if facts is not None:
+        assert facts.filter(record)
     rewrite(record, arguments)
     return str(record.msg)
 
@@ -22,15 +23,28 @@ def test_other_errors_stay():
     assert error("No rule", "") == "No rule"
 
 
-def test_a_mistyped_target_is_answered_with_the_nearest(monkeypatch):
-    monkeypatch.setattr(messages, "TARGETS", ["train_light", "train_demo", "all"])
+def test_a_mistyped_target_is_answered_with_the_nearest():
+    facts = PlanFacts(lambda: ["train_light", "train_demo", "all"])
     text = "No rule to produce trian_light (if you use input functions make sure ...)"
-    message = error(text, "MissingRuleException")
+    message = error(text, "MissingRuleException", facts=facts)
     assert message.startswith(
         "error: no target and no file of this workflow: trian_light; did you mean train_light?\n"
     )
     text = "No rule to produce results/x.csv (if you use input functions make sure ...)"
-    assert "did you mean" not in error(text, "MissingRuleException")
+    assert "did you mean" not in error(text, "MissingRuleException", facts=facts)
+
+
+def test_a_job_that_was_forced_is_shown_with_its_reason():
+    facts = PlanFacts()
+    facts.rerun_reasons["r/b.json"] = "it is damaged"
+    reasons = []
+    for outputs in (["r/a.json", "r/b.json (update)"], ["r/a.json"]):
+        fields = {"event": "job_info", "output": outputs, "reason": "Forced execution"}
+        record = logging.makeLogRecord(fields)
+        assert facts.filter(record)
+        rewrite(record, [])
+        reasons.append(vars(record)["reason"])
+    assert reasons == ["it is damaged", "Forced execution"]
 
 
 def test_a_broken_configuration_file_is_named_with_its_line(tmp_path):

@@ -169,7 +169,7 @@ def timed_settings(
 
 def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
     """The keys whose values differ, with both values as JSON."""
-    return unequal(before.model_dump(mode="json"), after.model_dump(mode="json"), absent="-")
+    return unequal(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)

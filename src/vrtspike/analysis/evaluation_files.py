@@ -113,23 +113,16 @@ def write_evaluation(
     Returns:
         the summary.
     """
-    run = job.run
-    output = job.output
-    problem = evaluated_problem(run.settings.TASK)
+    problem = evaluated_problem(job.run.settings.TASK)
     figures = {}
     for metric in problem.METRICS.values():
         rows = sequences[[*metric.columns]]
         before, after = map(float, rows.dropna().mean().fillna(rows.mean()))
         kinds = (before, after, metric.gain(after, before))
         figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
+    digest = problem.dataset_digest(job.dataset)
     summary = {
-        "schema": SCHEMA,
-        "task": run.settings.TASK,
-        "preset": run.name,
-        "fingerprint": run.fingerprint,
-        "dataset": job.dataset.parent.name,
-        "dataset_digest": problem.dataset_digest(job.dataset),
-        "split": split,
+        **evaluated_data(job.run, job.dataset.parent.name, digest, split),
         "sequences": len(sequences),
         "frames": len(frames),
         "metrics": finite_or_null(figures),
@@ -137,11 +130,45 @@ def write_evaluation(
         "worst": worst_frames(frames, next(iter(problem.METRICS.values()))),
         **facts,
     }
-    (output / EXAMPLES).mkdir(exist_ok=True)
+    (job.output / EXAMPLES).mkdir(exist_ok=True)
+    write_files(job.output, frames, sequences, summary)
+    return summary
+
+
+def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> dict[str, Any]:
+    """Return the entries of a summary on the run and its data, the same for all problems.
+
+    Args:
+        run: the evaluated run.
+        dataset: name of the data set.
+        digest: digest of its contents.
+        split: evaluated split.
+    """
+    return {
+        "schema": SCHEMA,
+        "task": run.settings.TASK,
+        "preset": run.name,
+        "fingerprint": run.fingerprint,
+        "dataset": dataset,
+        "dataset_digest": digest,
+        "split": split,
+    }
+
+
+def write_files(
+    output: Path, frames: pd.DataFrame, sequences: pd.DataFrame, summary: Summary
+) -> None:
+    """Write the tables of an evaluation, and its summary last: it says that all is complete.
+
+    Args:
+        output: folder of the evaluation.
+        frames: a row for each frame.
+        sequences: a row for each sequence.
+        summary: contents of the summary, without its digest.
+    """
     write_table(output / FRAMES, frames)
     write_table(output / SEQUENCES, sequences)
     write_summary(output / SUMMARY, summary)
-    return summary
 
 
 _CHOSEN_ON = "chosen on"

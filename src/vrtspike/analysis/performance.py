@@ -16,6 +16,7 @@ from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import kept_note
 from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
+from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import drawn_figure, show_text
 from vrtspike.plotting.pages import Table, write_page
@@ -164,7 +165,7 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
     cells = []
     for name, value, form in rows:
         is_missing = value is None or value != value  # None or not a number
-        cells.append((name, "–" if is_missing else form.format(value)))
+        cells.append((name, ABSENT if is_missing else form.format(value)))
     return pd.DataFrame(cells, columns=["figure", "value"])
 
 

@@ -12,6 +12,7 @@ from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import Run
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.process_memory import (
     ProcessMemory,
     SystemMemory,
@@ -90,7 +91,7 @@ def _table(processes: Sequence[ProcessMemory]) -> str:
     # Without the column of GPUs if none is used.
     table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
     table = table.rename_axis(columns="process, MB")
-    return table.to_string(float_format="%.0f", na_rep="-", col_space=9)
+    return table.to_string(float_format="%.0f", na_rep=ABSENT, col_space=9)
 
 
 def _size(megabytes: float) -> str:

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from vrtspike.runs.folder import latest_run
 from vrtspike.system.cli import add_configuration, positive_int, positive_number
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -78,7 +79,6 @@ def memory(arguments: argparse.Namespace) -> None:
     counts shared pages in each process; PSS divides them among the processes.
     """
     from vrtspike.analysis.run_memory import memory_lines
-    from vrtspike.runs.folder import latest_run
 
     path = arguments.run_path
     folder = latest_run(path) or latest_run(Path("runs") / path)

@@ -10,6 +10,8 @@ import sysconfig
 from collections.abc import Iterator
 from importlib import metadata
 
+from packaging.requirements import Requirement
+
 from vrtspike.commands.checks import Check, fault
 from vrtspike.commands.hardware import GpuKind
 from vrtspike.monitoring.nvml import driver_version
@@ -23,8 +25,6 @@ _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n
 
 def packages_check() -> Check:
     """Check the versions of all packages."""
-    from packaging.requirements import Requirement
-
     try:
         lines = metadata.requires("vrtspike") or []
     except metadata.PackageNotFoundError:

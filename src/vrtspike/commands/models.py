@@ -11,14 +11,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
+from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName, take_device
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.precision import PRECISIONS
+from vrtspike.restoration.result_record import RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RECORD as RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.progress_bar import progress_bar
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -36,11 +38,12 @@ _FIGURES = {
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
+    add("run_path", nargs="?", metavar="MODEL", help="the same as --model MODEL")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
     parser.set_defaults(accept_extra=_accept_extra)
     add(
         "--model",
+        metavar="MODEL",
         help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
         f"Face hub, or {GENERAL}, the package's own weights, which are taken without it",
     )
@@ -134,7 +137,7 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Accept INPUT behind options: argparse has taken RUN for it."""
+    """Accept INPUT behind options: argparse has taken MODEL for it."""
     if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
         return False
     arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
@@ -142,7 +145,7 @@ def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
 
 
 def _choose_model(arguments: argparse.Namespace) -> None:
-    """Set ``run_path`` to the model: RUN, --model, or the package's own weights.
+    """Set ``run_path`` to the model: MODEL, --model, or the package's own weights.
 
     Raises:
         ConfigError: if two are given, the only folder is that of a model, or none is given and this
@@ -150,7 +153,7 @@ def _choose_model(arguments: argparse.Namespace) -> None:
     """
     if arguments.run_path is not None and arguments.model is not None:
         raise ConfigError(
-            f"found two models, RUN {arguments.run_path} and --model {arguments.model}; give one"
+            f"found two models, {arguments.run_path} and --model {arguments.model}; give one"
         )
     if arguments.run_path is None and (arguments.frames / RUN_RECORD).is_file():
         raise ConfigError(
@@ -168,7 +171,6 @@ def _choose_model(arguments: argparse.Namespace) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     """Restore frames with a trained model, and print the results."""
     from vrtspike.runs.published import read_finished
-    from vrtspike.system.progress_bar import progress_bar
 
     # Faults of the arguments are reported before imports that take seconds.
     path = find_trained(arguments.run_path)
@@ -186,8 +188,6 @@ def _restore(arguments: argparse.Namespace) -> None:
     values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
     request = Request(**values)
     source, sharp = open_request(run, request)
-    from vrtspike.cluster.gpus import take_device
-
     device_name: DeviceName = "cpu" if exported else arguments.device
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
         from vrtspike.restoration.trained import load
@@ -210,7 +210,6 @@ def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and the place of the results."""
     from vrtspike.restoration.folder_figures import verdict_messages
-    from vrtspike.restoration.result_record import RECORD
     from vrtspike.restoration.tiling import Tiling
 
     output = arguments.output

@@ -12,6 +12,7 @@ from vrtspike.commands.preset_fit import Fit, PresetData, assess, find_data, rea
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
+from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings
 from vrtspike.system.surroundings import free_bytes
 
@@ -189,9 +190,9 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
     """Rows with the resources of each preset."""
     yield _ROW.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
     for fit in fits:
-        cells = ["", "", "", ""]
+        cells = [ABSENT] * 4
         if fit.cost is not None:
-            gpu = "-" if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+            gpu = ABSENT if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
         symptoms = "; ".join(entry["symptom"] for entry in fit.reasons)

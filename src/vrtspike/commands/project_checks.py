@@ -18,7 +18,7 @@ from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
-from vrtspike.system.errors import DataError, UserError, named_faults
+from vrtspike.system.errors import RunError, UserError, named_faults
 from vrtspike.system.surroundings import free_bytes, nearest_existing
 
 PRESETS = "your presets (PRESETS)"
@@ -177,7 +177,7 @@ def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Chec
     if path.name in PUBLISHED:
         try:
             verify_weights(path)
-        except DataError as error:
+        except RunError as error:
             if path.exists():
                 return fault("weights_damaged", without_advice(error), key=key, path=path)
             return fault("weights_published", without_advice(error), "missing", key=key)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
-from vrtspike.system.cli import add_output, positive_int
+from vrtspike.system.cli import add_output, add_renamed, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
+from vrtspike.system.progress_bar import progress_bar
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 MODEL_NAMES = (
@@ -84,7 +85,15 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
     add("--moving", type=Path, metavar="SCENE", help="in which much moves")
     add_sensor(parser)
-    add("--most-steps", type=positive_int, default=200, help="of a time offset, either way")
+    add_renamed(
+        parser,
+        "--max-steps",
+        "--most-steps",
+        type=positive_int,
+        default=200,
+        metavar="STEPS",
+        help="of a time offset, either way",
+    )
     add(
         "--data",
         type=Path,
@@ -101,31 +110,30 @@ def calibrate(arguments: argparse.Namespace) -> int:
     the homography between two cameras side by side, a moving one the time offset. The result is
     written with its residual error and a picture. The exit status is 1 if it is not good enough.
     """
-    from vrtspike.data.gate.calibration import calibrate, save
-    from vrtspike.data.gate.resampling import resample
+    from vrtspike.data.gate import calibration, resampling
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    calibration, picture = calibrate(
-        arguments.static, arguments.moving, sensor, arguments.most_steps
+    result, picture = calibration.calibrate(
+        arguments.static, arguments.moving, sensor, arguments.max_steps
     )
-    save(arguments.output, calibration, picture)
-    print(f"homography: {calibration.residual_pixels:.2f} sensor pixels of residual error")
-    if calibration.offset_steps is not None:
-        steps = calibration.residual_steps
+    calibration.save(arguments.output, result, picture)
+    print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
+    if result.offset_steps is not None:
+        steps = result.residual_steps
         spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
         print(
-            f"time offset: {calibration.offset_steps:+.2f}{spread} steps, correlation "
-            f"{calibration.correlation:.2f}"
+            f"time offset: {result.offset_steps:+.2f}{spread} steps, correlation "
+            f"{result.correlation:.2f}"
         )
     else:
         print("time offset: not measured (--moving), exposures are used as given")
     print(f"picture: {arguments.output / 'calibration.png'}")
-    for fault in calibration.faults:
+    for fault in result.faults:
         print(f"! {fault}")
-    if calibration.faults:
+    if result.faults:
         return 1
     if arguments.data:
-        for folder in resample(calibration, arguments.data, arguments.output):
+        for folder in resampling.resample(result, arguments.data, arguments.output):
             print(f"resampled: {folder}")
     return 0
 
@@ -167,7 +175,6 @@ def _store_faults(datasets: Sequence[Path]) -> list[str]:
     """Check the stores of data sets, and report them one by one."""
     from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.store.writing import verify_store
-    from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []
     entries = (entry for path in datasets for entry in load_dataset(path).sequences)

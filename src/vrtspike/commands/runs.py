@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from vrtspike.runs.folder import latest_run
 from vrtspike.system.cli import add_output
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.workflow.plan_view import SUMMARY_ONLY
 
 _SNAKEFILE = Path("workflow/Snakefile")
 
@@ -61,8 +63,6 @@ def _find_run(path: Path) -> Path | None:
     Raises:
         RunError: if the path does not exist.
     """
-    from vrtspike.runs.folder import latest_run
-
     folder = latest_run(path)
     if folder is None and not path.exists():
         raise RunError(
@@ -112,8 +112,7 @@ def analyze(arguments: argparse.Namespace) -> None:
     for note in analysis.notes:
         print(note)
     for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
-        if value != "–":
-            print(f"{figure:<31} {value}")
+        print(f"{figure:<31} {value}")
     print()
     print("\n".join(finding_lines(analysis.findings)))
     if arguments.output is not None:
@@ -183,8 +182,6 @@ def why(arguments: argparse.Namespace) -> None:
     listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
-    from vrtspike.workflow.plan_view import SUMMARY_ONLY
-
     if not _SNAKEFILE.is_file():
         raise RunError(f"{Path.cwd()}: no {_SNAKEFILE} here; go to the project's folder first")
     command = [sys.executable, "-m", "snakemake", "--logger", "vrtspike", "--dry-run"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +158,44 @@ def overlay(lower: Document, upper: Document) -> Document:
     """
     kept = {path: value for path, value in lower.values.items() if path not in upper.values}
     return Document(kept | upper.values, lower.places | upper.places)
+
+
+def read_overrides(words: Sequence[str]) -> Document:
+    """The words of ``--config`` as a document; later ones override earlier ones.
+
+    Args:
+        words: each is ``KEY=VALUE`` with a value in YAML, or a JSON mapping, as rules pass it.
+
+    Raises:
+        ConfigError: if a word is neither.
+
+    >>> read_overrides(["GPUS=0", '{"DATA": {"K": 8}}', "DATA.ROOT=/x"]).tree
+    {'GPUS': 0, 'DATA': {'K': 8, 'ROOT': '/x'}}
+    """
+    origin = "--config"
+    result = Document({}, {})
+    for word in words:
+        if word.startswith("{"):
+            layer = document_of(_read_json(word, origin), origin)
+        else:
+            layer = parse_overrides([word], origin)
+        result = overlay(result, layer)
+    return result
+
+
+def _read_json(word: str, origin: str) -> Mapping[str, Any]:
+    """A word of the command line that is a JSON mapping.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    try:
+        values: Mapping[str, Any] = json.loads(word)
+    except ValueError as error:
+        raise ConfigError(
+            f"{origin} {word}: no JSON ({error}); expected KEY=VALUE or a JSON mapping"
+        ) from error
+    return values
 
 
 def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document:

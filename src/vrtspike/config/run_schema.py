@@ -188,7 +188,8 @@ class RunSettings(Section):
     Attributes:
         old_keys: other names of keys; a problem's own include these.
         ablation: the problem's ablation, if it has one.
-        workflow: the problem's sections of ``config/config.yaml``.
+        workflow: the problem's keys and sections of ``config/config.yaml``.
+        workflow_old_keys: other names of these.
         neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
             such as ``vrtspike.data.manifests``.
         cache_key: the key with the size of the cache that data are read through; empty if the
@@ -201,6 +202,7 @@ class RunSettings(Section):
     old_keys: ClassVar[OldKeys] = COMMON
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
+    workflow_old_keys: ClassVar[OldKeys] = {}
     neutral_modules: ClassVar[tuple[str, ...]] = ()
     cache_key: ClassVar[str] = ""
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
@@ -227,6 +229,18 @@ class RunSettings(Section):
     TRAIN: TrainSettings = key("Training", TrainSettings())
     LOG: LogSettings = key("Logs", LogSettings())
     TEST: Section = key("Evaluation", Section())
+
+    @classmethod
+    def preset_defaults(cls, workflow: Any) -> dict[str, Any]:  # noqa: ANN401 - of every problem
+        """Return the keys that ``config/config.yaml`` gives to presets that do not set them.
+
+        Args:
+            workflow: the contents of the file, with the keys of :attr:`workflow`.
+
+        Returns:
+            keys of a preset as a tree.
+        """
+        return {}
 
     @classmethod
     def completed(cls, document: Document) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from vrtspike.config.ablations import Variant
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, KeyPath, document_of, parse_overrides, read_yaml
+from vrtspike.config.documents import (
+    Document,
+    KeyPath,
+    document_of,
+    parse_overrides,
+    read_overrides,
+    read_yaml,
+)
 from vrtspike.config.loading import (
     build_settings,
     derive,
@@ -21,9 +28,9 @@ from vrtspike.config.loading import (
     read_preset,
     require_ablation,
 )
-from vrtspike.config.old_keys import OldKey, OldKeys, canonical
+from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
-from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
@@ -33,7 +40,6 @@ T = TypeVar("T")
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
-_OLD_KEYS: OldKeys = {("SHARES", name): OldKey(("SHARDS", name)) for name in ("SEQUENCES", "GB")}
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
@@ -86,7 +92,7 @@ class Workflow:
         return notices
 
     @property
-    def folder_names(self) -> list[str]:
+    def preset_names(self) -> list[str]:
         """Names of all preset files, valid or not."""
         return sorted([*self.presets, *self.broken])
 
@@ -132,7 +138,7 @@ class Workflow:
         ]
 
     @property
-    def seeded(self) -> list[str]:
+    def presets_with_seeds(self) -> list[str]:
         """Presets with several seeds."""
         return [name for name, settings in self.presets.items() if settings.seeds > 1]
 
@@ -156,10 +162,10 @@ class Workflow:
         return presets
 
     @property
-    def ablated(self) -> list[str]:
+    def presets_with_ablation(self) -> list[str]:
         """Presets with an ablation, and invalid ones."""
         return [
-            name for name in self.folder_names if name in self.broken or self.presets[name].ablation
+            name for name in self.preset_names if name in self.broken or self.presets[name].ablation
         ]
 
     def derived(self, preset: str) -> list[str]:
@@ -187,8 +193,8 @@ class Workflow:
         return settings.model_copy(update={"SEED": settings.SEED + training.seed})
 
     @cached_property
-    def prepared(self) -> dict[str, str]:
-        """One preset for each data folder that the rule ``prepare`` makes."""
+    def preset_by_data_folder(self) -> dict[str, str]:
+        """One preset for each folder of data that the rule ``prepare`` makes, by its name."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
             problem = prepared_problem(settings.TASK)
@@ -220,18 +226,18 @@ def load_workflow(
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
-    document = canonical(merged(layers), _OLD_KEYS)
+    document = canonical(merged(layers), _old_keys())
     settings = validate(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
     above = merged([present_names(layer) for layer in overriding])
-    beneath = _data_layer(settings, document)
+    beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
     presets, broken = _read_presets(Path(settings.PRESET_DIR), beneath, above)
     if not presets:
         raise ConfigError(_no_preset(settings, broken))
     sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
     workflow = Workflow(settings, presets, broken, sweeps)
-    _check_names(workflow, document, "PRESETS", workflow.folder_names)
+    _check_names(workflow, document, "PRESETS", workflow.preset_names)
     _check_names(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
     return workflow
 
@@ -252,13 +258,13 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
 
 
 def _read_presets(
-    folder: Path, beneath: Document, above: Document
+    folder: Path, beneath: Mapping[str, Document], above: Document
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
     """The valid presets of a folder by name, and the faults of the others.
 
     Args:
         folder: of ``<preset>.yaml``.
-        beneath: keys of the workflow that a preset of the default problem may override.
+        beneath: keys of the workflow that a preset may override, by its problem.
         above: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
@@ -267,10 +273,8 @@ def _read_presets(
         try:
             documents = read_preset(path)
             problem = problem_name(merged([*documents, above]))
-            if problem == DEFAULT_PROBLEM:
-                documents = [beneath, *documents]
-            document = merged([*documents, keys_of_problem(above, problem)])
-            presets[path.stem] = build_settings(document)
+            layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
+            presets[path.stem] = build_settings(merged(layers))
         except ConfigError as error:
             broken[path.stem] = str(error)
     broken |= _misnamed(folder, {**presets, **broken})
@@ -315,7 +319,7 @@ def _check_names(
         if preset not in allowed:
             raise ConfigError(
                 f"{place}: {key} names {preset!r}; presets in "
-                f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
+                f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.preset_names)}"
             )
 
 
@@ -336,14 +340,21 @@ def _misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
     return faults
 
 
-def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
-    """``DATA`` of ``config/config.yaml`` as the lowest layer of the deblurring's presets.
+def _old_keys() -> OldKeys:
+    """Former names of keys of ``config/config.yaml``, of all problems."""
+    return ChainMap(*(dict(find_problem(name).SETTINGS.workflow_old_keys) for name in PROBLEMS))
 
-    Without ROOT it describes the default one.
+
+def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str) -> Document:
+    """The keys of ``config/config.yaml`` that are the lowest layer of a problem's presets.
+
+    Args:
+        settings: the contents of the file.
+        document: the same with places, for messages.
+        problem: name of the problem.
     """
-    default = find_problem(DEFAULT_PROBLEM).SETTINGS().value("DATA.ROOT")
-    data = document_of({"DATA": {"ROOT": default, **settings.DATA}}, "")
-    return present_names(Document(data.values, document.places))
+    beneath = document_of(find_problem(problem).SETTINGS.preset_defaults(settings), "")
+    return present_names(Document(beneath.values, document.places))
 
 
 def _below(document: Document, section: str) -> Document:
@@ -380,7 +391,7 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
 
     Args:
         configfiles: overlays of ``config/config.yaml``.
-        overrides: ``KEY=value``, as in ``snakemake --config``.
+        overrides: words of ``--config``.
 
     Raises:
         UserError: if there is no configuration here, or it is invalid.
@@ -388,4 +399,4 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
     main = Path("config/config.yaml")
     if not main.is_file():
         raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
-    return load_workflow([main, *configfiles], parse_overrides(overrides, "--config").tree)
+    return load_workflow([main, *configfiles], read_overrides(overrides).tree)

@@ -28,9 +28,6 @@ class WorkflowSettings(Section):
         "auto",
     )
     NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
-    DATA: dict[str, Any] = operational(
-        "DATA keys of every deblurring preset that does not set them itself", {}
-    )
     SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
     SET: str | tuple[str, ...] = operational(
         "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""

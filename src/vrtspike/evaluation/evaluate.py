@@ -47,8 +47,9 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
             spikes and the model needs them.
-        DataError: if the split, a store, or weights that a metric needs are missing.
-        RunError: if the weights belong to another model, or the statistics beside them are missing.
+        DataError: if the split or a store is missing.
+        RunError: if the weights belong to another model, or the statistics beside them or weights
+            that a metric needs are missing.
     """
     settings = deblurring_settings(job.run.settings)
     test = settings.TEST
@@ -113,7 +114,7 @@ def _load_scores(
 
     Raises:
         ConfigError: if TEST.METRICS has no metric of a protocol.
-        DataError: if weights that a metric needs are missing.
+        RunError: if weights that a metric needs are missing.
     """
     weights_dir = Path(settings.WEIGHTS.DIR)
     scores: dict[Protocol, Scores] = {}

@@ -10,17 +10,13 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
-    FRAMES,
-    SCHEMA,
-    SEQUENCES,
-    SUMMARY,
     TABLE,
     EvaluationJob,
     chosen_on,
+    evaluated_data,
     trained_on,
     worst_frames,
-    write_summary,
-    write_table,
+    write_files,
 )
 from vrtspike.config.run_schema import kept_note
 from vrtspike.data.clips.dataset import DatasetManifest
@@ -63,13 +59,7 @@ def write_results(
     first, *others = measured
     main_frames = frames[frames["protocol"] == first.name]
     summary = {
-        "schema": SCHEMA,
-        "task": settings.TASK,
-        "preset": run.name,
-        "fingerprint": run.fingerprint,
-        "dataset": dataset.name,
-        "dataset_digest": dataset.digest,
-        "split": settings.DATA.VAL_SPLIT,
+        **evaluated_data(run, dataset.name, dataset.digest, settings.DATA.VAL_SPLIT),
         "blur_dir": dataset.blur_dir,
         "warnings": _warnings(dataset, run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
@@ -82,10 +72,8 @@ def write_results(
         "worst": worst_frames(main_frames, ranking_metric(list(measured[first]))),
         **facts,
     }
-    write_table(job.output / FRAMES, frames)
-    write_table(job.output / SEQUENCES, sequences)
     write_summary_page(job.output / TABLE, sequences, summary)
-    write_summary(job.output / SUMMARY, summary)
+    write_files(job.output, frames, sequences, summary)
     return summary
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+ABSENT = "–"
+"""Shown in place of a missing value, in every table."""
+
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The leaves of a tree by dotted keys, in their order; empty mappings are left out.
@@ -28,7 +31,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unequal(
-    *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = "–"
+    *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = ABSENT
 ) -> dict[str, tuple[str, ...]]:
     """The dotted keys in which trees differ, with the values as texts.
 

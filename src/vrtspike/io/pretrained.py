@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.io.files import atomic_path, file_digest
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import RunError
 
 ALEXNET = "alexnet-owt-7be5be79.pth"
 VGG16 = "vgg16-397923af.pth"
@@ -31,7 +31,7 @@ def verify_weights(path: Path) -> None:
     """Verify the SHA-256 of a file of :data:`PUBLISHED` weights.
 
     Raises:
-        DataError: if the file is missing or its SHA-256 is another.
+        RunError: if the file is missing or its SHA-256 is another.
     """
     require_weights(path)
     _compare(path, path.name)
@@ -41,10 +41,10 @@ def require_weights(path: Path) -> None:
     """Refuse a missing file of published weights.
 
     Raises:
-        DataError: if it is missing.
+        RunError: if it is missing.
     """
     if not path.is_file():
-        raise DataError(
+        raise RunError(
             f"{path}: no such file; `snakemake --cores 1 weights` fetches and verifies it"
         )
 
@@ -57,17 +57,17 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
         source: URL of the folder.
 
     Raises:
-        DataError: if the name is unknown, the download fails, or the SHA-256 differs.
+        RunError: if the name is unknown, the download fails, or the SHA-256 differs.
     """
     if path.name not in PUBLISHED:
-        raise DataError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
+        raise RunError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
     address = f"{source}/{path.name}"
     with atomic_path(path) as temporary:
         try:
             with urllib.request.urlopen(address, timeout=60) as response:
                 contents = response.read()
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise DataError(
+            raise RunError(
                 f"{address}: cannot be fetched ({error}); fetch the file on another machine and "
                 f"put it at {path}"
             ) from error
@@ -85,7 +85,7 @@ def _compare(path: Path, source: str) -> None:
     digest = file_digest(path)
     expected = PUBLISHED[Path(source).name]
     if digest != expected:
-        raise DataError(
+        raise RunError(
             f"{source}: found SHA-256 {digest}, expected {expected}; this is not the published "
             "file: remove it and fetch it again"
         )

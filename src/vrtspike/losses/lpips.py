@@ -12,7 +12,7 @@ def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
     """Return the term ``lpips``.
 
     Raises:
-        DataError: if the backbone's weights are missing, or not the published ones.
+        RunError: if the backbone's weights are missing, or not the published ones.
     """
     # Imported here: the package is needed by this term alone.
     from vrtspike.losses.perceptual import LpipsDistance, load_lpips_network

@@ -39,7 +39,7 @@ def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
         name: the file's published name.
 
     Raises:
-        DataError: if the file is missing, or is not the published one.
+        RunError: if the file is missing, or is not the published one.
     """
     path = Path(folder) / name
     verify_weights(path)
@@ -55,7 +55,7 @@ def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
         net: the backbone.
 
     Raises:
-        DataError: if the backbone's file is missing, or is not the published one.
+        RunError: if the backbone's file is missing, or is not the published one.
     """
     return build_lpips(read_backbone(weights, BACKBONES[net]), net)
 

@@ -37,7 +37,7 @@ def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> 
         device: the device that computes the loss.
 
     Raises:
-        DataError: if weights that a term needs are missing in that folder, or are not the
+        RunError: if weights that a term needs are missing in that folder, or are not the
             published ones.
     """
     terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]

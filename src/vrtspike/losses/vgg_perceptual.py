@@ -78,7 +78,7 @@ def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
     Random weights are the same in every run and leave its random numbers unchanged.
 
     Raises:
-        DataError: if the published weights are needed and missing, or the file has others.
+        RunError: if the published weights are needed and missing, or the file has others.
     """
     # Imported here, because it takes time and most small runs do not need it.
     from torchvision.models import vgg16

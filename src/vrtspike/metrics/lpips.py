@@ -23,7 +23,7 @@ def load_lpips(weights: Path, device: torch.device) -> Score:
         device: the device that computes.
 
     Raises:
-        DataError: if the file is missing, or is not the published one.
+        RunError: if the file is missing, or is not the published one.
     """
     # Imported here, because tables and reports need only the entry below.
     from vrtspike.losses.perceptual import load_lpips_network

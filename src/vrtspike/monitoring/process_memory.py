@@ -21,7 +21,10 @@ from vrtspike.system.cpus import ROOT, cgroup_folders
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
-"""Option of training programs with the folder of the run."""
+"""Option of training programs with the folder of the run.
+
+Before them on a command line, torchrun would take ``--run`` for its own ``--run-path``.
+"""
 
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -11,6 +11,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from vrtspike.io.files import atomic_write_text
+from vrtspike.io.flatten import ABSENT
 
 TEMPLATES = Environment(
     loader=PackageLoader("vrtspike", "."),
@@ -105,7 +106,7 @@ def note_lines(frame: pd.DataFrame) -> list[str]:
     return [f"{', '.join(group)}: {note}." for note, group in names.items()]
 
 
-def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") -> pd.DataFrame:
+def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT) -> pd.DataFrame:
     """Format the cells of a table as texts.
 
     Args:

@@ -192,8 +192,7 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
     """SHA-256 of each file, by key; of a published file the expected one, which loading verifies.
 
     Raises:
-        RunError: naming the key, if a file is missing.
-        DataError: if a published one is missing.
+        RunError: if a file is missing; it names the key, or how to fetch a published file.
     """
     digests: dict[str, str] = {}
     for key, path in files.items():

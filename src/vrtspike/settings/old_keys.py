@@ -1,8 +1,15 @@
-"""Keys of older presets, with their names of today or the reason that they are gone."""
+"""Keys of older files, with their names of today or the reason that they are gone."""
 
 from __future__ import annotations
 
 from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
+
+WORKFLOW_OLD_KEYS: OldKeys = {
+    ("SHARES", "SEQUENCES"): OldKey(("SHARDS", "SEQUENCES")),
+    ("SHARES", "GB"): OldKey(("SHARDS", "GB")),
+    ("CALIBRATE", "MOST_STEPS"): OldKey(("CALIBRATE", "MAX_STEPS")),
+}
+"""Keys of ``config/config.yaml``."""
 
 _NO_GAIN = OldKey(values={False: False}, reason="it gained nothing")
 _CHUNKS = OldKey(reason="chunks have pixels of any place")

@@ -26,7 +26,7 @@ from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
 from vrtspike.settings.losses import LossSettings, TermSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
-from vrtspike.settings.old_keys import OLD_KEYS
+from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
 from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
@@ -51,6 +51,7 @@ class Settings(RunSettings):
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
+    workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
     # The contents of raw files are part of the data set's digest.
     neutral_modules: ClassVar[tuple[str, ...]] = (
         "vrtspike.settings",
@@ -67,6 +68,11 @@ class Settings(RunSettings):
     LOSS: LossSettings = key("Loss", LossSettings())
     TEST: TestSettings = key("Evaluation", TestSettings())
     WEIGHTS: WeightsSettings = key("Pretrained backbones", WeightsSettings())
+
+    @classmethod
+    def preset_defaults(cls, workflow: VideoWorkflow) -> dict[str, Any]:
+        """Return ``DATA`` of ``config/config.yaml``; without ROOT it describes the default one."""
+        return {"DATA": {"ROOT": cls().DATA.ROOT, **workflow.DATA}}
 
     @classmethod
     def completed(cls, document: Document) -> Document:

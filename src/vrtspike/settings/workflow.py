@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -95,7 +95,7 @@ class CalibrateSettings(Section):
         "Rows and columns of the sensor as in its files; null: a config.yaml beside them tells",
         None,
     )
-    MOST_STEPS: Positive = key("Most steps of a time offset, either way", 200)
+    MAX_STEPS: Positive = key("Most steps of a time offset, either way", 200)
 
 
 class ShardSettings(Section):
@@ -106,8 +106,11 @@ class ShardSettings(Section):
 
 
 class VideoWorkflow(Section):
-    """The sections."""
+    """The keys and sections."""
 
+    DATA: dict[str, Any] = operational(
+        "DATA keys of every deblurring preset that does not set them itself", {}
+    )
     SHARDS: ShardSettings = key("Jobs that work through many sequences", ShardSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     GENERAL: GeneralSettings = key("Training data of the package's own weights", GeneralSettings())

@@ -6,16 +6,15 @@ import argparse
 import contextlib
 import errno
 import io
-import json
 import os
 import re
 import resource
 import select
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
@@ -53,6 +52,9 @@ EXIT_CLOSED_PIPE = 128 + 13
 """Exit status after SIGPIPE, as in a shell."""
 
 
+_CONFIGURATION = Path("config/config.yaml")
+
+
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, except those of required options, of None and of False."""
 
@@ -62,45 +64,84 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
-def add_run_folders(parser: argparse.ArgumentParser) -> None:
-    """Add ``--train-dirs`` and ``--output``, the options of programs that compare runs."""
-    parser.add_argument(
+def add_renamed(
+    parser: argparse.ArgumentParser,
+    name: str,
+    former: str,
+    *,
+    required: bool = False,
+    **options: Any,  # noqa: ANN401 - as for add_argument
+) -> None:
+    """Add an option that is also accepted by its former name, which the help does not show.
+
+    Args:
+        parser: parser of the program or command.
+        name: present name, such as ``--max-gpus``.
+        former: former name.
+        required: if true, one of both names must be given.
+        options: further arguments of ``add_argument``.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_renamed(parser, "--run", "--train", type=Path, required=True)
+    >>> parser.parse_args(["--train", "results/train/demo"]).run
+    PosixPath('results/train/demo')
+    """
+    names = parser.add_mutually_exclusive_group(required=required)
+    present = names.add_argument(name, **options)
+    hidden = {"dest": present.dest, "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+    names.add_argument(former, **options | hidden)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add ``--run`` and ``--output``, the options of programs that compare runs."""
+    add_renamed(
+        parser,
+        "--run",
         "--train-dirs",
+        dest="runs",
         type=Path,
         nargs="+",
         required=True,
+        metavar="RUN",
         help="folders of finished runs: results/train/<preset> ...",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
 
 
-def add_configuration(parser: argparse.ArgumentParser) -> None:
-    """Add ``--configfile`` and ``--config``, as snakemake takes them."""
+def add_configuration(
+    parser: argparse.ArgumentParser, contents: str = "", configfiles: Sequence[Path] = ()
+) -> None:
+    """Add ``--configfile`` and ``--config``, as snakemake takes them.
+
+    :func:`vrtspike.config.documents.read_overrides` reads the words of ``--config``.
+
+    Args:
+        parser: parser of the program or command.
+        contents: help on the files.
+        configfiles: files that are read if none is given.
+    """
     parser.add_argument(
         "--configfile",
         type=Path,
         nargs="+",
-        default=[],
+        default=list(configfiles),
         metavar="FILE",
-        help="overrides config/config.yaml",
+        help=contents or "overrides config/config.yaml",
     )
     parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
+        "--config",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="values that override the files, as snakemake takes them, or a JSON mapping",
     )
 
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
-    """Add the options with which rules pass a preset and the configuration."""
+    """Add ``--preset``, and the options with which rules pass the configuration."""
     parser.add_argument("--preset", required=True, help="name of the preset")
-    parser.add_argument(
-        "--configfile",
-        nargs="+",
-        default=["config/config.yaml"],
-        help="workflow configuration, later files win (default: config/config.yaml)",
-    )
-    parser.add_argument(
-        "--config", type=json.loads, default={}, help="values that override it, as a JSON mapping"
-    )
+    contents = f"workflow configuration, later files win (default: {_CONFIGURATION})"
+    add_configuration(parser, contents, [_CONFIGURATION])
 
 
 def add_shard(parser: argparse.ArgumentParser) -> None:

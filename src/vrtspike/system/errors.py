@@ -31,7 +31,7 @@ class DataError(UserError):
 
 
 class RunError(UserError):
-    """A run, a device or another program cannot do what it was asked to do."""
+    """A run, a file of weights, a device or another program cannot do what it was asked to do."""
 
 
 def is_disk_full(error: OSError) -> bool:

@@ -71,7 +71,7 @@ class LocalDevices:
             RunError: if they are fewer than GPUS.
         """
         if isinstance(self._gpus, str):
-            return f"--most-gpus {granted}" if granted else "--gpus 0"
+            return f"--max-gpus {granted}" if granted else "--gpus 0"
         if granted < self._gpus:
             raise RunError(
                 f"--resources gpu={granted} is less than GPUS ({self._gpus}, config/config.yaml); "

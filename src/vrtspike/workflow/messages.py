@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,11 +20,8 @@ from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.suggestions import did_you_mean
 
-RERUN_REASONS: dict[str, str] = {}
-"""Reasons for making files again, by path; Snakemake only says "forced"."""
-
-TARGETS: list[str] = []
-"""Names of all rules, for suggestions; Snakemake's message does not name them."""
+_FACTS = "plan_facts"
+"""Attribute of a message."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -32,6 +29,33 @@ _ADVICE = (
 )
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 _KEPT = re.compile(r"Restored previous version of (.+?)(?: \(update\))? \(updating job failed\)")
+
+
+class PlanFacts(logging.Filter):
+    """Facts that Snakemake's messages lack.
+
+    As a filter of Snakemake's logger it attaches itself to every message: the Snakefile, which
+    knows the facts, and the handler, which shows the messages, have no other object in common.
+
+    Args:
+        rule_names: returns the names of all rules.
+    """
+
+    def __init__(self, rule_names: Callable[[], Sequence[str]] = tuple) -> None:
+        super().__init__()
+        self._rule_names = rule_names
+        self.rerun_reasons: dict[str, str] = {}
+        """Reasons for making files again, by path; Snakemake only says "forced"."""
+
+    @property
+    def rule_names(self) -> Sequence[str]:
+        """Names of all rules, for suggestions."""
+        return self._rule_names()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Attach the facts to a message, and let it pass."""
+        vars(record)[_FACTS] = self
+        return True
 
 
 def is_superseded(record: logging.LogRecord) -> bool:
@@ -55,30 +79,35 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
     """Replace a message or a reason of Snakemake by a more helpful one, if there is one.
 
     Args:
-        record: changed in place.
+        record: changed in place; its :class:`PlanFacts` are used if it has any.
         arguments: arguments of Snakemake.
     """
+    facts = getattr(record, _FACTS, PlanFacts())
     kept = _kept_file(record)
     if getattr(record, "event", None) == "job_info":
         # Snakemake marks outputs that are kept while their job runs.
         outputs = [str(path).removesuffix(" (update)") for path in vars(record)["output"] or ()]
-        reasons = [RERUN_REASONS.get(path) for path in outputs]
+        reasons = [facts.rerun_reasons.get(path) for path in outputs]
         vars(record)["reason"] = next(filter(None, reasons), vars(record)["reason"])
     elif kept is not None:
         record.msg = f"{kept.parent}: the former result is kept"
     elif record.levelno >= logging.ERROR:
-        explanation = _explanation(str(record.msg), getattr(record, "exception", ""), arguments)
+        exception = getattr(record, "exception", "")
+        explanation = _explanation(str(record.msg), exception, arguments, facts.rule_names)
         if explanation is not None:
             record.msg = f"error: {explanation}"
 
 
-def _explanation(text: str, exception: str, arguments: Sequence[str]) -> str | None:
+def _explanation(
+    text: str, exception: str, arguments: Sequence[str], rule_names: Sequence[str]
+) -> str | None:
     """Explain an error of Snakemake; None for errors that need no explanation."""
     no_rule = _NO_RULE.search(text)
     if exception == "MissingRuleException" and no_rule is not None:
         target = no_rule[1]
+        suggestion = did_you_mean(target, rule_names)
         return (
-            f"no target and no file of this workflow: {target}{did_you_mean(target, TARGETS)}\n"
+            f"no target and no file of this workflow: {target}{suggestion}\n"
             "snakemake --list-target-rules lists all targets"
         )
     if exception == "ProtectedOutputException":

@@ -11,7 +11,7 @@ import _thread
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.workflow.messages import RERUN_REASONS
+from vrtspike.workflow.messages import PlanFacts
 
 
 class Job(NamedTuple):
@@ -39,7 +39,11 @@ class SnakemakeInternals:
     """
 
     def __init__(self, workflow: Any) -> None:  # noqa: ANN401 - it has no published type
+        from snakemake.logging import logger
+
         self._workflow = workflow
+        self._facts = PlanFacts(lambda: self.rule_names)
+        logger.addFilter(self._facts)
 
     def make_termination_safe(self) -> None:
         """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
@@ -121,7 +125,7 @@ class SnakemakeInternals:
         """
         if self.is_main:
             self._workflow.dag.forcefiles.add(path)
-            RERUN_REASONS[path] = reason
+            self._facts.rerun_reasons[path] = reason
 
     def due_jobs(self) -> list[Job]:
         """Return the jobs that will run; all jobs of the plan while that is unknown.

@@ -69,7 +69,7 @@ SIMULATE = SimulateSettings(
 def test_options_of_a_calibration():
     settings = CalibrateSettings(ROOT="mine", DATA="recorded", MOVING="moving", SENSOR=[250, 416])
     assert shlex.split(calibration_options(settings)) == [
-        *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
+        *("--output=mine", "--max-steps=200", "--moving=moving", "--data=recorded"),
         *("--sensor", "250", "416"),
     ]
 

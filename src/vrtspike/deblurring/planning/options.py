@@ -18,7 +18,7 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     return _format_options(
         {
             "output": calibrate.ROOT,
-            "most_steps": calibrate.MOST_STEPS,
+            "max_steps": calibrate.MAX_STEPS,
             "static": calibrate.STATIC,
             "moving": calibrate.MOVING,
             "data": calibrate.DATA,

@@ -128,7 +128,7 @@ class RawData:
 
     def note_own_data(self, preset: str) -> None:
         """Add a notice if a preset trains on generated data although the user set DATA.ROOT."""
-        root = self._workflow.workflow.settings.DATA.get("ROOT")
+        root = self._workflow.settings.DATA.get("ROOT")
         dataset = self._workflow.dataset(preset)
         if dataset.kind != "demo" or root in (None, dataset.root) or not Path(root).is_dir():
             return
