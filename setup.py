@@ -1,4 +1,4 @@
-"""The build of a wheel: the workflow's own files travel within the package.
+"""The build of a wheel: the workflow's own files travel beside the package.
 
 Everything else stands in ``pyproject.toml``.
 """
@@ -12,7 +12,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 FOLDERS = ("config/examples", "config/presets", "rules", "scripts", "workflow")
-TARGET = "vrtspike/_workflow"
+TARGET = "vrtspike_workflow"
 """As ``vrtspike.system.home`` expects it."""
 
 

@@ -120,7 +120,7 @@ def test_a_wheel_holds_the_packages_own_weights_and_the_workflow(repository, tmp
     for name in WORKFLOW:
         shutil.copytree(repository / name, tmp_path / name)
         expected |= {
-            f"vrtspike/_workflow/{path.relative_to(repository)}"
+            f"vrtspike_workflow/{path.relative_to(repository)}"
             for path in (repository / name).rglob("*")
             if path.is_file() and "__pycache__" not in path.parts
         }

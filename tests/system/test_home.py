@@ -34,9 +34,9 @@ def test_a_clone_is_found_from_anywhere_and_the_working_directory_comes_first(
     assert home.find_home() == clone
 
 
-def test_an_installed_package_has_the_folder_within(tmp_path, monkeypatch):
-    monkeypatch.setattr(home, "PACKED", make_home(tmp_path / "_workflow"))
-    assert home.require_home() == tmp_path / "_workflow"
+def test_an_installed_package_has_the_folder_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(home, "PACKED", make_home(tmp_path / "vrtspike_workflow"))
+    assert home.require_home() == tmp_path / "vrtspike_workflow"
 
 
 def test_a_package_without_the_folder_is_refused(monkeypatch):

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 
 from vrtspike.io.files import json_digest
-from vrtspike.system.home import PACKED
 
 PACKAGE = "vrtspike"
 NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
@@ -93,8 +92,8 @@ def _sources(name: str, folder: Path) -> tuple[Path, ...]:
 
 
 def _label(path: Path) -> str:
-    """Name of a source file in the result; programs have the same one in a clone and a wheel."""
-    if path.is_relative_to(_SOURCES / PACKAGE) and not path.is_relative_to(PACKED.resolve()):
+    """Name of a source file in the result."""
+    if path.is_relative_to(_SOURCES / PACKAGE):
         return path.relative_to(_SOURCES).as_posix()
     return f"{path.parent.name}/{path.name}"
 

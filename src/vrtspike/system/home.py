@@ -1,6 +1,6 @@
 """The workflow's own folder: Snakefile, rules, programs and presets, the same for all projects.
 
-It is the folder of a clone, or, of an installed wheel, one within the package. Configuration, data
+It is the folder of a clone, or, of an installed wheel, one beside the package. Configuration, data
 and results belong to the project, which is the working directory.
 """
 
@@ -14,8 +14,9 @@ from vrtspike.system.errors import RunError
 HOME_VARIABLE = "VRTSPIKE_WORKFLOW"
 """Environment variable with the folder, which the Snakefile sets for its jobs."""
 
-PACKED = Path(__file__).parents[1] / "_workflow"
-"""The folder within the package of an installed wheel; a clone has none."""
+PACKED = Path(__file__).parents[2] / "vrtspike_workflow"
+"""The folder beside the package of an installed wheel; a clone has none. Not within the package, so
+that programs have the same names in digests of code (:mod:`vrtspike.runs.provenance`)."""
 
 SNAKEFILE = Path("workflow/Snakefile")
 CONFIG = Path("config/config.yaml")
