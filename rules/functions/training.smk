@@ -81,6 +81,6 @@ def configuration(wildcards, resources):
 
 
 @user_errors()
-def begin(log=None):
+def begin():
     """Wait for other Snakemakes, and check devices, before the first job."""
     begin_run(SNAKEMAKE, Path(RESULTS), GPUS, NODES)

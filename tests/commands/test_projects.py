@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,25 @@ def test_without_usable_data_nothing_is_written(here, tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         run_command(["init", "mine", "--from-data", str(tmp_path / "none")])
     assert files(here) == set()
+
+
+def test_why_plans_with_the_installed_workflow_where_a_project_has_none(
+    here, repository, monkeypatch
+):
+    with pytest.raises(RunError, match="vrtspike init my_project"):
+        run_command(["why", "demo"])
+    commands: list[list[str]] = []
+
+    def plan(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", plan)
+    (here / "config").mkdir()
+    (here / "config/config.yaml").touch()
+    run_command(["why", "demo"])
+    (here / "Snakefile").touch()
+    run_command(["why", "demo"])
+    first, second = commands
+    assert first[-3:] == ["--snakefile", str(repository / "workflow/Snakefile"), "demo"]
+    assert "--snakefile" not in second

@@ -56,7 +56,7 @@ def require_home() -> Path:
     if home is None:
         raise RunError(
             f"{Path(__file__).parents[1]}: the package is installed without {SNAKEFILE}, rules and "
-            "scripts; install it from a wheel or a clone: pip install 'vrtspike[workflow]'"
+            "scripts; install it again from a wheel, or in its clone: pip install '.[workflow]'"
         )
     return home
 
