@@ -26,7 +26,7 @@ rule ablation_of_preset:
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/ablation.py --train-dirs {params.runs:q}"
+        program("ablation.py") + " --run {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"
 
 

@@ -27,7 +27,7 @@ rule analyze_performance:
         source=subpath(input.run, parent=True),
         folder=subpath(output.findings, parent=True),
     shell:
-        "python scripts/analyze_performance.py --train {params.source:q}"
+        program("analyze_performance.py") + " --run {params.source:q}"
         " --output {params.folder:q} > {log:q} 2>&1"
 
 
@@ -50,5 +50,5 @@ rule compare:
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/compare.py --train-dirs {params.runs:q}"
+        program("compare.py") + " --run {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

@@ -10,8 +10,11 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.runs import names
+from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness
+from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
+from vrtspike.workflow.places import Places
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings
@@ -21,32 +24,36 @@ NOTICES = Notices()
 user_errors = NOTICES.user_errors
 prepare_process(SNAKEMAKE)
 
-OVERLAYS = [str(path) for path in workflow.configfiles if path != CONFIG]
-CONFIGFILES = [CONFIG, *OVERLAYS]
+OVERLAYS = [str(path) for path in workflow.configfiles if path != str(CONFIG)]
+CONFIGFILES = [str(CONFIG), *OVERLAYS]
 with user_errors():
+    require_project()
+    SNAKEMAKE.require_read_config(config)
+    VERSION_NOTICE = version_notice()
+    PLACES = Places.of_rules(SNAKEMAKE.rules_folder)
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
     DEBLURRING = DeblurringWorkflow(WORKFLOW)
     DATASETS = DEBLURRING.dataset_names
 if SNAKEMAKE.is_main:
-    NOTICES.add(*WORKFLOW.notices)
+    NOTICES.add(*VERSION_NOTICE, *WORKFLOW.notices)
     # Known when the plan has begun; this runs before the notices are printed.
     atexit.register(lambda: NOTICES.add(*trigger_notice(SNAKEMAKE.disabled_triggers)))
 
 RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
 LOGS = [names.METRICS, names.TIMING, names.MEMORY]
-SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
+TRAININGS = Trainings(WORKFLOW, PLACES.scripts / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 one_of = staleness.one_of
-code = partial(staleness.code_lines, SCRIPTS)
-problem_code = partial(staleness.problem_code_lines, WORKFLOW, SCRIPTS)
-settings = partial(staleness.setting_lines, WORKFLOW)
+program = PLACES.program
+code = partial(staleness.code_lines, PLACES.scripts)
+problem_code = partial(staleness.problem_code_lines, WORKFLOW, PLACES.scripts)
+setting_lines = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
 METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
 SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]

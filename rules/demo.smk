@@ -23,7 +23,7 @@ rule demo:
         folder=f"{RESULTS}/benchmarks",
         reuse=["--trained", f"{RESULTS}/train/light_demo"],
     shell:
-        "python scripts/demo_summary.py --summaries {input.summaries:q}"
+        program("demo_summary.py") + " --summaries {input.summaries:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
         " {params.reuse:q} --output {output:q} > {log:q} 2>&1"
 

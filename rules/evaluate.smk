@@ -27,10 +27,12 @@ rule evaluate:
         mem_mb=memory(16000),
     params:
         code=problem_code("evaluate", "evaluate.py"),
-        settings=settings(evaluation_settings),
-        overrides=overrides,
+        settings=setting_lines(evaluation_settings),
+        overrides=test_options,
         folder=subpath(output.summary, parent=True),
     shell:
         # The progress bar goes to the terminal, all else to the log.
-        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} python scripts/evaluate.py --weights {input.weights:q}"
+        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} "
+        + program("evaluate.py")
+        + " --weights {input.weights:q}"
         " --settings {input.settings:q} --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"

@@ -29,5 +29,6 @@ rule general:
         evaluation=subpath(input.summary, parent=True),
         folder=subpath(output.weights, parent=True),
     shell:
-        "python scripts/bundle_weights.py --run {params.run:q} --evaluation {params.evaluation:q}"
+        program("bundle_weights.py")
+        + " --run {params.run:q} --evaluation {params.evaluation:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

@@ -14,7 +14,7 @@ rule demo_data:
         root=subpath(output[0], parent=True),
         seed=DEBLURRING.settings.DEMO.SEED,
     shell:
-        "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
+        program("demo_data.py") + " --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
 
 
@@ -31,7 +31,7 @@ rule general_data:
         root=subpath(output[0], parent=True),
         seed=DEBLURRING.settings.GENERAL.SEED,
     shell:
-        "python scripts/general_data.py --output {params.root:q} --seed {params.seed}"
+        program("general_data.py") + " --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
 
 
@@ -52,7 +52,7 @@ rule simulate:
         ),
         version=frames_version,
     shell:
-        "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
+        program("simulate.py") + " {params.options} --split={wildcards.split:q}"
         " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
 
 
@@ -77,4 +77,5 @@ rule calibrate:
             DEBLURRING.settings.CALIBRATE.DATA,
         ),
     shell:
-        "python scripts/calibrate.py {params.options} > {log:q} 2>&1 && cp {log:q} {output:q}"
+        program("calibrate.py")
+        + " {params.options} > {log:q} 2>&1 && cp {log:q} {output:q}"

@@ -25,7 +25,7 @@ rule survey:
         ],
         names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
     shell:
-        "python scripts/survey.py {params.raw_files} --dataset-name {wildcards.dataset}"
+        program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
 
 
@@ -52,7 +52,9 @@ rule ingest:
         versions=raw_versions,
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 python scripts/ingest.py {params.raw_files} {params.sensor}"
+        "OMP_NUM_THREADS=1 "
+        + program("ingest.py")
+        + " {params.raw_files} {params.sensor}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 
@@ -79,7 +81,8 @@ rule alignment:
         *code("alignment_table.py"),
         folder=subpath(input.survey, parent=True),
     shell:
-        "python scripts/alignment_table.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
+        program("alignment_table.py")
+        + " --survey {input.survey:q} --ingested {params.folder:q}/ingest"
         " --table {output.table:q} --plot {output.plot:q} > {log:q} 2>&1"
 
 
@@ -108,7 +111,8 @@ rule accept:
         folder=subpath(input.survey, parent=True),
     shell:
         # Accepted and excluded sequences are shown on the terminal, too.
-        "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
+        program("accept.py")
+        + " --survey {input.survey:q} --ingested {params.folder:q}/ingest"
         " --bins {wildcards.bins} --context {params.context} {params.clips} {params.splits} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"

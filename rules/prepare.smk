@@ -24,12 +24,12 @@ checkpoint prepare:
         mem_mb=memory(4000),
     params:
         code=problem_code("prepare", "prepare.py", preset_of_data),
-        settings=settings(data_settings, preset_of_data),
+        settings=setting_lines(data_settings, preset_of_data),
         versions=lambda wildcards: staleness.raw_file_lines(
             WORKFLOW, preset_of_data(wildcards)
         ),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,
     shell:
-        "python scripts/prepare.py --preset {params.preset} {params.configuration}"
+        program("prepare.py") + " --preset {params.preset} {params.configuration}"
         " --output {output:q} > {log:q} 2>&1"

@@ -21,7 +21,9 @@ rule reproduce_vrt:
         configuration=configuration,
         folder=subpath(output[0], parent=True),
     shell:
-        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} python scripts/reproduce_vrt.py --preset {params.preset}"
+        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} "
+        + program("reproduce_vrt.py")
+        + " --preset {params.preset}"
         " {params.configuration} --output {params.folder:q} 3>&2 > {log:q} 2>&1"
         " && cat {output:q} >&2"
 
@@ -42,5 +44,6 @@ rule leaderboard:
         runs=run_folders,
         folder=subpath(output.page, parent=True),
     shell:
-        "python scripts/leaderboard.py --train-dirs {params.runs:q} --output {params.folder:q}"
+        program("leaderboard.py")
+        + " --run {params.runs:q} --output {params.folder:q}"
         " > {log:q} 2>&1"

@@ -21,7 +21,8 @@ rule page:
         presets=reported_presets,
         folder=WORKFLOW.settings.PRESET_DIR,
     shell:
-        "python scripts/report_page.py --results {params.results:q} --presets {params.presets:q}"
+        program("report_page.py")
+        + " --results {params.results:q} --presets {params.presets:q}"
         " --preset-dir {params.folder:q} --output {output:q} > {log:q} 2>&1"
 
 

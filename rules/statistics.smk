@@ -25,6 +25,7 @@ checkpoint statistics:
         train_split=lambda wildcards: dataset_of(wildcards).train_split,
         stores=subpath(output[0], parent=True),
     shell:
-        "python scripts/dataset_statistics.py --accepted {input.accepted:q} --stores {params.stores:q}"
+        program("dataset_statistics.py")
+        + " --accepted {input.accepted:q} --stores {params.stores:q}"
         " --dataset {wildcards.dataset} --train-split {params.train_split:q}"
         " --output {output:q} > {log:q} 2>&1"

@@ -19,7 +19,7 @@ rule seeds:
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/seeds.py --train-dirs {params.runs:q}"
+        program("seeds.py") + " --run {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"
 
 
@@ -41,5 +41,5 @@ rule sweep:
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/sweep.py --sweep {params.sweep:q} --train-dirs {params.runs:q}"
+        program("sweep.py") + " --sweep {params.sweep:q} --run {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

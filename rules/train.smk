@@ -32,6 +32,8 @@ rule train:
         folder=subpath(output.weights, parent=True),
     shell:
         # All messages go to the log; the terminal shows progress.
-        "VRTSPIKE_CPUS={threads} python scripts/launch_training.py --preset {wildcards.preset}"
+        "VRTSPIKE_CPUS={threads} "
+        + program("launch_training.py")
+        + " --preset {wildcards.preset}"
         " {params.configuration} {params.devices} {params.retrain_option}"
         " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

@@ -34,5 +34,5 @@ rule fetch_weights:
         # No code: the published contents are fixed.
         source=WORKFLOW.settings.WEIGHTS_URL or SOURCE,
     shell:
-        "python scripts/fetch_weights.py --source {params.source:q} --output {output:q}"
+        program("fetch_weights.py") + " --source {params.source:q} --output {output:q}"
         " > {log:q} 2>&1"

@@ -23,6 +23,9 @@ pytest_plugins = ["tests.published_runs"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# Tests have no presets but their own: the workflow's are found by name wherever a project is.
+os.environ["VRTSPIKE_WORKFLOW"] = str(REPOSITORY / "tests")
+
 # What runs in the background ignores Ctrl-C (and, under nohup, the end of its terminal), and so
 # would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

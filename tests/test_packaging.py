@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import vrtspike
 from tests.concurrency import run_python
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 
@@ -100,17 +101,29 @@ PACKED = ("README.md", "run.json", "settings.json", "statistics.json", "weights.
 BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('wheel'))"
 
 
+WORKFLOW = ("config/examples", "config/presets", "rules", "scripts", "workflow")
+
+
 @pytest.mark.slow
-def test_a_wheel_holds_the_packages_own_weights(repository, tmp_path):
+def test_a_wheel_holds_the_packages_own_weights_and_the_workflow(repository, tmp_path):
     package = repository / "src/vrtspike"
-    copied = [repository / "pyproject.toml", repository / "README.md"]
+    copied = [repository / name for name in ("pyproject.toml", "README.md", "setup.py")]
     copied += [package / "__init__.py", package / "system/__init__.py"]
     for path in copied:
         target = tmp_path / path.relative_to(repository)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
     (tmp_path / "wheel").mkdir()
-    expected = set()
+    expected = {"vrtspike/commands/project/Snakefile", "vrtspike/commands/project/gitignore"}
+    template = "src/vrtspike/commands/project"
+    shutil.copytree(repository / template, tmp_path / template)
+    for name in WORKFLOW:
+        shutil.copytree(repository / name, tmp_path / name)
+        expected |= {
+            f"vrtspike_workflow/{path.relative_to(repository)}"
+            for path in (repository / name).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
     for name in BUNDLED_NAMES:
         folder = bundled_folder(name).relative_to(package)
         (tmp_path / "src/vrtspike" / folder).mkdir(parents=True)
@@ -120,4 +133,12 @@ def test_a_wheel_holds_the_packages_own_weights(repository, tmp_path):
     done = run_python("-c", BUILD, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    assert expected <= set(ZipFile(wheel).namelist())
+    names = set(ZipFile(wheel).namelist())
+    assert expected <= names
+    assert wheel.name == f"vrtspike-{vrtspike.__version__}-py3-none-any.whl"
+
+
+def test_the_version_stands_in_one_place_and_is_cited(repository, project):
+    assert "version" not in project
+    citation = (repository / "CITATION.cff").read_text()
+    assert f"\nversion: {vrtspike.__version__}\n" in citation

@@ -17,6 +17,7 @@ from vrtspike.deblurring.planning.options import (
     simulation_options,
     split_options,
 )
+from vrtspike.deblurring.planning.prepared_data import prepared_data
 from vrtspike.workflow.local_devices import ALL_CORES
 
 
@@ -36,17 +37,9 @@ def dataset_manifest(wildcards):
 @user_errors()
 def dataset_of_preset(name):
     """The manifest of a preset's data set, after its checkpoint has run."""
-    preset = WORKFLOW.preset(name)
-    if prepared_problem(preset.TASK) is not None:
-        folder = WORKFLOW.manifest(name).parent.name
-        return checkpoints.prepare.get(prepared=folder).output[0]
-    RAW_DATA.require_spikes(name, preset)
-    RAW_DATA.require_sequences_to_hold_out(name, preset)
-    RAW_DATA.note_own_data(name)
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
-    dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
-    bins = preset.DATA.NUM_VOXEL_BINS
-    return checkpoints.statistics.get(dataset=dataset.name, bins=bins).output[0]
+    data = prepared_data(name, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
+    return getattr(checkpoints, data.checkpoint).get(**data.wildcards).output[0]
 
 
 def damaged_results(folder, kind):

@@ -76,7 +76,7 @@ def checked_data(wildcards):
     files = []
     for name in PRESETS:
         preset = WORKFLOW.preset(name)
-        if not find_problem(preset.TASK).OWN_STAGES:
+        if prepared_problem(preset.TASK) is not None:
             files.append(str(WORKFLOW.manifest(name)))
             continue
         RAW_DATA.require_spikes(name, preset)

@@ -3,14 +3,12 @@
 import re
 import shlex
 
-CAPTIONS = sorted(str(path) for path in Path("workflow/report").glob("*.rst"))
+from vrtspike.workflow.places import snakefile_options
+
+CAPTIONS = PLACES.captions
 PERFORMANCE_TABLES = [
     f"{name}.csv" for name in ("findings", "timing", "throughput", "memory")
 ]
-# Not covered by the digests of code.
-PAGE_ASSETS = sorted(
-    str(path) for path in Path("src/vrtspike/reporting/assets").iterdir()
-)
 
 
 def in_report(file, category, caption=None, **labels):
@@ -65,7 +63,7 @@ def page_inputs(presets):
     """All inputs of a report page on presets."""
     return dict(
         **trained(presets),
-        assets=PAGE_ASSETS,
+        assets=PLACES.assets,
         logs=expand("<results>/train/{preset}/{log}", preset=presets, log=LOGS),
         results=results_of(presets),
     )
@@ -83,7 +81,7 @@ def reported_presets(wildcards, input):
 
 def nested_call(wildcards, resources):
     """Options of a Snakemake within a rule, for the same configuration."""
-    options = ["--cores", "1", "--nolock"]
+    options = ["--cores", "1", "--nolock", *snakefile_options(SNAKEMAKE.snakefile)]
     if OVERLAYS:
         options += ["--configfile", *OVERLAYS]
     if SNAKEMAKE.config_arguments:

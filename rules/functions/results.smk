@@ -2,6 +2,7 @@
 
 from vrtspike.analysis.evaluation_files import summary_damage
 from vrtspike.runs.identity import evaluation_settings
+from vrtspike.workflow.benchmark_files import benchmark_files
 from vrtspike.workflow.staleness import evaluation_overrides
 
 # The last one is not trained: the bundled weights.
@@ -22,7 +23,7 @@ def damaged_summary(wildcards):
     return summary_damage(Path(RESULTS, "evaluate", wildcards.preset, "summary.json"))
 
 
-def overrides(wildcards, resources):
+def test_options(wildcards, resources):
     """Options with the present TEST settings, which may differ from those of the training."""
     return evaluation_overrides(WORKFLOW.preset(wildcards.preset))
 
@@ -38,21 +39,8 @@ evaluation_gpus = 0 if WORKFLOW.settings.GPUS == 0 else 1
 
 def demo_benchmarks(*presets):
     """The benchmarks of the demo's jobs; with `resources`, so that they do not cause reruns."""
-
-    def benchmarks(wildcards, resources):
-        folder = Path(RESULTS, "benchmarks")
-        named = [
-            pattern
-            for each in presets
-            for pattern in (f"{each}*.tsv", f"*/{each}.tsv", f"*/{each}/*.tsv")
-        ]
-        own = {folder / f"{presets[0]}.tsv"}
-        return sorted(
-            {str(path) for each in named for path in folder.glob(each)}
-            - set(map(str, own))
-        )
-
-    return benchmarks
+    folder = Path(RESULTS, "benchmarks")
+    return lambda wildcards, resources: benchmark_files(folder, presets)
 
 
 @user_errors()
@@ -65,7 +53,7 @@ def published_vrt(wildcards):
         vrt_on_gopro,
     )
 
-    settings = DEBLURRING.preset(PUBLISHED_VRT)
-    require_published_weights(settings)
-    require_published_frames(settings, "blur", vrt_on_gopro())
-    return ancient(settings.MODEL.VRT.PRETRAINED)
+    preset = DEBLURRING.preset(PUBLISHED_VRT)
+    require_published_weights(preset)
+    require_published_frames(preset, "blur", vrt_on_gopro())
+    return ancient(preset.MODEL.VRT.PRETRAINED)

@@ -8,6 +8,7 @@ from snakemake.exceptions import WorkflowError
 from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.workflow.local_devices import LocalDevices
 from vrtspike.workflow.training import retrained
+from vrtspike.workflow.training_inputs import training_inputs
 
 GPUS, NODES = WORKFLOW.settings.GPUS, WORKFLOW.settings.NODES
 DEVICES = LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
@@ -59,25 +60,10 @@ def input_weights(wildcards):
 
     It also refuses missing files, and forces the rerun of stale trainings.
     """
-    preset = wildcards.preset
-    asked = preset in RETRAINED and TRAININGS.changed_code(preset) != []
-    TRAININGS.require_files(preset, retrain=asked)
-    change = "asked for" if asked else TRAININGS.change(preset)
-    weights = TRAININGS.result(preset) / "weights.safetensors"
-    if change:
-        SNAKEMAKE.force_rerun(str(weights), change)
-        if continuation := TRAININGS.continuation_notice(preset):
-            NOTICES.add(continuation)
-    elif not weights.exists():
-        # Results of a former training may still exist.
-        SNAKEMAKE.force_rerun(str(weights), "no result yet")
-    elif notice := TRAININGS.code_notice(preset):
-        NOTICES.add(notice)
-    elif preset in RETRAINED:
-        NOTICES.add(f"{preset}: its code has not changed; RETRAIN does nothing")
-    trained = TRAININGS.weights(preset, "trained").values()
-    fetched = TRAININGS.weights(preset, "downloaded").values()
-    return [*map(str, trained), *(ancient(str(path)) for path in fetched)]
+    files = training_inputs(
+        TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, NOTICES.add
+    )
+    return [*files.trained, *map(ancient, files.downloaded)]
 
 
 def retrain_option(wildcards, resources):
@@ -92,3 +78,9 @@ def configuration(wildcards, resources):
     results.
     """
     return shlex.join(["--configfile", *CONFIGFILES, "--config", json.dumps(OVERRIDES)])
+
+
+@user_errors()
+def begin():
+    """Wait for other Snakemakes, and check devices, before the first job."""
+    begin_run(SNAKEMAKE, Path(RESULTS), GPUS, NODES)

@@ -21,6 +21,7 @@ from vrtspike.commands.main import run_command
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError, UserError
+from vrtspike.system.home import HOME_VARIABLE
 
 MANIFEST = Path("results/data/tiny/k8/dataset.json")
 PHASES = "[{CROP_SIZE: 32, EPOCHS: 1}, {CROP_SIZE: 64, EPOCHS: 1}]"
@@ -63,6 +64,7 @@ def planned(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) ->
         write_json(folder / MANIFEST, {})
         (folder / "plan.json").write_text(json.dumps([{"mb": [None], **turn} for turn in turns]))
         monkeypatch.chdir(folder)
+        monkeypatch.setenv(HOME_VARIABLE, str(folder))
         return folder
 
     return make

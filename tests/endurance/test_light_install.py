@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import numpy as np
@@ -14,47 +10,21 @@ import pytest
 
 from tests.small_run import arrays, small_run
 from tests.test_install import install
+from tests.wheels import build_wheel, environment_of_wheel, install_wheel
 from vrtspike.restoration.trained import load
 
 __all__ = ["install", "small_run"]
 
 pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.timeout(1800)]
 
-PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 LEFT_OUT = ("snakemake", "bitsandbytes", "wandb", "mlflow", "pandas", "matplotlib", "zarr")
 
 
-def environment() -> dict[str, str]:
-    """Without the sources, which would be found before the wheel."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-
 @pytest.fixture(scope="module")
-def wheel(repository, tmp_path_factory) -> Path:
-    """The project's wheel, of a copy: building leaves files in the project's folder."""
-    folder: Path = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(repository / name, folder)
-    shutil.copytree(repository / "src", folder / "src")
-    options = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([sys.executable, *PIP, *options, str(folder)], check=True)
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def python(repository, wheel, install, tmp_path_factory) -> Path:
-    """The Python of an empty environment with the project's wheel.
-
-    The packages come from the cache of uv, where setting the project up left them.
-    """
-    folder: Path = tmp_path_factory.mktemp("light")
-    venv.create(folder)
-    program = folder / "bin/python"
-    command, variables = install.uv_command(str(program))
-    options = ["--quiet", "--constraint", str(repository / "requirements.lock")]
-    subprocess.run([*command, *options, str(wheel)], env=variables, check=True)
-    return program
+def python(repository, install, tmp_path_factory) -> Path:
+    """The Python of an empty environment with the project's wheel."""
+    wheel = build_wheel(repository, tmp_path_factory.mktemp("wheel"))
+    return install_wheel(install, repository, str(wheel), tmp_path_factory.mktemp("light"))
 
 
 def test_frames_are_restored_and_what_is_missing_is_named(python, small_run, tmp_path):
@@ -66,7 +36,7 @@ def test_frames_are_restored_and_what_is_missing_is_named(python, small_run, tmp
         return subprocess.run(
             command,
             cwd=tmp_path,
-            env=environment(),
+            env=environment_of_wheel(),
             capture_output=True,
             text=True,
             check=False,
@@ -82,12 +52,12 @@ def test_frames_are_restored_and_what_is_missing_is_named(python, small_run, tmp
     )
     frames, spikes = arrays(sequence)
     np.savez(tmp_path / "clip.npz", frames=frames, spikes=np.stack(spikes))
-    subprocess.run([python, "-c", code], cwd=tmp_path, env=environment(), check=True)
+    subprocess.run([python, "-c", code], cwd=tmp_path, env=environment_of_wheel(), check=True)
     expected = load(small_run.train, device="cpu").restore(frames, spikes)
     np.testing.assert_allclose(np.load(tmp_path / "restored.npy"), expected.astype(int), atol=1)
     missing = subprocess.run(
         [python, "-c", f"import importlib.util as u; print(*map(u.find_spec, {LEFT_OUT}))"],
-        env=environment(),
+        env=environment_of_wheel(),
         capture_output=True,
         text=True,
         check=True,

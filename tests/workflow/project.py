@@ -16,6 +16,7 @@ import numpy as np
 
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.system.home import HOME_VARIABLE
 
 PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
 
@@ -92,7 +93,9 @@ class Project:
         """
         paths = [str(self.folder / "src"), os.environ.get("PYTHONPATH", "")]
         path = os.pathsep.join(filter(None, paths))
-        return {**os.environ, "PYTHONPATH": path, "SLURM_CONF": os.devnull}
+        # The copy's own folder of the workflow, not that of tests without Snakemake.
+        others = {"SLURM_CONF": os.devnull, HOME_VARIABLE: ""}
+        return {**os.environ, "PYTHONPATH": path, **others}
 
     @staticmethod
     def command(*arguments: str) -> list[str]:

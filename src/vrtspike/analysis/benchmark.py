@@ -27,10 +27,11 @@ from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.home import require_home
 from vrtspike.system.processes import stop_with_parent
 
-PROGRAM = Path("scripts/launch_training.py")
-"""The launcher, in the project's folder."""
+PROGRAM = "scripts/launch_training.py"
+"""The launcher, in the workflow's own folder."""
 
 _PRESET = "timed"
 _POLL_S = 0.2
@@ -219,7 +220,8 @@ class _TimedTraining:
             "GPUS": self.gpus,
         }
         write_json(config, workflow)
-        command = [sys.executable, str(PROGRAM), "--preset", _PRESET, "--configfile", str(config)]
+        program = require_home() / PROGRAM
+        command = [sys.executable, str(program), "--preset", _PRESET, "--configfile", str(config)]
         command += ["--dataset", str(self.dataset)]
         command += ["--output", str(folder / "result"), "--log", str(log)]
         with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:

@@ -18,6 +18,7 @@ MODULES = {
     "vrtspike.commands.recordings": ("show", "calibrate", "verify"),
     "vrtspike.commands.public_data": ("data",),
     "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
+    "vrtspike.commands.projects": ("init",),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the

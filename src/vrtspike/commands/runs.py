@@ -11,9 +11,11 @@ from pathlib import Path
 from vrtspike.runs.folder import latest_run
 from vrtspike.system.cli import add_output
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.home import SNAKEFILE, require_home, require_project
 from vrtspike.workflow.plan_view import SUMMARY_ONLY
 
-_SNAKEFILE = Path("workflow/Snakefile")
+SNAKEFILE_CHOICES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
+"""Files that Snakemake looks for in the working directory."""
 
 
 def add_pack(parser: argparse.ArgumentParser) -> None:
@@ -182,9 +184,10 @@ def why(arguments: argparse.Namespace) -> None:
     listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
-    if not _SNAKEFILE.is_file():
-        raise RunError(f"{Path.cwd()}: no {_SNAKEFILE} here; go to the project's folder first")
+    require_project()
     command = [sys.executable, "-m", "snakemake", "--logger", "vrtspike", "--dry-run"]
+    if not any(map(os.path.isfile, SNAKEFILE_CHOICES)):
+        command += ["--snakefile", str(require_home() / SNAKEFILE)]
     done = subprocess.run(
         [*command, *arguments.targets], env={**os.environ, SUMMARY_ONLY: "1"}, check=False
     )

@@ -13,6 +13,7 @@ from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.old_keys import OldKeys, canonical
+from vrtspike.config.preset_files import find_presets
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.system.errors import ConfigError
@@ -95,7 +96,7 @@ def all_old_keys() -> OldKeys:
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
     """A preset and its parents as documents, not yet validated, the oldest first.
 
-    ``BASE: name`` means ``name.yaml`` in the same folder.
+    ``BASE: name`` means ``name.yaml`` in the same folder or among the presets of the workflow.
 
     Args:
         path: of the preset.
@@ -110,13 +111,15 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     base = document.values.pop(BASE, None)
     if base is None:
         return [document]
-    presets = {other.stem: other for other in path.parent.glob("*.yaml")}
-    if str(base) not in presets:
+    presets = find_presets(path.parent)
+    if str(base) in presets.refused:
+        raise ConfigError(presets.refused[str(base)])
+    if str(base) not in presets.bases:
         raise ConfigError(
             f"{document.places[BASE]}: BASE is {base!r}, but there is no preset of that name "
-            f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
+            f"in {path.parent}; presets there: {', '.join(sorted(presets.bases))}"
         )
-    return [*read_preset(presets[str(base)], chain), document]
+    return [*read_preset(presets.bases[str(base)], chain), document]
 
 
 def problem_name(document: Document) -> str:

@@ -17,6 +17,7 @@ PAGES = {
     "docs/general.md": "docs/zh/general.md",
     "docs/glossary.md": "docs/zh/glossary.md",
     "docs/own-camera.md": "docs/zh/own-camera.md",
+    "docs/project.md": "docs/zh/project.md",
     "docs/troubleshooting.md": "docs/zh/troubleshooting.md",
     "docs/tutorial.md": "docs/zh/tutorial.md",
 }

@@ -29,12 +29,14 @@ from vrtspike.config.loading import (
     require_ablation,
 )
 from vrtspike.config.old_keys import OldKeys, canonical
+from vrtspike.config.preset_files import find_presets
 from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
-from vrtspike.system.errors import ConfigError, UserError
+from vrtspike.system.errors import ConfigError
+from vrtspike.system.home import CONFIG, require_project
 
 T = TypeVar("T")
 
@@ -65,7 +67,8 @@ class Workflow:
 
     Attributes:
         settings: of ``config/config.yaml``.
-        presets: of the files in PRESET_DIR, by name; without variants of ablations.
+        presets: of the files in PRESET_DIR and of the workflow, by name; without variants of
+            ablations.
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
         sweeps: by name, valid or not.
@@ -260,23 +263,26 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
 def _read_presets(
     folder: Path, beneath: Mapping[str, Document], above: Document
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
-    """The valid presets of a folder by name, and the faults of the others.
+    """The valid presets of a project by name, and the faults of the others.
 
     Args:
-        folder: of ``<preset>.yaml``.
+        folder: of ``<preset>.yaml``, see :func:`find_presets`.
         beneath: keys of the workflow that a preset may override, by its problem.
         above: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
-    broken: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml")):
+    found = find_presets(folder)
+    broken: dict[str, str] = dict(found.refused)
+    for name, path in found.files.items():
+        if name in broken:
+            continue
         try:
             documents = read_preset(path)
             problem = problem_name(merged([*documents, above]))
             layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
-            presets[path.stem] = build_settings(merged(layers))
+            presets[name] = build_settings(merged(layers))
         except ConfigError as error:
-            broken[path.stem] = str(error)
+            broken[name] = str(error)
     broken |= _misnamed(folder, {**presets, **broken})
     return presets, broken
 
@@ -396,7 +402,5 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
     Raises:
         UserError: if there is no configuration here, or it is invalid.
     """
-    main = Path("config/config.yaml")
-    if not main.is_file():
-        raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
-    return load_workflow([main, *configfiles], read_overrides(overrides).tree)
+    require_project()
+    return load_workflow([CONFIG, *configfiles], read_overrides(overrides).tree)

@@ -11,6 +11,7 @@ from pydantic import create_model, field_validator
 from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.home import PRESET_DIR
 
 
 class WorkflowSettings(Section):
@@ -19,7 +20,9 @@ class WorkflowSettings(Section):
     PRESETS: tuple[str, ...] = operational(
         "Presets that all, compare, report and ablation cover", ("baseline",)
     )
-    PRESET_DIR: Place = operational("Folder of the presets", "config/presets")
+    PRESET_DIR: Place = operational(
+        "Folder of the presets; in the default one those of the workflow are found, too", PRESET_DIR
+    )
     SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
     RESULTS: OutputPlace = operational("Where results are written", "results")
     RUNS: OutputPlace = operational("Where training runs keep their state", "runs")

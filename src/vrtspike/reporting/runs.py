@@ -12,6 +12,7 @@ from typing import Any
 from vrtspike.analysis.performance import read_analysis
 from vrtspike.config.documents import read_yaml
 from vrtspike.config.loading import BASE, load_preset
+from vrtspike.config.preset_files import find_presets
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings, kept_note, shown_settings
 from vrtspike.io.files import file_digest
@@ -206,13 +207,12 @@ def _base(name: str, presets: Path, settings: RunSettings) -> tuple[str, RunSett
 
     The base of an ablation's variant is the preset that it is derived from.
     """
-    path = presets / f"{name}.yaml"
+    files = find_presets(presets).bases
     parent = None
-    if path.is_file():
-        parent = read_yaml(path).values.get(BASE)
+    if name in files:
+        parent = read_yaml(files[name]).values.get(BASE)
     elif settings.ablation:
         parent = settings.ablation.origin(name)
-    file = path.with_name(f"{parent}.yaml")
-    if parent is None or not file.is_file():
+    if parent is None or parent not in files:
         return DEFAULTS, type(settings)(TASK=settings.TASK)
-    return f"preset {parent}", load_preset(file)
+    return f"preset {parent}", load_preset(files[parent])

@@ -8,9 +8,11 @@ functions, profiles, hooks (``onstart``) and the interface for loggers.
 from __future__ import annotations
 
 import _thread
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vrtspike.system.errors import ConfigError
 from vrtspike.workflow.messages import PlanFacts
 
 
@@ -77,6 +79,54 @@ class SnakemakeInternals:
 
         FileBackupMixin.backup_output = _make_no_copy
         FileBackupMixin.restore_output = _is_kept
+
+    @property
+    def rules_folder(self) -> str:
+        """Folder, or address, of the file that is being read, such as ``rules/common.smk``."""
+        return str(self._workflow.current_basedir)
+
+    @property
+    def snakefile(self) -> str:
+        """Path of the main Snakefile, which is another one if this workflow is a module of it."""
+        return str(self._workflow.main_snakefile)
+
+    @property
+    def is_module(self) -> bool:
+        """True if this workflow is a module of another one."""
+        return not self._workflow.modifier.is_main_snakefile()
+
+    def require_read_config(self, config: Mapping[str, Any]) -> None:
+        """Refuse values that a module is given and that are in no file, nor in ``--config``.
+
+        Args:
+            config: Snakemake's configuration of this workflow.
+
+        Raises:
+            ConfigError: if it is not that of the main Snakefile.
+        """
+        if not self.is_module or not self._workflow.modifier.skip_configfile:
+            return
+        main = self._workflow.modifier_stack[0].globals["config"]
+        if config != main:
+            raise ConfigError(
+                f"{self.snakefile}: the module has a config of its own, which is not read: found "
+                f"{dict(config)}; write config: config there, and these values into "
+                "config/config.yaml or a file that configfile: names"
+            )
+
+    def begin_module(self, begin: Callable[[], None]) -> None:
+        """Have a function called before the first job of the workflow that this one is a module of.
+
+        Snakemake ignores ``onstart`` of modules. An ``onstart`` of the main Snakefile after the
+        module takes its place.
+        """
+        start = self._workflow._onstart
+
+        def start_both(log: str) -> None:
+            begin()
+            start(log)
+
+        self._workflow._onstart = start_both
 
     @property
     def is_main(self) -> bool:

@@ -1,0 +1,102 @@
+"""A first look at a data set: its layout, its sensor, and the gate's checks of one sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vrtspike.commands.new_project import ProjectData
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.data.raw.nearby import spike_roots
+from vrtspike.data.raw.survey import survey
+from vrtspike.system.errors import named_faults
+
+_SPLITS = ("train", "test")
+_BLUR_DIR = "blur"
+_MAX_FAULTS = 5
+
+
+class DataLook(NamedTuple):
+    """Result of a first look.
+
+    Attributes:
+        data: keys of DATA.
+        lines: the findings, for the terminal.
+    """
+
+    data: ProjectData
+    lines: list[str]
+
+
+def look_at_data(root: Path) -> DataLook:
+    """Survey a data set, and check its first sequence as the gate does.
+
+    Spikes under a root of their own are found if there is one such root nearby.
+
+    Args:
+        root: the folder that holds the splits.
+
+    Raises:
+        DataError: if no sequence can be used.
+    """
+    root = root.absolute()
+    spike_root = None
+    result, files = _survey(root, None)
+    if not result["spikes"]:
+        first = result["sequences"][0]
+        nearby = spike_roots(root, first["split"], first["name"])
+        if len(nearby) == 1:
+            spike_root = str(nearby[0])
+            result, files = _survey(root, spike_root)
+    manifest = ingest_sequence(root, files)
+    layout = result["layout"] if result["layout"] in LAYOUTS else None
+    sensor = manifest["spike_file"]
+    size = (sensor["size"][0], sensor["size"][1]) if sensor else None
+    data = ProjectData(str(root), layout, spike_root, size)
+    return DataLook(data, [*_survey_lines(root, result), *_sequence_lines(manifest)])
+
+
+def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], SequenceFiles]:
+    """The survey of a data set, and the files of its first sound sequence."""
+    files: dict[tuple[str, str], SequenceFiles] = {}
+
+    def keep(found: SequenceFiles) -> None:
+        files[found.split, found.name] = found
+
+    result = survey(root, _SPLITS, _BLUR_DIR, look=keep, spike_root=spike_root)
+    first = result["sequences"][0]
+    return result, files[first["split"], first["name"]]
+
+
+def _survey_lines(root: Path, result: Mapping[str, Any]) -> list[str]:
+    """Layout and number of the sequences, and faults that names show."""
+    counts = Counter(sequence["split"] for sequence in result["sequences"])
+    numbers = ", ".join(f"{count} in {split}" for split, count in sorted(counts.items()))
+    spikes = "with spikes" if result["spikes"] else "without spikes"
+    lines = [f"{root}: layout {result['layout']}, sequences {spikes}: {numbers}"]
+    faults = named_faults(result["excluded"])
+    lines += [f"  fault: {fault}" for fault in faults[:_MAX_FAULTS]]
+    if len(faults) > _MAX_FAULTS:
+        lines.append(f"  and {len(faults) - _MAX_FAULTS} more faults; a run lists them all")
+    return lines
+
+
+def _sequence_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """Sizes and faults of a checked sequence."""
+    name = f"{manifest['split']}/{manifest['sequence']}"
+    sizes = f"frames {_size(manifest['rgb_size'])}"
+    if manifest["spike_size"]:
+        sizes += f", sensor {_size(manifest['spike_size'])}"
+    lines = [f"{name}: {len(manifest['frames'])} frames can be used ({sizes})"]
+    lines += [f"  fault: {fault}" for fault in manifest["faults"][:_MAX_FAULTS]]
+    if not manifest["faults"]:
+        lines.append("  no fault; a run checks the other sequences")
+    return lines
+
+
+def _size(size: tuple[int, int] | None) -> str:
+    return "of unknown size" if size is None else f"{size[0]} x {size[1]}"

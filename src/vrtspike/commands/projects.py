@@ -1,0 +1,41 @@
+"""Commands of ``vrtspike`` for projects: init."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="of the new project; absent or empty"
+    )
+    parser.add_argument(
+        "--from-data",
+        type=Path,
+        metavar="ROOT",
+        help="folder with train and test, which is looked at and written into the configuration",
+    )
+
+
+def init(arguments: argparse.Namespace) -> None:
+    """Make a project in a folder of its own: configuration, Snakefile, profiles.
+
+    The workflow stays in the installed package (docs/project.md). Nothing is overwritten.
+    """
+    from vrtspike.commands.new_project import ProjectData, require_free, write_project
+
+    folder = arguments.folder
+    require_free(folder)
+    data = ProjectData()
+    if arguments.from_data is not None:
+        from vrtspike.commands.data_look import look_at_data
+
+        look = look_at_data(arguments.from_data)
+        print("\n".join(look.lines))
+        data = look.data
+    write_project(folder, data)
+    print(f"{folder}: a new project; what to run stands in config/config.yaml there\n")
+    for command in (f"cd {folder}", "vrtspike doctor", "snakemake -n train_light"):
+        print(f"  {command}")

@@ -1,0 +1,49 @@
+"""The checkpoint that prepares the data of a preset, with the checks before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from vrtspike.config.problems import prepared_problem
+from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
+
+
+class PreparedData(NamedTuple):
+    """A job that writes the manifest of prepared data.
+
+    Attributes:
+        checkpoint: name of its checkpoint.
+        wildcards: of the job.
+    """
+
+    checkpoint: str
+    wildcards: Mapping[str, str | int]
+
+
+def prepared_data(
+    preset: str, deblurring: DeblurringWorkflow, raw_data: RawData, *, alone: bool
+) -> PreparedData:
+    """Find the job that prepares the data of a preset, and check raw data of the deblurring.
+
+    Args:
+        preset: name of the preset, of any problem.
+        deblurring: the configuration.
+        raw_data: its raw data sets.
+        alone: see :meth:`DeblurringWorkflow.need`.
+
+    Raises:
+        UserError: if the preset is invalid or does not fit its data.
+    """
+    workflow = deblurring.workflow
+    settings = workflow.preset(preset)
+    if prepared_problem(settings.TASK) is not None:
+        return PreparedData("prepare", {"prepared": workflow.manifest(preset).parent.name})
+    video = deblurring.preset(preset)
+    raw_data.require_spikes(preset, video)
+    raw_data.require_sequences_to_hold_out(preset, video)
+    raw_data.note_own_data(preset)
+    dataset = deblurring.need(preset, alone=alone)
+    bins = video.DATA.NUM_VOXEL_BINS
+    return PreparedData("statistics", {"dataset": dataset.name, "bins": bins})

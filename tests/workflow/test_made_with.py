@@ -1,0 +1,27 @@
+"""Projects that were made with another version."""
+
+from __future__ import annotations
+
+import pytest
+
+import vrtspike
+from vrtspike.system.errors import RunError
+from vrtspike.workflow.made_with import MADE_WITH, record, version_notice
+
+
+def test_only_another_version_is_reported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert version_notice() == []  # a clone
+    MADE_WITH.parent.mkdir()
+    MADE_WITH.write_text(record(vrtspike.__version__))
+    assert version_notice() == []
+    MADE_WITH.write_text(record("0.0.1"))
+    (notice,) = version_notice()
+    assert "\n" not in notice
+    assert notice.startswith(
+        f"this project was made with vrtspike 0.0.1, and {vrtspike.__version__} is installed"
+    )
+    assert MADE_WITH.read_text() == record("0.0.1")
+    MADE_WITH.write_text("{")
+    with pytest.raises(RunError, match="damaged"):
+        version_notice()
