@@ -21,7 +21,7 @@ rule demo:
         *code("demo_summary.py", uses=METRICS),
         benchmarks=demo_benchmarks(*DEMO_PRESETS),
         folder=f"{RESULTS}/benchmarks",
-        reuse=["--trained", f"{RESULTS}/train/light_demo"],
+        reuse=["--run", f"{RESULTS}/train/light_demo"],
     shell:
         program("demo_summary.py") + " --summaries {input.summaries:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
