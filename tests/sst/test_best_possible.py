@@ -103,7 +103,7 @@ def test_without_it_there_is_no_row(evaluation):
 
 
 def test_freezing_water_is_expected_between_both_limits():
-    """Where it may freeze, the expectation of the temperature by a million draws."""
+    """The expectation of temperatures near freezing, beside the mean of a million draws."""
     globe = Globe(years=2, step=8.0, south=-64.0)
     expected = globe.expectation(3)
     deviation = np.sqrt(globe.error_variance(3))
