@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.baselines import BASELINES, fit_baselines, linear_inverse, trend_line
+from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 
 MEMORY = 0.8
 MONTHS = 1500
@@ -71,7 +71,7 @@ def test_damped_persistence_is_the_best_forecast_of_red_noise(months):
     assert result["damped"] < 0.999 * min(result["persistence"], result["climatology"])
 
 
-def test_damping_is_the_slope_of_each_cell_and_skips_missing_values():
+def test_damping_without_a_season_is_the_slope_of_each_cell_and_skips_missing_values():
     noise = red_noise(200)
     noise[50:60, 0] = np.nan
     result = slopes(series(noise), 2)
@@ -108,43 +108,3 @@ def test_missing_anomalies_are_forecast_as_climatology_or_trend():
         assert forecasts.sel(system=name)[0, 0, 0] == 0
     for name in ("trend", "damped_trend"):
         assert forecasts.sel(system=name)[0, 0, 0] == trend_line(cells, 1001)[0, 0]
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-def test_a_linear_inverse_model_finds_an_oscillation_that_cells_cannot_see(chunked):
-    """Two patterns that turn into each other: alone, each cell says too little."""
-    random = np.random.default_rng(3)
-    turn = 0.98 * np.exp(2j * np.pi / 30)
-    state, values = 0j, []
-    for _ in range(2500):
-        state = turn * state + 0.2 * random.normal(size=2) @ [1, 1j]
-        values.append(state)
-    patterns = np.array([[1.0, 0.5, 0, -1, 0.3], [0, 1, 1, 0.5, -0.7]])
-    kelvin = np.array(values).view(float).reshape(-1, 2) @ patterns
-    cells, months = lines(2000, 5), 6
-    cells["weight"] = ("row", "column"), np.array([[0.1], [0.2], [0.3], [0.25], [0.15]])
-    training = series(kelvin[:2000])
-    training = training.chunk(time=500) if chunked else training
-    result = errors(training, cells, series(kelvin[2000:], 2000), months)
-    expected = (np.array(values)[2000:-months] * turn**months).view(float).reshape(-1, 2) @ patterns
-    best = np.mean((expected - kelvin[2000 + months :]) ** 2)
-    assert result["lim"] == pytest.approx(best, rel=0.03)
-    assert result["lim"] < 0.7 * result["damped"]
-
-
-def test_a_linear_inverse_model_keeps_the_largest_components():
-    random = np.random.default_rng(4)
-    kelvin = random.normal(size=(100, 30)) * np.linspace(3, 0.1, 30)
-    kelvin[40] = np.nan
-    weights = random.uniform(0.5, 1, 30)
-    scaled = np.nan_to_num(kelvin) * np.sqrt(weights)
-    # A twentieth of 100 months; no pair with the month that is missing.
-    u, s, vt = np.linalg.svd(scaled, full_matrices=False)
-    components = (u * s)[:, :5]
-    pairs = np.delete(np.arange(99), [39, 40])
-    step = np.linalg.lstsq(components[pairs], components[pairs + 1])[0]
-    expected = (components[-1] @ step @ step) @ vt[:5] / np.sqrt(weights)
-    now = series(kelvin)
-    weight = lines(1, 30)["weight"].copy(data=weights[:, None])
-    result = linear_inverse(now, weight, ahead(2))(now[-1])
-    np.testing.assert_allclose(result[0, :, 0], expected, rtol=1e-8)

@@ -247,3 +247,9 @@ def test_only_requested_months_are_decoded(tmp_path, monkeypatch):
     assert decoded == []
     months["sst"][13].compute()
     assert len(decoded) == 12
+
+
+def test_months_from_1940_on_are_read(tmp_path):
+    contents = message(0, dataDate=19400101) + message(0, dataDate=19400201)
+    (tmp_path / "sst.grib").write_bytes(contents)
+    assert list(map(month_name, read_months(tmp_path).time.values)) == ["1940-01", "1940-02"]

@@ -169,3 +169,26 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     # Of 11 start months.
     assert "too few start months to tell from " in output[1]
     assert summary["leads"][0]["p"] is summary["leads"][0]["low_k"] is None
+    assert "best possible" not in (tmp_path / "out/metrics.html").read_text()
+
+
+@pytest.mark.slow
+def test_evaluations_of_generated_data_show_the_best_possible_forecast(tmp_path):
+    model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
+    data = DATA | {"GENERATE": {"YEARS": 8, "SEED": 3}, "YEARS": None}
+    asked = SSTSettings.model_validate({"TASK": "sst", "DATA": data, "MODEL": model})
+    manifest = tmp_path / "data/dataset.json"
+    problem.prepare(asked, manifest, print)
+    weights = tmp_path / "weights.safetensors"
+    save_file(build_model(asked, open_split(asked, manifest, "test").store).state_dict(), weights)
+    run = PublishedRun("sea", asked, str(manifest), "0123")
+    output = tmp_path / "out"
+    problem.evaluate(EvaluationJob(weights, run, manifest, output, torch.device("cpu")))
+    page = (output / "metrics.html").read_text()
+    assert "best possible forecast: the expectation of the generated temperature" in page
+    leads = read_json(output / "summary.json")["leads"]
+    table = pd.read_csv(output / "sequences.csv")
+    for lead, error in zip(leads, table["rmse_best_possible"], strict=True):
+        assert lead["best_possible_k"] == pytest.approx(error, rel=1e-3)
+        # The globe of this seed: of another, this would be a forecast like any other.
+        assert error < 0.9 * lead["baseline_k"]

@@ -238,3 +238,12 @@ def test_ice_of_more_months_than_the_temperature_is_kept(tmp_path):
     assert months.time.values.tolist() == SMALL.months.tolist()
     assert months.source.notnull().values.tolist() == [True] * 20 + [False] * 4
     assert months.ice_source.notnull().all()
+
+
+def test_months_from_1940_on_are_read_as_all_others(tmp_path):
+    """Before 1970 stamps in seconds are negative."""
+    globe = Globe(first_year=1940, years=2, step=30.0)
+    write_example(tmp_path, globe)
+    fields = read_months(tmp_path)
+    assert [month_name(int(fields.time[place])) for place in (0, -1)] == ["1940-01", "1941-12"]
+    np.testing.assert_array_equal(fields.sst, globe.kelvin())

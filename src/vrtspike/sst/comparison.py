@@ -2,6 +2,12 @@
 
 Intervals are Student's t, with the standard error of a moving block bootstrap: blocks of
 consecutive start months are drawn, as neighbouring forecasts are not independent (Künsch, 1989).
+
+The verdicts at all leads are a family of tests: of several leads without a difference, one has a
+p below 0.05 more often than one time in twenty. Verdicts therefore follow p values adjusted by
+Holm's method (1979). It keeps the probability of any false verdict below 0.05, however the leads
+depend on each other. The method of Benjamini and Hochberg limits the share of false verdicts
+instead, which helps with many tests; here they are few, and each verdict is read by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import xarray
 from scipy import stats
 
 from vrtspike.sst.baselines import BASELINES
-from vrtspike.sst.scores import MODEL, skill
+from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, skill
 
 BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
@@ -20,6 +26,7 @@ MIN_SAMPLES = 12
 """Start months below which :func:`compare` gives no intervals and no verdicts."""
 RESAMPLES = 1000
 LEVEL = 0.95
+"""Of intervals; verdicts are at the significance 1 - LEVEL."""
 _CORRELATIONS = ("acc", "nino34")
 """Beginnings of the names of scores that are correlations."""
 
@@ -55,8 +62,10 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     Returns:
         Every score by ``system`` and ``lead``, NaN where there is none: ``_low`` and ``_high`` are
         the ends of its interval, ``_detrended`` is about the trend. And a row for each ``lead``:
-        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and the ``p`` of no
-        difference.
+        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and the two-sided ``p``
+        of no difference, both of this lead alone, and ``p_holm``, adjusted for the number of leads,
+        from which the verdict follows. ``best_possible_k`` is the RMSE of that forecast, where
+        ``means`` has it.
 
         The bootstrap's standard error is that of few blocks, so that intervals and p are those of
         Student's t with one degree of freedom less than blocks: equally good simulated forecasts,
@@ -79,18 +88,37 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     standard_error = error["difference_k"].sel(system=best).to_series()
     # Where the forecasts are equal, difference and standard error are 0.
     ratio = (difference.abs() / standard_error).fillna(0.0)
-    p = pd.Series(2 * student.sf(ratio), ratio.index)
+    p = pd.Series(2 * student.sf(ratio), ratio.index).where(high.notna())
+    p_holm = holm(p)
     columns = {
-        "verdict": _verdicts(low, high, samples) + " " + baseline["system"].map(BASELINES),
+        "verdict": _verdicts(difference, p_holm, samples) + " " + baseline["system"].map(BASELINES),
         "baseline": baseline["system"],
         "rmse_k": table["rmse_k"].sel(system=MODEL).to_series(),
         "baseline_k": baseline["rmse_k"],
         "difference_k": difference,
         "low_k": low,
         "high_k": high,
-        "p": p.where(high.notna()),
+        "p": p,
+        "p_holm": p_holm,
     }
+    if BEST_POSSIBLE in table["system"]:
+        columns["best_possible_k"] = table["rmse_k"].sel(system=BEST_POSSIBLE).to_series()
     return table, pd.DataFrame(columns)
+
+
+def holm(p: pd.Series) -> pd.Series:
+    """Adjust the p values of a family of tests by Holm's step-down method (1979).
+
+    The smallest of n is multiplied by n, the next by n - 1 and so on; none is below a smaller one,
+    or above 1. NaN counts as no test.
+
+    >>> holm(pd.Series([0.01, 0.04, 0.03])).round(6).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    ascending = p.dropna().sort_values(kind="stable")
+    factors = np.arange(len(ascending), 0, -1)
+    adjusted = (ascending * factors).cummax().clip(upper=1.0)
+    return adjusted.reindex(p.index)
 
 
 def _with_intervals(scores: xarray.Dataset, half_widths: xarray.Dataset) -> xarray.Dataset:
@@ -107,13 +135,14 @@ def _with_intervals(scores: xarray.Dataset, half_widths: xarray.Dataset) -> xarr
     return table
 
 
-def _verdicts(low: pd.Series, high: pd.Series, samples: int) -> pd.Series:
-    """Verdicts by lead from the interval of the model's RMSE less that of the baseline."""
+def _verdicts(difference: pd.Series, p: pd.Series, samples: int) -> pd.Series:
+    """Verdicts by lead from the model's RMSE less that of the baseline, and its adjusted p."""
     unknown = "without an RMSE to compare with"
     if samples < MIN_SAMPLES:
         unknown = "too few start months to tell from"
-    verdicts = pd.Series("not distinguishable from", low.index)
-    verdicts[low > 0] = "worse than"
-    verdicts[high < 0] = "better than"
-    verdicts[high.isna()] = unknown
+    is_significant = p < 1 - LEVEL
+    verdicts = pd.Series("not distinguishable from", p.index)
+    verdicts[is_significant & (difference > 0)] = "worse than"
+    verdicts[is_significant & (difference < 0)] = "better than"
+    verdicts[p.isna()] = unknown
     return verdicts

@@ -16,7 +16,7 @@ from vrtspike.sst.baselines import fit_baselines, trend_line
 from vrtspike.sst.comparison import compare
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.scores import MODEL, field_means
+from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, field_means
 
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
 _MAX_VALUES = 2_000_000
@@ -29,7 +29,7 @@ _WHOLE_BOX = 1 - 1e-6
 class Evaluation:
     """Forecasts of a split by a model and the baselines.
 
-    ``system`` is one of :data:`~vrtspike.sst.scores.SYSTEMS`.
+    ``system`` is one of :data:`~vrtspike.sst.scores.SYSTEMS`, or the best possible forecast.
 
     Attributes:
         dataset: the samples.
@@ -56,12 +56,16 @@ class _Reference:
 
     Args:
         dataset: the samples; the baselines are fitted to the training years of its store.
+        best_possible: of :func:`evaluate`.
 
     Attributes:
         leads: (lead,) months ahead.
     """
 
-    def __init__(self, dataset: ERA5SSTMonthlyDataset) -> None:
+    def __init__(
+        self, dataset: ERA5SSTMonthlyDataset, best_possible: xarray.DataArray | None
+    ) -> None:
+        self._best_possible = best_possible
         ahead = np.arange(dataset.lead) + dataset.offset + 1
         self.leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
         self._store = dataset.store
@@ -90,8 +94,11 @@ class _Reference:
         """
         deviation = self._store.of_month("deviation", now + self.leads).astype(float).compute()
         model = (deviation * output.numpy()).expand_dims(system=[MODEL])
-        baselines = self._baselines(self._measured(now), now)
-        return xarray.concat([model, baselines], "system")
+        systems = [model, self._baselines(self._measured(now), now)]
+        if self._best_possible is not None:
+            best = self._best_possible.sel(time=now).drop_vars("time")
+            systems.append(best.expand_dims(system=[BEST_POSSIBLE]))
+        return xarray.concat(systems, "system")
 
     def observed(self, now: xarray.DataArray) -> xarray.DataArray:
         """Observed anomalies in kelvin of the months that are forecast, NaN but for open sea."""
@@ -125,6 +132,7 @@ def evaluate(
     device: torch.device | str = "cpu",
     batch_size: int = 32,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    best_possible: xarray.DataArray | None = None,
 ) -> Evaluation:
     """Forecast every sample of a data set and compare the forecasts with the baselines.
 
@@ -135,10 +143,13 @@ def evaluate(
         device: where the forecast is computed.
         batch_size: samples that are forecast, and compared, at once.
         progress: called with the number of finished samples and their total.
+        best_possible: the best possible forecasts, (time, lead, row, column) anomalies in kelvin by
+            the number of the last month that is read and the months ahead
+            (:func:`~vrtspike.sst.best_possible.best_possible_forecasts`); None where unknown.
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    reference = _Reference(dataset)
+    reference = _Reference(dataset, best_possible)
     rows, columns = dataset.store.grid.shape
     size = max(1, min(batch_size, _MAX_VALUES // (dataset.lead * rows * columns)))
     parts: list[xarray.Dataset] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.sst.evaluate import Evaluation
-from vrtspike.sst.scores import MODEL, SYSTEMS
+from vrtspike.sst.scores import LABELS, MODEL
 
 LEADS = "leads.png"
 ERROR_MAPS = "error_maps.png"
@@ -34,7 +34,8 @@ def draw_evaluation(folder: Path, evaluation: Evaluation, title: str) -> None:
 
 def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
     """Draw the scores of all systems by months ahead, one plot a score that has values."""
-    table = evaluation.table.assign_coords(system=list(SYSTEMS.values()))
+    table = evaluation.table
+    labels = [LABELS[name] for name in table["system"].values]
     scores = [name for name in _PLOTTED if table[name].notnull().any()]
     leads = table["lead"].values
     with drawn_figure(path, (len(scores) * 3.4 + 2.4, 3.6)) as figure:
@@ -43,7 +44,7 @@ def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
             table[name].plot.line(ax=plot, x="lead", marker="o", add_legend=False)
             plot.set(title="", xlabel="months ahead", ylabel=_PLOTTED[name], xticks=leads)
         plots[0].fill_between(leads, table["rmse_k_low"][0], table["rmse_k_high"][0], alpha=0.15)
-        figure.legend(plots[0].lines, table["system"].values, loc="outside right upper")
+        figure.legend(plots[0].lines, labels, loc="outside right upper")
         figure.suptitle(title)
 
 
@@ -63,7 +64,7 @@ def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
             field = errors.sel(lead=lead, system=system)
             image = plot.imshow(field, extent=extent, vmin=0, vmax=limit)
             plot.set_facecolor(_LAND)
-            plot.set_title(f"{SYSTEMS[system]}, {lead} ahead", fontsize=9)
+            plot.set_title(f"{LABELS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=maps, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
 

@@ -9,8 +9,8 @@ weather, frozen where it would be colder than the sea can be:
   oscillator by which linear inverse models describe El Niño (Penland and Sardeshmukh, 1995);
 - the weather of each place is red noise: :data:`MEMORY` of a month's value is left in the next.
 
-So the expectation of any later month is a formula, and nothing can forecast better in the mean. A
-model that seems to makes a mistake.
+So the expectation of any later month is a formula (:meth:`Globe.best_forecast`), and nothing can
+forecast better in the mean. A model that seems to makes a mistake.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 from scipy.signal import lfilter
+from scipy.special import ndtr
 
 from vrtspike.io.files import atomic_path
 from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
@@ -96,7 +97,7 @@ class Globe:
     def expectation(self, ahead: int = 0) -> _Array:
         """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
 
-        It is the best forecast from the months up to now; with 0 the temperatures themselves.
+        With 0 it is the temperature itself.
         """
         months = self.months + ahead
         lat = np.deg2rad(self.latitudes)[:, None]
@@ -106,11 +107,44 @@ class Globe:
         if self.anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
             swing = (_TURN**ahead * self._oscillation)[:, None, None]
-            first = self._pattern(lat, centre=215, phase=0.0)
-            second = self._pattern(lat, centre=160, phase=1.5)
+            first, second = self._patterns()
             field += TREND_K * np.cos(lat) * years
             field += EL_NINO_K * (first * swing.real + second * swing.imag)
         return field
+
+    def best_forecast(self, ahead: int) -> _Array:
+        """(N, h, w) expected kelvin of the sea ``ahead`` months later, given all until now.
+
+        The unfrozen temperature is normal about :meth:`expectation`; freezing cuts it off below.
+
+        Args:
+            ahead: months, from 1.
+        """
+        expected = self.expectation(ahead)
+        deviation = np.sqrt(self.error_variance(ahead))
+        above = (expected - FREEZING_K) / deviation
+        return np.asarray(FREEZING_K + deviation * (above * ndtr(above) + _normal_density(above)))
+
+    def error_variance(self, ahead: int) -> _Array:
+        """(h, w) variance in kelvin squared of the unfrozen temperature about its expectation.
+
+        Args:
+            ahead: months between start and target.
+        """
+        weather = WEATHER_K**2 * (1 - self._memory ** (2 * ahead))
+        shape = (len(self.latitudes), len(self.longitudes))
+        if not self.anomalies:
+            return np.full(shape, weather)
+        first, second = self._patterns()
+        swing = EL_NINO_K**2 * (1 - abs(_TURN) ** (2 * ahead))
+        return weather + swing * (first**2 + second**2)
+
+    def _patterns(self) -> tuple[_Array, _Array]:
+        """(h, w) patterns of the oscillation's real and imaginary part."""
+        lat = np.deg2rad(self.latitudes)[:, None]
+        first = self._pattern(lat, centre=215, phase=0.0)
+        second = self._pattern(lat, centre=160, phase=1.5)
+        return first, second
 
     def _pattern(self, lat: _Array, centre: float, phase: float) -> _Array:
         """(h, w) pattern of the oscillation: a core at the equator, and waves far from it.
@@ -134,6 +168,11 @@ class Globe:
         cold = FREEZING_K - self.expectation()
         share = np.where(cold > 0, np.clip(0.15 + cold / 2, 0, 1), 0)
         return np.where(self.land(), np.nan, share).astype(np.float32)
+
+
+def _normal_density(values: _Array) -> _Array:
+    """Density of the standard normal distribution."""
+    return np.asarray(np.exp(-(values**2) / 2) / np.sqrt(2 * np.pi))
 
 
 def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:

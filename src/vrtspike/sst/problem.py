@@ -13,12 +13,13 @@ from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.runs.names import weights_file
 from vrtspike.sst.settings import METRICS as METRICS
-from vrtspike.sst.settings import PREPARED, SSTSettings
+from vrtspike.sst.settings import PREPARED, GenerateSettings, SSTSettings
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+    from vrtspike.sst.generate import Globe
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.objectives import Trainable
     from vrtspike.training.workers import Workers
@@ -59,18 +60,13 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     Raises:
         UserError: if the files cannot be used.
     """
-    from vrtspike.sst.generate import Globe, write_example
+    from vrtspike.sst.generate import write_example
     from vrtspike.sst.store import prepare as prepare_store
 
     data = settings.DATA
     root = Path(data.ROOT)
     if data.GENERATE:
-        globe = Globe(
-            years=data.GENERATE.YEARS,
-            seed=data.GENERATE.SEED,
-            anomalies=data.GENERATE.ANOMALIES,
-        )
-        root = write_example(manifest.parent / "generated", globe)
+        root = write_example(manifest.parent / "generated", _globe(data.GENERATE))
     store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS, show=show)
     facts = store.manifest
     rows, columns = store.grid.shape
@@ -79,6 +75,13 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
         f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
         f"left out with their samples: {', '.join(facts['missing']) or 'none'}"
     )
+
+
+def _globe(settings: GenerateSettings) -> Globe:
+    """The generated globe."""
+    from vrtspike.sst.generate import Globe
+
+    return Globe(years=settings.YEARS, seed=settings.SEED, anomalies=settings.ANOMALIES)
 
 
 def dataset_digest(manifest: Path) -> str:
@@ -193,12 +196,15 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 def evaluate(job: EvaluationJob) -> list[str]:
     """Scores beside every baseline, with intervals; maps of error.
 
+    Of generated data, the best possible forecast is beside them.
+
     Raises:
         DataError: if the data are missing or too short.
         RunError: if the weights belong to another model, or were changed.
     """
     from vrtspike.io.weights import load_trained
     from vrtspike.runs.published import require_published
+    from vrtspike.sst.best_possible import best_possible_forecasts
     from vrtspike.sst.evaluate import evaluate
     from vrtspike.sst.model import build_model
     from vrtspike.sst.results import write_results
@@ -210,6 +216,10 @@ def evaluate(job: EvaluationJob) -> list[str]:
     require_published(job.weights)
     started = time.monotonic()
     model.to(job.device)
-    evaluation = evaluate(model, samples, job.device, settings.TEST.BATCH_SIZE, job.progress)
+    best = None
+    if settings.DATA.GENERATE:
+        best = best_possible_forecasts(_globe(settings.DATA.GENERATE), samples)
+    size = settings.TEST.BATCH_SIZE
+    evaluation = evaluate(model, samples, job.device, size, job.progress, best)
     seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
     return write_results(job, evaluation, device=job.device.type, seconds_per_frame=seconds)

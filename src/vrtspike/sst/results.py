@@ -27,14 +27,20 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
 from vrtspike.sst.evaluate import Evaluation
 from vrtspike.sst.figures import CAPTIONS, draw_evaluation
-from vrtspike.sst.scores import MODEL, SYSTEMS, skill
+from vrtspike.sst.scores import BEST_POSSIBLE, LABELS, MODEL, skill
 from vrtspike.sst.settings import METRICS, RMSE, month_name
 
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
     "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
     "model less that of the system; _low and _high: 95 % interval by Student's t, with the "
-    "standard error of a moving block bootstrap over start months."
+    "standard error of a moving block bootstrap over start months; p: two-sided, of this lead "
+    "alone; p_holm: adjusted for the number of leads by Holm's method, which keeps the probability "
+    "of any false verdict below 0.05; verdicts follow it."
+)
+_BEST_POSSIBLE = (
+    "best possible forecast: the expectation of the generated temperature, given all until the "
+    "start month; no forecast has a lower RMSE in the mean over many start months."
 )
 
 
@@ -89,7 +95,7 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
 
 
 def metric_tables(evaluation: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both metrics of the model, of the best baseline and of each baseline.
+    """Both metrics of the model, of the best baseline, of each one and of the best possible one.
 
     Returns:
         a row for each month forecast; and one for each number of months ahead, over all its
@@ -110,7 +116,8 @@ def _metric_table(
 ) -> pd.DataFrame:
     """A column for each metric of each system, and a row for each place along some dimensions."""
     systems: dict[str, str | xarray.DataArray] = {"": MODEL, "_baseline": best}
-    systems |= {f"_{name}": name for name in BASELINES}
+    others = [name for name in scores["system"].values if name != MODEL]
+    systems |= {f"_{name}": name for name in others}
     columns = {}
     for suffix, system in systems.items():
         for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True):
@@ -143,7 +150,10 @@ def _verdict_lines(evaluation: Evaluation) -> list[str]:
     for row in evaluation.verdicts.reset_index().itertuples():
         difference = f"difference {row.difference_k:+.3f} K"
         if len(evaluation.dataset) >= MIN_SAMPLES:
-            difference += f", 95 % interval {row.low_k:+.3f} to {row.high_k:+.3f}, p = {row.p:.3f}"
+            difference += (
+                f", 95 % interval {row.low_k:+.3f} to {row.high_k:+.3f}, p = {row.p:.3f}, by Holm "
+                f"{row.p_holm:.3f}"
+            )
         lines.append(
             f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
             f"{difference})"
@@ -160,13 +170,16 @@ def _write_table(
     formats = {name: ".3f" for name in [*scores, *verdicts] if name != "lead"}
     tables = [
         Table(verdicts, "The model and the best baseline", formats=formats),
-        Table(scores.replace({"system": SYSTEMS}), "Every score", formats=formats),
+        Table(scores.replace({"system": LABELS}), "Every score", formats=formats),
     ]
     explanations = [f"{name}: {text}." for name, text in definitions.items()]
+    explanations.append(_SCORES)
+    if BEST_POSSIBLE in evaluation.table["system"]:
+        explanations.append(_BEST_POSSIBLE)
     write_page(
         job.output / TABLE,
         f"Results of preset {job.run.name}",
         note,
         tables,
-        [*explanations, _SCORES],
+        explanations,
     )

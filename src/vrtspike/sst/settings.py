@@ -184,7 +184,8 @@ class SSTDataSettings(Section):
     AREA: AreaSettings = key("Region", AreaSettings())
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
     YEARS: Years | None = key(
-        "First and last year of each split; null: the last tenth tests, the one before validates",
+        "First and last year of each split (ERA5 begins in 1940); null: all whole years of the "
+        "files, of which the last tenth tests, the one before validates",
         None,
     )
     SEQ_LEN: Positive = key("Months that are read", 12)
