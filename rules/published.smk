@@ -44,6 +44,5 @@ rule leaderboard:
         runs=run_folders,
         folder=subpath(output.page, parent=True),
     shell:
-        program("leaderboard.py")
-        + " --run {params.runs:q} --output {params.folder:q}"
+        program("leaderboard.py") + " --run {params.runs:q} --output {params.folder:q}"
         " > {log:q} 2>&1"
