@@ -18,6 +18,7 @@ MODULES = {
     "vrtspike.commands.recordings": ("show", "calibrate", "verify"),
     "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
+    "vrtspike.commands.figures": ("figure",),
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
 description in ``--help``, whose first line stands in the list of all commands, and ``add_pack``
