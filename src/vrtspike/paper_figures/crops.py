@@ -154,6 +154,7 @@ def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any
     below = top - height
     lines = f"{row.sequence}\n{row.frame}"
     _write(figure, lines, frame_width / 2, below, frame_width)
+    best = max((cell.psnr for cell in row.cells if cell.psnr is not None), default=None)
     shown = None
     left = frame_width + _GAP
     for cell in row.cells:
@@ -167,7 +168,8 @@ def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any
                 shown = error_axes.imshow(
                     cell.error, cmap=ERROR_COLOURS, vmin=0, vmax=top_error, interpolation="none"
                 )
-        _write(figure, _label(cell), left + width / 2, label_top, width)
+        is_best = best is not None and cell.psnr == best
+        _write(figure, _label(cell), left + width / 2, label_top, width, is_bold=is_best)
         left += width + _GAP
     return shown
 
@@ -214,13 +216,27 @@ def _label(cell: Cell) -> str:
     return f"{cell.label}\n{cell.psnr:.2f} dB"
 
 
-def _write(figure: Figure, lines: str, x: float, y: float, width: float) -> None:
-    """Write the lines below a picture, each at most as wide as the picture."""
+def _write(
+    figure: Figure, lines: str, x: float, y: float, width: float, *, is_bold: bool = False
+) -> None:
+    """Write the lines below a picture, each at most as wide as the picture.
+
+    Args:
+        figure: the figure.
+        lines: separated by line breaks.
+        x: middle of the picture in inches from the left.
+        y: lower end of the picture in inches from below.
+        width: of the picture in inches.
+        is_bold: print the last line bold.
+    """
+    texts = lines.splitlines()
     total_width, total_height = figure.get_size_inches()
     line_height = 1.15 * FONT_SIZE / 72
-    for number, line in enumerate(lines.splitlines()):
+    for number, line in enumerate(texts):
         top = y - 0.03 - number * line_height
         text = figure.text(x / total_width, top / total_height, line, ha="center", va="top")
+        if is_bold and number == len(texts) - 1:
+            text.set_fontweight("bold")
         fit_text(text, width)
 
 

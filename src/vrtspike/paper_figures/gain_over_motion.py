@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from vrtspike.plotting.paper import COLUMN_WIDTH, FontName, line_style, paper_figure
 
@@ -90,6 +91,7 @@ def draw_gain_over_motion(
         axes.set_xlabel("motion during the exposure, px")
         axes.set_ylabel("gain in PSNR, dB")
         axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         figure.legend(
             loc="outside upper center",
             ncols=min(3, len(axes.get_legend_handles_labels()[1])),

@@ -73,6 +73,7 @@ def draw_psnr_over_frames(
             axes.set_axis_off()
         for axes in panels[:, 0]:
             axes.set_ylabel("PSNR, dB")
+            axes.yaxis.set_major_locator(MaxNLocator(5))
         for column in range(columns):
             lowest = (len(sequences) - 1 - column) // columns
             panels[lowest, column].set_xlabel("frame number")

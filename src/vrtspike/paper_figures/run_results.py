@@ -89,6 +89,7 @@ def read_run(
         chosen = _summary_of(summary, protocol or main_protocol, folder)
         figures = _frame_figures(evaluation_folder(folder), chosen["protocol"])
         cost = _cost(summary, chosen)
+        notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
     else:
         notes.append(f"{name}: not evaluated, no {evaluation_folder(folder)} of this run")
     examples = _Examples(evaluation_folder(folder) / EXAMPLES)

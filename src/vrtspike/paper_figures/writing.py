@@ -294,7 +294,8 @@ class FigureWriter:
         table.insert(0, "row", row)
         table.insert(0, "sequence", sequence)
         _write_table(stem, table)
-        draw_xt(stem, whole, row, slices, self.request.font)
+        title = f"{sequence}, row {row}"
+        draw_xt(stem, title, whole, row, slices, self.request.font)
         return ""
 
     def quality_over_cost(self, stem: Path) -> str:

@@ -13,12 +13,14 @@ from matplotlib.ticker import MaxNLocator
 from vrtspike.data.rgb_images import Image
 from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, FontName, paper_figure
 
-_FRAME_PIXELS = 0.022
+_FRAME_HEIGHT = 0.022
 """Height in inches of a frame in a slice, within the limits below."""
-_MIN_HEIGHT = 0.5
+_MIN_HEIGHT = 0.35
 _MAX_HEIGHT = 1.6
+_MAX_TOGETHER = 5.0
+"""Maximum height in inches of all slices: a page has 9."""
 _GAP = 0.06
-_LEFT = 0.2
+_LEFT = 0.36
 _TITLE = 0.17
 _AXIS = 0.32
 _MARK = "#E69F00"
@@ -65,15 +67,21 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
 
 
 def draw_xt(
-    stem: Path, whole: Image, row: int, slices: Mapping[str, Image], font: FontName = "sans"
+    stem: Path,
+    title: str,
+    whole: Image,
+    row: int,
+    slices: Mapping[str, Image],
+    font: FontName = "sans",
 ) -> None:
     """Draw the frame with the row, and the slices below it, in the width of a column.
 
     Args:
         stem: path of the files without their suffix.
+        title: above the frame.
         whole: the frame that the row is drawn in, (H, W, 3).
         row: from 0.
-        slices: uint8 (T, W, 3) by their titles.
+        slices: uint8 (T, W, 3) by their names.
         font: of all texts.
     """
     width = COLUMN_WIDTH - _LEFT
@@ -82,7 +90,8 @@ def draw_xt(
     first_row = int(np.clip(row - strip_rows // 2, 0, whole.shape[0] - strip_rows))
     strip_height = width * strip_rows / whole.shape[1]
     frames = len(next(iter(slices.values())))
-    height = float(np.clip(frames * _FRAME_PIXELS, _MIN_HEIGHT, _MAX_HEIGHT))
+    highest = max(_MIN_HEIGHT, min(_MAX_HEIGHT, _MAX_TOGETHER / len(slices)))
+    height = float(np.clip(frames * _FRAME_HEIGHT, min(0.5, highest), highest))
     total = _TITLE + strip_height + len(slices) * (_TITLE + height + _GAP) + _AXIS
     with paper_figure(stem, (COLUMN_WIDTH, total), font, constrained=False) as figure:
 
@@ -105,9 +114,9 @@ def draw_xt(
         axes.axhline(row + 0.5, color="black", linewidth=2.0)
         axes.axhline(row + 0.5, color=_MARK, linewidth=1.0)
         axes.set_axis_off()
-        axes.set_title(f"row {row}", loc="left", fontsize=FONT_SIZE, pad=2)
+        axes.set_title(title, loc="left", fontsize=FONT_SIZE, pad=2)
         top -= strip_height
-        for title, values in slices.items():
+        for name, values in slices.items():
             top -= _TITLE + _GAP
             axes = axes_at(top, height)
             axes.imshow(
@@ -116,9 +125,11 @@ def draw_xt(
                 interpolation="none",
                 aspect="auto",
             )
-            axes.set_title(title, loc="left", fontsize=FONT_SIZE, pad=2)
+            axes.set_title(name, loc="left", fontsize=FONT_SIZE, pad=2)
             axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+            axes.set_ylabel("frame", labelpad=1)
+            axes.yaxis.set_label_coords(-0.07, 0.5)
             axes.tick_params(labelbottom=False, bottom=False)
             top -= height
         axes.tick_params(labelbottom=True, bottom=True)
-        axes.set_xlabel("x, px (down: frame number)", labelpad=1)
+        axes.set_xlabel("x, px", labelpad=1)

@@ -55,6 +55,8 @@ _STYLE: Any = {
     "axes.grid": True,
     "grid.color": "0.9",
     "grid.linewidth": 0.5,
+    "figure.constrained_layout.h_pad": 0.02,
+    "figure.constrained_layout.w_pad": 0.02,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
     # TrueType: many publishers refuse the default, Type 3.
