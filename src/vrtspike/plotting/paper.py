@@ -112,7 +112,7 @@ def paper_figure(
         constrained: let matplotlib arrange the axes.
     """
     with mpl.rc_context(_STYLE | _FONTS[font]):
-        figure = Figure(figsize=size, layout="constrained" if constrained else "none")
+        figure = Figure(figsize=size, layout="constrained" if constrained else None)
         yield figure
         for suffix in SUFFIXES:
             path = stem.with_name(stem.name + suffix)
@@ -133,4 +133,5 @@ def fit_text(text: Text, width: float) -> None:
     assert isinstance(figure, Figure)
     found = text.get_window_extent().width / figure.dpi
     if found > width:
-        text.set_fontsize(max(MIN_FONT_SIZE, text.get_fontsize() * width / found))
+        size = float(text.get_fontsize()) * width / found
+        text.set_fontsize(max(MIN_FONT_SIZE, size))
