@@ -75,6 +75,17 @@ def test_with_one_model_the_crops_are_those_where_it_gains_most(scene, write):
     assert table(folder, "crops")["sequence"].iloc[0] == "a"
 
 
+def test_chosen_sequences_and_equal_frames(scene, write):
+    restored = scene.sharp + np.uint8(6)
+    restored[1, 0] = scene.sharp[1, 0]
+    with np.errstate(divide="ignore"):
+        result = scene.result("one", restored)
+    folder, _ = write([result], only=["crops"], sequences=["b"])
+    rows = table(folder, "crops")
+    # No frame is better than an equal one, but its gain is not finite.
+    assert rows[["sequence", "frame"]].drop_duplicates().to_numpy().tolist() == [["b", "000002"]]
+
+
 def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
     folder, _ = write(models, only=["psnr_over_frames"])
     rows = table(folder, "psnr_over_frames")

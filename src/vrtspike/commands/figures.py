@@ -67,7 +67,7 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="sequence of psnr_over_frames and gain_over_motion, repeatable; without it all",
+        help="sequence to show where --crop and --row name none, repeatable; without it all",
     )
     add("--protocol", metavar="NAME", help="of the PSNR; without it that of each evaluation")
     add("--sharp", type=Path, metavar="FOLDER", help="sharp frames of a folder of restored ones")

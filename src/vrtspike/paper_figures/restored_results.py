@@ -25,6 +25,7 @@ from vrtspike.restoration.result_record import RECORD, RESTORED, read_earlier_re
 from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 
+_PSNR = ("psnr_blur", "psnr")
 _PLAIN_NAMES = ("blur", "blur_gamma", "frames")
 """Names of folders of frames that name no sequence; the folder above does."""
 
@@ -191,4 +192,5 @@ def _figures(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFram
         for entry in entries
         if "psnr" in entry
     ]
-    return pd.DataFrame(rows, columns=FRAME_COLUMNS)
+    # Equal frames have null in place of an infinite PSNR.
+    return pd.DataFrame(rows, columns=FRAME_COLUMNS).astype(dict.fromkeys(_PSNR, float))

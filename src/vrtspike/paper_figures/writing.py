@@ -56,7 +56,7 @@ class FigureRequest:
         output: folder.
         only: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
         crops: the crops; empty for those where models differ most.
-        sequences: of PSNR over frames and of gain over motion; empty for all.
+        sequences: of all figures but those that ``crops`` and ``row`` name; empty for all.
         row: sequence and row of the x-t slices; None for the middle of the first crop.
         error_maps: draw error maps below the crops.
         font: of all texts.
@@ -164,21 +164,27 @@ class FigureWriter:
         chosen = []
         for sequence in common_sequences(self.results):
             frames = common_frames(self.results, sequence)
-            if not frames:
+            if not frames or not self._is_chosen(sequence):
                 continue
             table = self.figures
             rows = table[(table["sequence"] == sequence) & table["frame"].isin(frames)]
-            if len(rows) == 0:
-                chosen.append((0.0, sequence, frames[len(frames) // 2]))
-                continue
             groups = rows.groupby("frame", sort=False)
             difference = groups["gain"].max()
             if len(self.results) > 1:
                 difference = groups["psnr"].max() - groups["psnr"].min()
+            # Equal frames have no finite PSNR.
+            difference = difference[np.isfinite(difference)]
+            if len(difference) == 0:
+                chosen.append((0.0, sequence, frames[len(frames) // 2]))
+                continue
             frame = str(difference.idxmax())
             chosen.append((float(difference.max()), sequence, frame))
         chosen.sort(key=lambda entry: -entry[0])
         return [(sequence, frame) for _, sequence, frame in chosen]
+
+    def _is_chosen(self, sequence: str) -> bool:
+        """Return whether the request is for a sequence; without names it is for all."""
+        return not self.request.sequences or sequence in self.request.sequences
 
     def _restored(self, sequence: str, frame: str) -> list[Image]:
         """The restored frame of each model, each restored once."""
@@ -238,7 +244,7 @@ class FigureWriter:
         motion = self._motion()
         points = self.figures.merge(motion, on=["sequence", "frame"])
         points = points[np.isfinite(points["gain"]) & np.isfinite(points["motion"])]
-        if points["frame"].count() < MIN_MOTION_FRAMES * len(self.results):
+        if len(points) < MIN_MOTION_FRAMES * self.figures["model"].nunique():
             return (
                 "the motion is measured between spikes of an exposure, and too few frames of these "
                 "results have recorded spikes at hand"
@@ -284,13 +290,12 @@ class FigureWriter:
             slices[result.label] = slice_of(result.restored(sequence, frames), row)
         middle = frames[len(frames) // 2]
         whole = blurry_frame(self.results, sequence, middle)
-        has_sharp = sharp_frame(self.results, sequence, middle) is not None
-        if has_sharp:
-            truth = [sharp_frame(self.results, sequence, frame) for frame in frames]
-            images = [image for image in truth if image is not None]
-            slices[SHARP] = slice_of(images, row)
-            whole = images[len(frames) // 2]
-        table = slice_table(slices, SHARP if has_sharp else None)
+        sharp = sharp_frame(self.results, sequence, middle)
+        if sharp is not None:
+            truth = (sharp_frame(self.results, sequence, frame) for frame in frames)
+            slices[SHARP] = slice_of((image for image in truth if image is not None), row)
+            whole = sharp
+        table = slice_table(slices, None if sharp is None else SHARP)
         table.insert(0, "row", row)
         table.insert(0, "sequence", sequence)
         _write_table(stem, table)
