@@ -102,11 +102,13 @@ def _draw_points(
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_locator(NullLocator())
     texts = []
-    for (index, row), name in zip(rows.iterrows(), names, strict=True):
-        style = line_style(int(str(index)))
+    numbers = rows.index.tolist()
+    records = rows.to_dict("records")
+    for number, row, cost, name in zip(numbers, records, costs.tolist(), names, strict=True):
+        style = line_style(number)
         colour = _PUBLISHED if row["published"] else style.colour
         axes.plot(
-            costs[index],
+            cost,
             row["psnr"],
             linestyle="none",
             marker="o" if row["published"] else style.marker,
@@ -114,7 +116,7 @@ def _draw_points(
             color=colour,
             markerfacecolor="white" if row["published"] else colour,
         )
-        place = (costs[index], row["psnr"])
+        place = (cost, row["psnr"])
         text = axes.annotate(
             name, place, (0, 5), textcoords="offset points", fontsize=FONT_SIZE - 1, color=colour
         )

@@ -195,7 +195,7 @@ def joined_figures(results: Sequence[Result]) -> pd.DataFrame:
     table = table[groups["model"].transform("size") == len(tables)]
     spread = table.groupby(keys, sort=False)["psnr_blur"].agg(np.ptp)
     if len(spread) and spread.max() > MAX_PSNR_DIFFERENCE:
-        sequence, frame = spread.idxmax()
+        sequence, frame = spread.index[int(spread.to_numpy().argmax())]
         raise DataError(
             f"{', '.join(result.place for result in results)}: the blurry frame "
             f"{sequence}/{frame} differs by {spread.max():.2f} dB between results; give results "
