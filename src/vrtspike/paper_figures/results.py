@@ -193,7 +193,7 @@ def joined_figures(results: Sequence[Result]) -> pd.DataFrame:
     keys = ["sequence", "frame"]
     groups = table.groupby(keys, sort=False)
     table = table[groups["model"].transform("size") == len(tables)]
-    spread = table.groupby(keys, sort=False)["psnr_blur"].agg(np.ptp)
+    spread = table.groupby(keys, sort=False)["psnr_blur"].agg(np.ptp).fillna(0.0)
     if len(spread) and spread.max() > MAX_PSNR_DIFFERENCE:
         sequence, frame = spread.index[int(spread.to_numpy().argmax())]
         raise DataError(

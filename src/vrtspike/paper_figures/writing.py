@@ -173,7 +173,7 @@ class FigureWriter:
             if len(self.results) > 1:
                 difference = groups["psnr"].max() - groups["psnr"].min()
             # Equal frames have no finite PSNR.
-            difference = difference[np.isfinite(difference)]
+            difference = difference[np.isfinite(difference.astype(float))]
             if len(difference) == 0:
                 chosen.append((0.0, sequence, frames[len(frames) // 2]))
                 continue
