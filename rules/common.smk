@@ -51,6 +51,7 @@ TRAININGS = Trainings(WORKFLOW, PLACES.scripts / "train.py")
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 one_of = staleness.one_of
 program = PLACES.program
+single_threaded_program = PLACES.single_threaded_program
 code = partial(staleness.code_lines, PLACES.scripts)
 problem_code = partial(staleness.problem_code_lines, WORKFLOW, PLACES.scripts)
 setting_lines = partial(staleness.setting_lines, WORKFLOW)

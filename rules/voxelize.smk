@@ -24,7 +24,7 @@ rule voxelize:
         stores=subpath(output[0], ancestor=2),
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 " + program("voxelize.py") + " --root {params.root:q}"
+        single_threaded_program("voxelize.py") + " --root {params.root:q}"
         " --accepted {input.accepted:q} --ingested {params.ingested:q} --stores {params.stores:q}"
         " --bins {wildcards.bins} --context {params.context} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"

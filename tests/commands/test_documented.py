@@ -23,7 +23,7 @@ from vrtspike.system.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
-IN_A_WORKFLOW = ("why", "verify", "restore", "pack", "export", "benchmark", "calibrate")
+IN_A_WORKFLOW = ("why", "verify", "restore", "pack", "export", "benchmark", "calibrate", "figure")
 """Need stores, weights, recordings or a plan: tests of their own, here, in tests/deblurring and in
 tests/workflow/test_run.py."""
 

@@ -20,6 +20,7 @@ MODULES = {
     "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
     "vrtspike.commands.projects": ("init",),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
+    "vrtspike.commands.figures": ("figure",),
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
 description in ``--help``, whose first line stands in the list of all commands, and ``add_pack``

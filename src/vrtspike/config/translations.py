@@ -14,6 +14,7 @@ TRANSLATIONS = Path(__file__).with_name("chinese.toml")
 PAGES = {
     "README.md": "README.zh-CN.md",
     "docs/data-formats.md": "docs/zh/data-formats.md",
+    "docs/figures.md": "docs/zh/figures.md",
     "docs/general.md": "docs/zh/general.md",
     "docs/glossary.md": "docs/zh/glossary.md",
     "docs/own-camera.md": "docs/zh/own-camera.md",

@@ -221,6 +221,7 @@ def _first_record(
         "paths": {
             "input": shown(str(request.frames)),
             "spikes": None if request.spikes is None else shown(str(request.spikes)),
+            "sharp": None if request.sharp is None else shown(str(request.sharp)),
         },
         "size": list(source.size),
         "tiling": asdict(plan.tiling),

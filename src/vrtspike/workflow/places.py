@@ -75,6 +75,14 @@ class Places:
             return f"python scripts/{name}"
         return f'python "${HOME_VARIABLE}"/scripts/{name}'
 
+    def single_threaded_program(self, name: str) -> str:
+        """Return the beginning of a shell command whose processes compute with one thread each.
+
+        Args:
+            name: file name of the program.
+        """
+        return f"OMP_NUM_THREADS=1 {self.program(name)}"
+
     def _files(self, folder: Path, pattern: str) -> list[str]:
         return sorted(str(self._shown(path)) for path in folder.glob(pattern) if path.is_file())
 

@@ -1,0 +1,151 @@
+"""Command of ``vrtspike`` for figures of results."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.cluster.gpus import DEVICE_NAMES
+from vrtspike.system.cli import output_path
+from vrtspike.system.errors import ConfigError
+from vrtspike.system.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+
+NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
+"""Names of the figures."""
+
+_GPU_TIMEOUT_S = 30.0
+
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="RESULT",
+        help="result folder of a run (results/train/light), or what restore has written",
+    )
+    add(
+        "-o",
+        "--output",
+        type=output_path,
+        default=Path("figures"),
+        metavar="FOLDER",
+        help="folder for the figures",
+    )
+    add(
+        "--only",
+        default="",
+        metavar="NAMES",
+        help=f"figures to write, separated by commas: {', '.join(NAMES)}; without it all that "
+        "there are data for",
+    )
+    add("--labels", nargs="+", default=[], metavar="NAME", help="names of the results in figures")
+    add(
+        "--crop",
+        action="append",
+        default=[],
+        metavar="SEQUENCE/FRAME:x,y,w,h",
+        help="a crop in pixels, repeatable; without it those where the models differ most",
+    )
+    add("--error-maps", action="store_true", help="error maps below the crops")
+    add(
+        "--row",
+        metavar="SEQUENCE:ROW",
+        help="row of the x-t slices; without it the middle of the first crop",
+    )
+    add(
+        "--sequence",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="sequence to show where --crop and --row name none, repeatable; without it all",
+    )
+    add("--protocol", metavar="NAME", help="of the PSNR; without it that of each evaluation")
+    add("--sharp", type=Path, metavar="FOLDER", help="sharp frames of a folder of restored ones")
+    add("--font", choices=("sans", "serif"), default="sans", help="of all texts")
+    add("--device", choices=DEVICE_NAMES, default="auto", help="where frames are restored again")
+
+
+def figure(arguments: argparse.Namespace) -> None:
+    """Draw figures for a paper: crops, PSNR over frames, gain over motion, x-t slices, cost.
+
+    RESULT are runs with their evaluations (results/train/<preset>, results/evaluate/<preset>) and
+    folders of restored frames. Each figure is written as PDF and PNG with its numbers as CSV.
+    Frames that an evaluation did not keep are restored again.
+    """
+    only = _chosen_names(arguments.only)
+    row = _parse_row(arguments.row)
+    from vrtspike.paper_figures.boxes import parse_crop
+
+    crops = [parse_crop(text) for text in arguments.crop]
+    from vrtspike.cluster.gpus import take_device
+    from vrtspike.paper_figures.reading import read_results
+    from vrtspike.paper_figures.run_results import Restoring
+    from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
+    from vrtspike.system.progress_bar import progress_bar
+
+    request = FigureRequest(
+        output=arguments.output,
+        only=only,
+        crops=crops,
+        sequences=arguments.sequence,
+        row=row,
+        error_maps=arguments.error_maps,
+        font=arguments.font,
+    )
+    with contextlib.ExitStack() as opened:
+
+        @cache
+        def device() -> torch.device:
+            # Only if a frame has to be restored: others may need the GPU.
+            return opened.enter_context(take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S))
+
+        results = read_results(
+            arguments.folders,
+            Restoring(device, progress_bar),
+            labels=arguments.labels,
+            protocol=arguments.protocol,
+            sharp=arguments.sharp,
+        )
+        FigureWriter(results, request, progress_bar).write()
+
+
+def _chosen_names(text: str) -> list[str]:
+    """The figures that ``--only`` names.
+
+    Raises:
+        ConfigError: if there is none of a name.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in NAMES:
+            raise ConfigError(
+                f"--only: no figure {name!r}{did_you_mean(name, NAMES)}; figures: "
+                f"{', '.join(NAMES)}"
+            )
+    return list(dict.fromkeys(names))
+
+
+def _parse_row(text: str | None) -> tuple[str, int] | None:
+    """The sequence and the row of ``--row``.
+
+    Raises:
+        ConfigError: if it is something else.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"(.+):(\d+)", text)
+    if match is None:
+        raise ConfigError(
+            f"--row {text}: expected SEQUENCE:ROW, such as GOPR0384_11_00:360; rows count from 0"
+        )
+    return match[1], int(match[2])

@@ -1,0 +1,91 @@
+"""Read results of any kind: runs and folders of restored frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from vrtspike.data.rgb_images import Image
+from vrtspike.paper_figures.restored_results import read_restored
+from vrtspike.paper_figures.results import Result
+from vrtspike.paper_figures.run_results import Restoring, read_run
+from vrtspike.restoration.result_record import RECORD as RESTORE_RECORD
+from vrtspike.runs.names import RECORD as RUN_RECORD
+from vrtspike.system.errors import ConfigError
+
+
+def read_results(
+    folders: Sequence[Path],
+    restoring: Restoring,
+    *,
+    labels: Sequence[str] = (),
+    protocol: str | None = None,
+    sharp: Path | None = None,
+) -> list[Result]:
+    """Read results, one for each label, in the order of the folders.
+
+    Folders of restored frames with one label become one result of several sequences.
+
+    Args:
+        folders: result folders of runs, and folders that ``vrtspike restore`` has written.
+        restoring: restores frames that an evaluation did not keep.
+        labels: names in figures, one for each folder; empty for those of presets and models.
+        protocol: of the figures; None takes that of each evaluation.
+        sharp: sharp frames of folders of restored frames; None takes those of their records.
+
+    Raises:
+        ConfigError: if a folder is neither, or two have one label and the same sequence.
+        RunError: if a file is missing or damaged.
+        DataError: if frames are missing.
+    """
+    if labels and len(labels) != len(folders):
+        raise ConfigError(
+            f"--labels: found {len(labels)} ({', '.join(labels)}), expected one for each of the "
+            f"{len(folders)} results"
+        )
+    results: dict[str, Result] = {}
+    for number, folder in enumerate(folders):
+        label = labels[number] if labels else None
+        if (folder / RESTORE_RECORD).is_file():
+            result = read_restored(folder, protocol, label, sharp)
+        elif (folder / RUN_RECORD).is_file():
+            result = read_run(folder, restoring, protocol, label)
+        else:
+            raise ConfigError(
+                f"{folder}: neither {RUN_RECORD} nor {RESTORE_RECORD} there; expected the result "
+                "folder of a run (results/train/<preset>) or of vrtspike restore (-o restored)"
+            )
+        earlier = results.get(result.label)
+        results[result.label] = result if earlier is None else _joined(earlier, result)
+    return list(results.values())
+
+
+def _joined(first: Result, second: Result) -> Result:
+    """Two results of one model on different sequences as one.
+
+    Raises:
+        ConfigError: if they have a sequence in common.
+    """
+    both = [name for name in first.clips if name in second.clips]
+    if both or first.cost is not None or second.cost is not None:
+        of_what = f" of sequence {both[0]}" if both else ""
+        raise ConfigError(
+            f"{first.place} and {second.place}: two results{of_what} are called {first.label}; "
+            "name them with --labels, one for each result"
+        )
+
+    def restored(sequence: str, frames: Sequence[str]) -> Iterator[Image]:
+        source = first if sequence in first.clips else second
+        return source.restored(sequence, frames)
+
+    return replace(
+        first,
+        place=f"{first.place}, {second.place}",
+        clips={**first.clips, **second.clips},
+        restored=restored,
+        figures=pd.concat([first.figures, second.figures], ignore_index=True),
+        notes=[*first.notes, *second.notes],
+    )

@@ -1,0 +1,196 @@
+"""The results in a folder of restored frames, as ``vrtspike restore`` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.rgb_images import Image
+from vrtspike.evaluation.protocols import OWN
+from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
+from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
+from vrtspike.restoration.clip_spikes import ClipSpikes
+from vrtspike.restoration.pictures import Pictures, open_pictures, picture_files, require_size
+from vrtspike.restoration.result_record import RECORD, RESTORED, read_earlier_record
+from vrtspike.restoration.spike_files import recorded_spikes
+from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
+
+_PSNR = ("psnr_blur", "psnr")
+_PLAIN_NAMES = ("blur", "blur_gamma", "frames")
+"""Names of folders of frames that name no sequence; the folder above does."""
+
+
+def read_restored(
+    folder: Path,
+    protocol: str | None = None,
+    label: str | None = None,
+    sharp: Path | None = None,
+) -> Result:
+    """Read a folder of restored frames with its record, and open the input.
+
+    The sequence is named by the folder of the blurry frames, or the folder above ``blur``.
+
+    Args:
+        folder: output of ``vrtspike restore``.
+        protocol: of the figures; others than ``own`` are not measured there.
+        label: name in figures; None takes the model's.
+        sharp: folder of the sharp frames; None takes that of the record, if any.
+
+    Raises:
+        ConfigError: if another protocol is wanted.
+        DataError: if the input, or a restored frame, is missing.
+        RunError: if the restoration is not finished.
+    """
+    if protocol not in (None, OWN):
+        raise ConfigError(
+            f"--protocol {protocol}: {folder} holds figures of protocol {OWN} alone; leave it out"
+        )
+    record = read_earlier_record(folder / RECORD)
+    entries = record.get("frames")
+    if not entries:
+        raise RunError(
+            f"{folder / RECORD}: no frames are recorded, the restoration is not finished; repeat "
+            "vrtspike restore, which continues it"
+        )
+    name = label or record["model"]["name"]
+    pictures = open_pictures(_input(record, "input", folder))
+    frames = [entry["frame"] for entry in entries]
+    files = {frame: folder / RESTORED / f"{frame}.png" for frame in frames}
+    missing = [str(path) for path in files.values() if not path.is_file()]
+    missing += [f"{pictures.place}: {frame}" for frame in frames if frame not in pictures.names]
+    if missing:
+        title = f"{folder}: frames of the record that are not there"
+        raise DataError(list_faults(title, missing, "Restore them again.", limit=10))
+    clip = _clip(record, pictures, _sharp_files(record, frames, folder, sharp), folder)
+
+    def restored(sequence: str, wanted: Sequence[str]) -> Iterator[Image]:
+        for frame in wanted:
+            yield to_8_bit(read_picture(files[frame]).rgb)
+
+    return Result(name, str(folder), {clip.name: clip}, restored, _figures(entries, clip.name))
+
+
+def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
+    """The path of an input in the record.
+
+    Raises:
+        DataError: if it is not there.
+    """
+    path = Path(record["paths"][kind])
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such file or folder; {folder / RECORD} names it as its {kind}. Go to the "
+            "folder in which vrtspike restore was called, or put it back"
+        )
+    return path
+
+
+def sequence_name(path: Path) -> str:
+    """The name of the sequence of a folder of frames or of a video file.
+
+    >>> sequence_name(Path("test/GOPR0384_11_00/blur")), sequence_name(Path("street.mp4"))
+    ('GOPR0384_11_00', 'street')
+    """
+    place = path.absolute()
+    if place.name in _PLAIN_NAMES and place.parent.name:
+        return place.parent.name
+    return place.stem if place.suffix else place.name
+
+
+def _clip(
+    record: Mapping[str, Any], pictures: Pictures, sharp: Mapping[str, Path], folder: Path
+) -> Clip:
+    """The clip that was restored.
+
+    Args:
+        record: of the folder.
+        pictures: the blurry frames.
+        sharp: files of the sharp frames by name; empty without.
+        folder: of the record.
+    """
+    numbers = {name: number for number, name in enumerate(pictures.names)}
+    spikes = _open_spikes(record, pictures, folder)
+
+    def blurry(name: str) -> Image:
+        return pictures.frame(numbers[name])
+
+    def truth(name: str) -> Image:
+        image = to_8_bit(read_picture(sharp[name]).rgb)
+        require_size(str(sharp[name]), image, pictures.size)
+        return image
+
+    def recorded(name: str) -> tuple[PackedSpikes, Exposure]:
+        assert spikes is not None
+        return spikes.frames[numbers[name]].around(0)
+
+    def picture(name: str) -> NDArray[np.uint8]:
+        packed, exposure = recorded(name)
+        assert spikes is not None
+        return instant_picture(packed, exposure, blurry(name), f"{spikes.place}, frame {name}")
+
+    def motion(name: str) -> float:
+        packed, exposure = recorded(name)
+        assert spikes is not None
+        return motion_length(packed, exposure, spikes.ratio)
+
+    return Clip(
+        name=sequence_name(Path(record["paths"]["input"])),
+        frames=list(pictures.names),
+        blurry=blurry,
+        sharp=truth if sharp else None,
+        spikes=None if spikes is None else picture,
+        motion=None if spikes is None else motion,
+    )
+
+
+def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) -> ClipSpikes | None:
+    """The recorded spikes; None without, and for simulated ones, which hold no more than frames."""
+    if record["paths"].get("spikes") is None:
+        return None
+    path = _input(record, "spikes", folder)
+    found = record["spikes"]
+    sensor = tuple(found["sensor"]) if found["sensor"] else None
+    layout = LAYOUTS.get(found["layout"] or "", SPK_GOPRO)
+    return recorded_spikes(pictures, path, sensor, layout)
+
+
+def _sharp_files(
+    record: Mapping[str, Any], frames: Sequence[str], folder: Path, given: Path | None
+) -> dict[str, Path]:
+    """The files of the sharp frames by name; empty without any.
+
+    Raises:
+        DataError: naming frames without one.
+    """
+    place = given
+    if place is None and record["paths"].get("sharp") is not None:
+        place = _input(record, "sharp", folder)
+    if place is None:
+        return {}
+    files = {path.stem: path for path in picture_files(place)}
+    missing = [name for name in frames if name not in files]
+    if missing:
+        title = f"{place}: frames without a sharp one"
+        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
+    return files
+
+
+def _figures(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
+    """The PSNR of every frame; empty if it was not measured."""
+    rows = [
+        {"sequence": sequence, **{name: entry.get(name) for name in FRAME_COLUMNS[1:]}}
+        for entry in entries
+        if "psnr" in entry
+    ]
+    # Equal frames have null in place of an infinite PSNR.
+    return pd.DataFrame(rows, columns=FRAME_COLUMNS).astype(dict.fromkeys(_PSNR, float))

@@ -1,0 +1,304 @@
+"""The results of a run: its evaluation, its test frames, and frames that it restores again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from vrtspike.analysis.evaluation_files import (
+    EXAMPLES,
+    EXAMPLES_INDEX,
+    FRAMES,
+    Summary,
+    evaluation_folder,
+    find_evaluation,
+)
+from vrtspike.analysis.evaluations import protocols
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.rgb_images import Image
+from vrtspike.data.store.reading import Store
+from vrtspike.evaluation.protocols import OWN, PROTOCOLS
+from vrtspike.io.files import read_mapping
+from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
+from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
+from vrtspike.reporting.evaluations import read_table
+from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.tiling import ProgressCallback
+from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.settings import deblurring_settings
+from vrtspike.system.errors import ConfigError
+
+Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
+"""Opens the progress of a piece of work by its title."""
+
+_ADVICE = "evaluate the run again"
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """The means to restore frames again.
+
+    Attributes:
+        device: returns the device that computes; called when the first frame is restored.
+        progress: opens the progress of a sequence.
+    """
+
+    device: Callable[[], torch.device]
+    progress: Progresses
+
+
+def read_run(
+    folder: Path, restoring: Restoring, protocol: str | None = None, label: str | None = None
+) -> Result:
+    """Read the results of a finished run.
+
+    Args:
+        folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
+        restoring: restores frames that the evaluation did not keep.
+        protocol: of the figures; None takes the main one of the evaluation.
+        label: name in figures; None takes the preset's.
+
+    Raises:
+        ConfigError: if the run restores no videos, or its evaluation lacks the protocol.
+        RunError: if a file is missing or damaged.
+    """
+    run = read_published(folder)
+    settings = deblurring_settings(run.settings, run.name)
+    name = label or run.name
+    notes = []
+    summary = find_evaluation(folder, run)
+    figures = pd.DataFrame(columns=FRAME_COLUMNS)
+    cost = None
+    main_protocol = settings.TEST.PROTOCOL[0]
+    if summary is not None:
+        main_protocol = summary["protocol"]
+        chosen = _summary_of(summary, protocol or main_protocol, folder)
+        figures = _frame_figures(evaluation_folder(folder), chosen["protocol"])
+        cost = _cost(summary, chosen)
+        notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
+    else:
+        notes.append(f"{name}: not evaluated, no {evaluation_folder(folder)} of this run")
+    examples = _Examples(evaluation_folder(folder) / EXAMPLES)
+    stores = _find_stores(folder, run, summary)
+    if stores:
+        clips = {sequence: _stored_clip(store, sequence) for sequence, store in stores.items()}
+    else:
+        notes.append(
+            f"{name}: the stores of its test data are not beside it (results/data), so only frames "
+            "that the evaluation kept as examples can be shown"
+        )
+        clips = examples.clips() if summary is not None else {}
+    frames = RunFrames(
+        folder=folder,
+        label=name,
+        protocol=protocol or main_protocol,
+        stores=stores,
+        examples=examples if summary is not None and protocol in (None, main_protocol) else None,
+        restoring=restoring,
+    )
+    return Result(name, str(folder), clips, frames.restored, figures, cost, notes)
+
+
+def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
+    """The figures of a protocol.
+
+    Raises:
+        ConfigError: with the protocols that there are.
+    """
+    found = protocols(summary)
+    if protocol not in found:
+        raise ConfigError(
+            f"--protocol {protocol}: {evaluation_folder(folder)} has the protocols "
+            f"{', '.join(found)}; choose one, or evaluate again with TEST.PROTOCOL"
+        )
+    return found[protocol]
+
+
+def _frame_figures(folder: Path, protocol: str) -> pd.DataFrame:
+    """The PSNR of every frame under a protocol; empty if it was not measured."""
+    table = read_table(folder / FRAMES, _ADVICE)
+    rows = table[table["protocol"] == protocol]
+    if not {"psnr", "psnr_blur"} <= set(rows.columns):
+        return pd.DataFrame(columns=FRAME_COLUMNS)
+    return rows[FRAME_COLUMNS].reset_index(drop=True)
+
+
+def _cost(summary: Summary, chosen: Summary) -> Cost | None:
+    """Quality and cost of an evaluation; None without PSNR."""
+    psnr = chosen["metrics"].get("psnr", {}).get("restored")
+    if psnr is None:
+        return None
+    return Cost(
+        psnr=psnr,
+        parameters=summary.get("parameters"),
+        seconds=summary.get("seconds_per_frame"),
+        device=summary.get("device", ""),
+        dataset=summary["dataset"],
+        protocol=chosen["protocol"],
+    )
+
+
+def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> dict[str, Store]:
+    """The stores of the test split, by the name of the sequence; empty if they are not there.
+
+    Stores of other data than the evaluated ones do not count.
+    """
+    recorded = Path(run.dataset)
+    beside = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
+    digest = run.dataset_digest if summary is None else summary["dataset_digest"]
+    split = deblurring_settings(run.settings).DATA.VAL_SPLIT
+    for path in (beside, recorded):
+        if not path.is_file():
+            continue
+        dataset = load_dataset(path)
+        entries = dataset.split(split)
+        if dataset.digest == digest and all(entry.store.is_dir() for entry in entries):
+            return {entry.name: Store(entry.store) for entry in entries}
+    return {}
+
+
+def _stored_clip(store: Store, sequence: str) -> Clip:
+    """A sequence of a store."""
+    layout = store.layout
+    numbers = {name: number for number, name in enumerate(layout.frames)}
+    whole = slice(None)
+
+    def blurry(name: str) -> Image:
+        number = numbers[name]
+        return store.read("blur", slice(number, number + 1), whole, whole)[0]
+
+    def spikes(name: str) -> tuple[PackedSpikes, Exposure]:
+        number = numbers[name]
+        assert layout.spike_size is not None
+        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
+        return PackedSpikes(rows, layout.spike_size[1]), layout.exposures[number]
+
+    def picture(name: str) -> NDArray[np.uint8]:
+        recorded, exposure = spikes(name)
+        return instant_picture(recorded, exposure, blurry(name), f"{store.path}, frame {name}")
+
+    def motion(name: str) -> float:
+        recorded, exposure = spikes(name)
+        return motion_length(recorded, exposure, layout.scale)
+
+    has_spikes = layout.spike_size is not None
+    return Clip(
+        name=sequence,
+        frames=layout.frames,
+        blurry=blurry,
+        sharp=lambda name: sharp_frame(store, numbers[name]),
+        spikes=picture if has_spikes else None,
+        motion=motion if has_spikes else None,
+    )
+
+
+class _Examples:
+    """The frames that an evaluation kept as pictures.
+
+    Args:
+        folder: of the pictures and their index.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def files(self) -> dict[str, dict[str, Mapping[str, str]]]:
+        """Files by sequence, frame and kind of picture."""
+        index = self._folder / EXAMPLES_INDEX
+        if not index.is_file():
+            return {}
+        found: dict[str, dict[str, Mapping[str, str]]] = {}
+        for entry in read_mapping(index, _ADVICE)["examples"]:
+            found.setdefault(entry["sequence"], {})[entry["frame"]] = entry["files"]
+        return {name: dict(sorted(frames.items())) for name, frames in found.items()}
+
+    def has(self, sequence: str, frames: Sequence[str]) -> bool:
+        """Return whether all of some frames were kept."""
+        return set(frames) <= set(self.files.get(sequence, {}))
+
+    def read(self, sequence: str, frame: str, kind: str) -> Image:
+        """A picture of a frame: ``blurry``, ``restored`` or ``sharp``."""
+        return read_rgb(self._folder / self.files[sequence][frame][kind])
+
+    def spikes(self, sequence: str, frame: str) -> NDArray[np.uint8]:
+        """The picture of a frame from spikes alone, (h, w)."""
+        return read_gray(self._folder / self.files[sequence][frame]["spikes"])
+
+    def clips(self) -> dict[str, Clip]:
+        """The sequences, with the kept frames alone."""
+        clips = {}
+        for sequence, frames in self.files.items():
+            has_spikes = all("spikes" in files for files in frames.values())
+            clips[sequence] = Clip(
+                name=sequence,
+                frames=list(frames),
+                blurry=partial(self.read, sequence, kind="blurry"),
+                sharp=partial(self.read, sequence, kind="sharp"),
+                spikes=partial(self.spikes, sequence) if has_spikes else None,
+                is_complete=False,
+            )
+        return clips
+
+
+@dataclass
+class RunFrames:
+    """Restored frames of a run: those that its evaluation kept, or restored again.
+
+    Attributes:
+        folder: result folder of the run.
+        label: of the run, for the progress.
+        protocol: gives the tiling, as in the evaluation.
+        stores: of the test split, by the name of the sequence.
+        examples: pictures of the evaluation; None if they are of another protocol.
+        restoring: device and progress.
+    """
+
+    folder: Path
+    label: str
+    protocol: str
+    stores: Mapping[str, Store]
+    examples: _Examples | None
+    restoring: Restoring
+
+    @cached_property
+    def model(self) -> TrainedModel:
+        """The trained model, in float32 as in the evaluation."""
+        return load(self.folder, device=self.restoring.device(), precision="float32")
+
+    def restored(self, sequence: str, frames: Sequence[str]) -> Iterator[Image]:
+        """Restored frames of a sequence, in order; uint8 (H, W, 3)."""
+        if self.examples is not None and self.examples.has(sequence, frames):
+            for name in frames:
+                yield self.examples.read(sequence, name, "restored")
+            return
+        store = self.stores[sequence]
+        settings = self.model.settings
+        protocol = next(
+            (known for known in PROTOCOLS.values() if known.name == self.protocol), PROTOCOLS[OWN]
+        )
+        numbers = {name: number for number, name in enumerate(store.layout.frames)}
+        with self.restoring.progress(f"{self.label}: restore {sequence}, tiles") as show:
+            yield from restore_frames(
+                self.model.compute,
+                stored_sequence(store),
+                protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                tiles_at_once=settings.TEST.BATCH_SIZE,
+                readers=settings.TEST.NUM_WORKERS,
+                wanted=[numbers[name] for name in frames],
+                progress=show,
+            )

@@ -1,0 +1,373 @@
+"""Write the figures that results have data for, as PDF and PNG, with their numbers as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from vrtspike.data.rgb_images import Image
+from vrtspike.evaluation.protocols import OWN
+from vrtspike.evaluation.published import OTHER, read_published_figures
+from vrtspike.io.files import atomic_write_text
+from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
+from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
+from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
+from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
+from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
+from vrtspike.paper_figures.results import (
+    Cost,
+    Result,
+    blurry_frame,
+    common_frames,
+    common_sequences,
+    is_complete,
+    joined_figures,
+    require_frame,
+    require_sequence,
+    sharp_frame,
+)
+from vrtspike.paper_figures.run_results import Progresses
+from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
+from vrtspike.plotting.paper import SUFFIXES, FontName
+from vrtspike.system.errors import ConfigError
+
+BLURRY = "blurry"
+SPIKES = "spikes"
+SHARP = "sharp"
+
+DEFAULT_CROPS = 2
+"""Number of crops that are chosen, each of another sequence."""
+MAX_PANELS = 12
+"""Maximum sequences in the figure of PSNR over frames."""
+MIN_MOTION_FRAMES = 2
+MIN_SLICE_FRAMES = 2
+
+
+@dataclass(frozen=True)
+class FigureRequest:
+    """The figures to write.
+
+    Attributes:
+        output: folder.
+        only: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
+        crops: the crops; empty for those where models differ most.
+        sequences: of all figures but those that ``crops`` and ``row`` name; empty for all.
+        row: sequence and row of the x-t slices; None for the middle of the first crop.
+        error_maps: draw error maps below the crops.
+        font: of all texts.
+    """
+
+    output: Path
+    only: Sequence[str] = ()
+    crops: Sequence[CropPlace] = ()
+    sequences: Sequence[str] = ()
+    row: tuple[str, int] | None = None
+    error_maps: bool = False
+    font: FontName = "sans"
+
+
+@dataclass
+class FigureWriter:
+    """Writes figures of results.
+
+    Attributes:
+        results: at least one, with different labels.
+        request: the figures.
+        progress: opens the progress of a piece of work.
+        note: called with a line for the user.
+    """
+
+    results: Sequence[Result]
+    request: FigureRequest
+    progress: Progresses
+    note: Callable[[str], None] = print
+    _frames: dict[tuple[str, str], list[Image]] = field(default_factory=dict)
+
+    def write(self) -> None:
+        """Write the figures, and a line for each.
+
+        Raises:
+            ConfigError: if an option names a sequence, frame or part of a frame that is not there,
+                or there are no data for a figure that the request names.
+            DataError: if results of different frames would be compared.
+        """
+        self._check_request()
+        for result in self.results:
+            for line in result.notes:
+                self.note(line)
+        for name in self.request.only or FIGURES:
+            reason = FIGURES[name](self, self.request.output / name)
+            if not reason:
+                files = ", ".join(f"{name}{suffix}" for suffix in (*SUFFIXES, ".csv"))
+                self.note(f"{name}: {self.request.output}/{files}")
+            elif self.request.only:
+                raise ConfigError(f"--only {name}: left out, {reason}")
+            else:
+                self.note(f"{name}: left out, {reason}")
+
+    def _check_request(self) -> None:
+        """Refuse options that name something else than the results hold, before any work."""
+        results = self.results
+        for place in self.request.crops:
+            require_frame(results, place.sequence, place.frame, place.text)
+            place.require_inside(blurry_frame(results, place.sequence, place.frame).shape)
+        measured = [str(name) for name in dict.fromkeys(self.figures["sequence"])]
+        for sequence in self.request.sequences:
+            if sequence not in measured:
+                require_sequence(results, sequence, f"--sequence {sequence}")
+        if self.request.row is not None:
+            sequence, row = self.request.row
+            option = f"--row {sequence}:{row}"
+            require_sequence(results, sequence, option)
+            frame = common_frames(results, sequence)[0]
+            height = blurry_frame(results, sequence, frame).shape[0]
+            if row >= height:
+                raise ConfigError(
+                    f"{option}: found row {row}, outside of the frames of {height} rows: give one "
+                    f"from 0 to {height - 1}"
+                )
+
+    @cached_property
+    def figures(self) -> pd.DataFrame:
+        """The PSNR of every frame and model, of the sequences of the request."""
+        table = joined_figures(self.results)
+        if self.request.sequences:
+            table = table[table["sequence"].isin(self.request.sequences)]
+        return table
+
+    @cached_property
+    def places(self) -> list[CropPlace]:
+        """The crops: those of the request, or one in each of some sequences."""
+        if self.request.crops:
+            return list(self.request.crops)
+        frames = self._differing_frames()
+        places = []
+        for sequence, frame in frames[:DEFAULT_CROPS]:
+            blurry = blurry_frame(self.results, sequence, frame)
+            sharp = sharp_frame(self.results, sequence, frame)
+            size = default_size(*blurry.shape[:2])
+            box = differing_box(self._restored(sequence, frame), blurry, sharp, size)
+            places.append(CropPlace(sequence, frame, box))
+        return places
+
+    def _differing_frames(self) -> list[tuple[str, str]]:
+        """A frame of each common sequence, the one where models differ most by PSNR.
+
+        With one model it is the one that gains most, and without figures the one in the middle.
+        Sequences where models differ more come first.
+        """
+        chosen = []
+        for sequence in common_sequences(self.results):
+            frames = common_frames(self.results, sequence)
+            if not frames or not self._is_chosen(sequence):
+                continue
+            table = self.figures
+            rows = table[(table["sequence"] == sequence) & table["frame"].isin(frames)]
+            groups = rows.groupby("frame", sort=False)
+            difference = groups["gain"].max()
+            if len(self.results) > 1:
+                difference = groups["psnr"].max() - groups["psnr"].min()
+            # Equal frames have no finite PSNR.
+            difference = difference[np.isfinite(difference.astype(float))]
+            if len(difference) == 0:
+                chosen.append((0.0, sequence, frames[len(frames) // 2]))
+                continue
+            frame = str(difference.idxmax())
+            chosen.append((float(difference.max()), sequence, frame))
+        chosen.sort(key=lambda entry: -entry[0])
+        return [(sequence, frame) for _, sequence, frame in chosen]
+
+    def _is_chosen(self, sequence: str) -> bool:
+        """Return whether the request is for a sequence; without names it is for all."""
+        return not self.request.sequences or sequence in self.request.sequences
+
+    def _restored(self, sequence: str, frame: str) -> list[Image]:
+        """The restored frame of each model, each restored once."""
+        key = (sequence, frame)
+        if key not in self._frames:
+            self._frames[key] = [
+                next(result.restored(sequence, [frame])) for result in self.results
+            ]
+        return self._frames[key]
+
+    def crops(self, stem: Path) -> str:
+        """Write the grid of crops; give the reason if there is none."""
+        if not self.places:
+            return _no_common_frames(self.results)
+        rows = [self._crop_row(place) for place in self.places]
+        _write_table(stem, crop_table(rows))
+        draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
+        return ""
+
+    def _crop_row(self, place: CropPlace) -> CropRow:
+        """The crops of one place."""
+        sequence = place.sequence
+        frame = place.frame
+        blurry = blurry_frame(self.results, sequence, frame)
+        sharp = sharp_frame(self.results, sequence, frame)
+        cells = [compared_cell(BLURRY, blurry, sharp, place.box)]
+        spikes = self.results[0].clips[sequence].spikes
+        if spikes is not None:
+            picture = _enlarged(spikes(frame), blurry.shape)
+            cells.append(Cell(SPIKES, place.box.of(picture)))
+        for result, image in zip(self.results, self._restored(sequence, frame), strict=True):
+            cells.append(compared_cell(result.label, image, sharp, place.box))
+        if sharp is not None:
+            cells.append(Cell(SHARP, place.box.of(sharp)))
+        whole = blurry if sharp is None else sharp
+        return CropRow(sequence, frame, whole, place.box, cells)
+
+    def psnr_over_frames(self, stem: Path) -> str:
+        """Write PSNR over the frame number; give the reason if there are no figures."""
+        if not len(self.figures):
+            return _NO_PSNR
+        table = psnr_table(self.figures)
+        sequences = [str(name) for name in dict.fromkeys(table["sequence"])]
+        if len(sequences) > MAX_PANELS:
+            self.note(
+                f"psnr_over_frames: the first {MAX_PANELS} of {len(sequences)} sequences are "
+                "drawn; choose others with --sequence"
+            )
+        _write_table(stem, table)
+        draw_psnr_over_frames(stem, table, sequences[:MAX_PANELS], self.request.font)
+        return ""
+
+    def gain_over_motion(self, stem: Path) -> str:
+        """Write the gain over the motion; give the reason if one of them is not known."""
+        if not len(self.figures):
+            return _NO_PSNR
+        motion = self._motion()
+        points = self.figures.merge(motion, on=["sequence", "frame"])
+        points = points[np.isfinite(points["gain"]) & np.isfinite(points["motion"])]
+        if len(points) < MIN_MOTION_FRAMES * self.figures["model"].nunique():
+            return (
+                "the motion is measured between spikes of an exposure, and too few frames of these "
+                "results have recorded spikes at hand"
+            )
+        bins = gain_bins(points)
+        columns = ["sequence", "frame", "model", "motion", "psnr_blur", "psnr", "gain"]
+        _write_table(stem, points[columns])
+        _write_table(stem.with_name(f"{stem.name}_bins"), bins)
+        draw_gain_over_motion(stem, points, bins, self.request.font)
+        return ""
+
+    def _motion(self) -> pd.DataFrame:
+        """The length of motion of every measured frame whose spikes can be read."""
+        entries = []
+        for sequence, rows in self.figures.groupby("sequence", sort=False):
+            clips = [result.clips.get(str(sequence)) for result in self.results]
+            measures = [clip.motion for clip in clips if clip is not None and clip.motion]
+            if not measures:
+                continue
+            frames = [str(name) for name in dict.fromkeys(rows["frame"])]
+            with self.progress(f"motion in {sequence}") as show:
+                for done, frame in enumerate(frames, start=1):
+                    entries.append((sequence, frame, measures[0](frame)))
+                    show(done, len(frames))
+        return pd.DataFrame(entries, columns=["sequence", "frame", "motion"])
+
+    def xt(self, stem: Path) -> str:
+        """Write x-t slices; give the reason if there are none."""
+        if self.request.row is not None:
+            sequence, row = self.request.row
+        elif self.places:
+            first = self.places[0]
+            sequence = first.sequence
+            row = first.box.y + first.box.height // 2
+        else:
+            return _no_common_frames(self.results)
+        frames = common_frames(self.results, sequence)
+        if not is_complete(self.results, sequence) or len(frames) < MIN_SLICE_FRAMES:
+            return f"not all frames of sequence {sequence} are at hand, or it has a single one"
+        blurry = (blurry_frame(self.results, sequence, frame) for frame in frames)
+        slices = {BLURRY: slice_of(blurry, row)}
+        for result in self.results:
+            slices[result.label] = slice_of(result.restored(sequence, frames), row)
+        middle = frames[len(frames) // 2]
+        whole = blurry_frame(self.results, sequence, middle)
+        sharp = sharp_frame(self.results, sequence, middle)
+        if sharp is not None:
+            truth = (sharp_frame(self.results, sequence, frame) for frame in frames)
+            slices[SHARP] = slice_of((image for image in truth if image is not None), row)
+            whole = sharp
+        table = slice_table(slices, None if sharp is None else SHARP)
+        table.insert(0, "row", row)
+        table.insert(0, "sequence", sequence)
+        _write_table(stem, table)
+        title = f"{sequence}, row {row}"
+        draw_xt(stem, title, whole, row, slices, self.request.font)
+        return ""
+
+    def quality_over_cost(self, stem: Path) -> str:
+        """Write quality over cost; give the reason if there are no evaluated runs."""
+        costs = [(result.label, result.cost) for result in self.results if result.cost is not None]
+        if not costs:
+            return "no result is an evaluated run (results/train/<preset>) with PSNR"
+        measured = {cost.protocol for _, cost in costs}
+        if len(measured) > 1:
+            names = ", ".join(sorted(measured))
+            return f"figures of two protocols do not compare ({names}); choose one with --protocol"
+        rows = [*costs, *_published_costs(measured.pop())]
+        if all(cost.seconds is None and cost.parameters is None for _, cost in rows):
+            return "neither times nor parameters are known"
+        table = cost_table(rows)
+        _write_table(stem, table)
+        draw_quality_over_cost(stem, table, self.request.font)
+        return ""
+
+
+FIGURES: dict[str, Callable[[FigureWriter, Path], str]] = {
+    "crops": FigureWriter.crops,
+    "psnr_over_frames": FigureWriter.psnr_over_frames,
+    "gain_over_motion": FigureWriter.gain_over_motion,
+    "xt": FigureWriter.xt,
+    "quality_over_cost": FigureWriter.quality_over_cost,
+}
+"""The figures by name: functions that write one, and give the reason if there are no data."""
+
+_NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr])"
+
+
+def _no_common_frames(results: Sequence[Result]) -> str:
+    """The reason of a figure that shows frames of all results."""
+    places = ", ".join(result.place for result in results)
+    return f"there is no frame that can be read of all results ({places})"
+
+
+def _published_costs(protocol: str) -> list[tuple[str, Cost]]:
+    """The published models with known parameters under a protocol."""
+    if protocol in (OWN, OTHER):
+        return []
+    costs = []
+    for row in read_published_figures().to_dict("records"):
+        if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
+            continue
+        cost = Cost(
+            psnr=float(row["psnr"]),
+            parameters=float(row["parameters"]),
+            seconds=None,
+            device="",
+            dataset=str(row["dataset"]),
+            protocol=protocol,
+            published=True,
+        )
+        costs.append((str(row["model"]), cost))
+    return costs
+
+
+def _enlarged(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A picture of the sensor's size with its pixels repeated to those of the frame."""
+    rows = np.arange(shape[0]) * picture.shape[0] // shape[0]
+    columns = np.arange(shape[1]) * picture.shape[1] // shape[1]
+    return np.asarray(picture[rows][:, columns])
+
+
+def _write_table(stem: Path, table: pd.DataFrame) -> None:
+    """Write the numbers of a figure beside it."""
+    path = stem.with_name(f"{stem.name}.csv")
+    atomic_write_text(path, table.to_csv(index=False, float_format="%.6g"))

@@ -1,0 +1,135 @@
+"""x-t slices: one row of a sequence over time, in which flicker shows as stripes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from vrtspike.data.rgb_images import Image
+from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, FontName, paper_figure
+
+_FRAME_HEIGHT = 0.022
+"""Height in inches of a frame in a slice, within the limits below."""
+_MIN_HEIGHT = 0.35
+_MAX_HEIGHT = 1.6
+_MAX_TOGETHER = 5.0
+"""Maximum height in inches of all slices: a page has 9."""
+_GAP = 0.06
+_LEFT = 0.36
+_TITLE = 0.17
+_AXIS = 0.32
+_MARK = "#E69F00"
+
+
+def slice_of(frames: Iterable[Image], row: int) -> Image:
+    """The x-t slice of a row: uint8 (T, W, 3), the first frame on top.
+
+    Args:
+        frames: uint8 (H, W, 3), read one at a time.
+        row: from 0, the uppermost.
+    """
+    return np.stack([frame[row] for frame in frames])
+
+
+def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
+    """The flicker of each slice: a row for each image and frame.
+
+    Args:
+        slices: by the name of the image.
+        sharp: name of the sharp one, if any.
+
+    Returns:
+        ``image``, ``number`` (from 1), ``change``: mean absolute difference to the row of the
+        frame before, and ``flicker``: mean absolute difference between this change and that of the
+        sharp row, pixel by pixel; in grey levels. The first frame has neither; without sharp
+        frames there is no flicker.
+    """
+    changes = {name: np.diff(values.astype(np.float64), axis=0) for name, values in slices.items()}
+    entries = []
+    for name, change in changes.items():
+        entries.append({"image": name, "number": 1})
+        for number, values in enumerate(change):
+            entry = {
+                "image": name,
+                "number": number + 2,
+                "change": float(np.abs(values).mean()),
+            }
+            if sharp is not None:
+                entry["flicker"] = float(np.abs(values - changes[sharp][number]).mean())
+            entries.append(entry)
+    columns = ["image", "number", "change", "flicker"]
+    return pd.DataFrame(entries).reindex(columns=columns)
+
+
+def draw_xt(
+    stem: Path,
+    title: str,
+    whole: Image,
+    row: int,
+    slices: Mapping[str, Image],
+    font: FontName = "sans",
+) -> None:
+    """Draw the frame with the row, and the slices below it, in the width of a column.
+
+    Args:
+        stem: path of the files without their suffix.
+        title: above the frame.
+        whole: the frame that the row is drawn in, (H, W, 3).
+        row: from 0.
+        slices: uint8 (T, W, 3) by their names.
+        font: of all texts.
+    """
+    width = COLUMN_WIDTH - _LEFT
+    # A strip about the row: the whole frame would be the largest part of the figure.
+    strip_rows = min(whole.shape[0], max(1, round(whole.shape[1] * 0.3)))
+    first_row = int(np.clip(row - strip_rows // 2, 0, whole.shape[0] - strip_rows))
+    strip_height = width * strip_rows / whole.shape[1]
+    frames = len(next(iter(slices.values())))
+    highest = max(_MIN_HEIGHT, min(_MAX_HEIGHT, _MAX_TOGETHER / len(slices)))
+    height = float(np.clip(frames * _FRAME_HEIGHT, min(0.5, highest), highest))
+    total = _TITLE + strip_height + len(slices) * (_TITLE + height + _GAP) + _AXIS
+    with paper_figure(stem, (COLUMN_WIDTH, total), font, constrained=False) as figure:
+
+        def axes_at(top: float, axes_height: float) -> Axes:
+            place = (
+                _LEFT / COLUMN_WIDTH,
+                (top - axes_height) / total,
+                width / COLUMN_WIDTH,
+                axes_height / total,
+            )
+            axes: Axes = figure.add_axes(place)
+            axes.grid(visible=False)
+            return axes
+
+        top = total - _TITLE
+        axes = axes_at(top, strip_height)
+        strip = whole[first_row : first_row + strip_rows]
+        extent = (0, whole.shape[1], first_row + strip_rows, first_row)
+        axes.imshow(strip, extent=extent, interpolation="antialiased", aspect="auto")
+        axes.axhline(row + 0.5, color="black", linewidth=2.0)
+        axes.axhline(row + 0.5, color=_MARK, linewidth=1.0)
+        axes.set_axis_off()
+        axes.set_title(title, loc="left", fontsize=FONT_SIZE, pad=2)
+        top -= strip_height
+        for name, values in slices.items():
+            top -= _TITLE + _GAP
+            axes = axes_at(top, height)
+            axes.imshow(
+                values,
+                extent=(0, values.shape[1], frames + 0.5, 0.5),
+                interpolation="none",
+                aspect="auto",
+            )
+            axes.set_title(name, loc="left", fontsize=FONT_SIZE, pad=2)
+            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+            axes.set_ylabel("frame", labelpad=1)
+            axes.yaxis.set_label_coords(-0.07, 0.5)
+            axes.tick_params(labelbottom=False, bottom=False)
+            top -= height
+        axes.tick_params(labelbottom=True, bottom=True)
+        axes.set_xlabel("x, px", labelpad=1)

@@ -1,0 +1,137 @@
+"""Figures for a paper: PDF and PNG of a column's or a page's width, readable without colours.
+
+The colours are those of Okabe and Ito, "Color universal design", 2008, which colour-blind readers
+tell apart; lines differ in dashes and markers, too, so that a print in grey is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from vrtspike.io.files import atomic_path
+
+COLUMN_WIDTH = 3.3
+TEXT_WIDTH = 6.9
+"""Widths in inches of a column and of the text of a page with two columns."""
+FONT_SIZE = 8
+"""Points."""
+MIN_FONT_SIZE = 5.0
+DPI = 300
+SUFFIXES = (".pdf", ".png")
+
+FontName = Literal["sans", "serif"]
+# Both come with matplotlib, so that figures do not depend on the machine.
+_FONTS: dict[FontName, Any] = {
+    "sans": {"font.family": ["DejaVu Sans"], "mathtext.fontset": "dejavusans"},
+    "serif": {"font.family": ["STIXGeneral"], "mathtext.fontset": "stix"},
+}
+_STYLE: Any = {
+    "font.size": FONT_SIZE,
+    "axes.titlesize": FONT_SIZE,
+    "axes.labelsize": FONT_SIZE,
+    "xtick.labelsize": FONT_SIZE - 1,
+    "ytick.labelsize": FONT_SIZE - 1,
+    "legend.fontsize": FONT_SIZE - 1,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "figure.constrained_layout.h_pad": 0.02,
+    "figure.constrained_layout.w_pad": 0.02,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.2,
+    # TrueType: many publishers refuse the default, Type 3.
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+}
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """The look of a line and of its points.
+
+    Attributes:
+        colour: of matplotlib.
+        dashes: of matplotlib's ``linestyle``.
+        marker: of matplotlib.
+    """
+
+    colour: str
+    dashes: Any
+    marker: str
+
+
+INPUT_STYLE = LineStyle("0.45", (0, (1.2, 1.2)), "")
+"""The line of the input, beside those of models."""
+
+_STYLES = (
+    LineStyle("#0072B2", "-", "o"),
+    LineStyle("#D55E00", (0, (5, 1.5)), "s"),
+    LineStyle("#009E73", (0, (5, 1.5, 1, 1.5)), "^"),
+    LineStyle("#CC79A7", (0, (2.5, 1)), "D"),
+    LineStyle("#56B4E9", (0, (7, 2)), "v"),
+    LineStyle("#E69F00", (0, (5, 1, 1, 1, 1, 1)), "P"),
+    LineStyle("#000000", "-", "X"),
+)
+
+
+def line_style(number: int) -> LineStyle:
+    """The style of a model by its number; the styles repeat after the seventh."""
+    return _STYLES[number % len(_STYLES)]
+
+
+@contextmanager
+def paper_figure(
+    stem: Path, size: tuple[float, float], font: FontName = "sans", *, constrained: bool = True
+) -> Iterator[Figure]:
+    """Provide an empty figure, and write it as PDF and PNG after the body, each atomically.
+
+    Args:
+        stem: path of the files without their suffix.
+        size: width and height in inches.
+        font: of all texts.
+        constrained: let matplotlib arrange the axes.
+    """
+    with mpl.rc_context(_STYLE | _FONTS[font]):
+        figure = Figure(figsize=size, layout="constrained" if constrained else None)
+        yield figure
+        for suffix in SUFFIXES:
+            path = stem.with_name(stem.name + suffix)
+            # Equal data give equal files.
+            metadata = {"CreationDate": None} if suffix == ".pdf" else None
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, metadata=metadata, dpi=DPI)
+
+
+def fit_text(text: Text, width: float) -> None:
+    """Make a text smaller until it is no wider than given, down to :data:`MIN_FONT_SIZE`.
+
+    Args:
+        text: of a figure.
+        width: inches.
+    """
+    figure = text.get_figure()
+    assert isinstance(figure, Figure)
+    found = text.get_window_extent().width / figure.dpi
+    if found > width:
+        size = float(text.get_fontsize()) * width / found
+        text.set_fontsize(max(MIN_FONT_SIZE, size))

@@ -1,0 +1,133 @@
+"""Results in memory and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tests.small_run import SmallRun, small_run, write_light_run
+from vrtspike.analysis.evaluation_files import EvaluationJob
+from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.paper_figures.results import Clip, Cost, Result
+from vrtspike.paper_figures.run_results import Restoring
+from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
+from vrtspike.runs.published import read_published
+
+__all__ = ["small_run"]
+
+FRAMES = ["000001", "000002", "000003"]
+SIZE = (60, 100)
+
+
+def no_progress(title: str) -> contextlib.nullcontext:
+    return contextlib.nullcontext(lambda done, total: None)
+
+
+def decibels(image: np.ndarray, sharp: np.ndarray) -> float:
+    error = ((image.astype(float) - sharp.astype(float)) ** 2).mean()
+    return float(10 * np.log10(255**2 / error))
+
+
+class Scene:
+    """Sequences ``a`` and ``b`` of random frames, with models that err by given amounts."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(7)
+        shape = (2, len(FRAMES), *SIZE, 3)
+        self.sharp = random.integers(60, 190, shape, dtype=np.uint8)
+        self.blurry = self.sharp + np.uint8(20)
+        self.motion: Callable[[str], float] | None = None
+
+    def frame(self, images: np.ndarray, sequence: str, name: str) -> np.ndarray:
+        return images["ab".index(sequence), FRAMES.index(name)]
+
+    def clip(self, sequence: str) -> Clip:
+        return Clip(
+            sequence,
+            FRAMES,
+            blurry=lambda name: self.frame(self.blurry, sequence, name),
+            sharp=lambda name: self.frame(self.sharp, sequence, name),
+            spikes=lambda name: self.frame(self.sharp, sequence, name)[::2, ::2, 0],
+            motion=self.motion,
+        )
+
+    def result(self, label: str, restored: np.ndarray, **values: object) -> Result:
+        rows = [
+            {
+                "sequence": sequence,
+                "frame": name,
+                "psnr_blur": decibels(
+                    self.frame(self.blurry, sequence, name), self.frame(self.sharp, sequence, name)
+                ),
+                "psnr": decibels(
+                    self.frame(restored, sequence, name), self.frame(self.sharp, sequence, name)
+                ),
+            }
+            for sequence in "ab"
+            for name in FRAMES
+        ]
+        defaults = {"figures": pd.DataFrame(rows)}
+        return Result(
+            label,
+            f"results/{label}",
+            {sequence: self.clip(sequence) for sequence in "ab"},
+            lambda sequence, names: (self.frame(restored, sequence, name) for name in names),
+            **{**defaults, **values},
+        )
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.fixture
+def models(scene: Scene) -> list[Result]:
+    """Two models: ``good`` errs by 4 everywhere, ``bad`` by 40 more in a square of b/000002."""
+    good = scene.sharp + np.uint8(4)
+    bad = scene.sharp + np.uint8(5)
+    bad[1, 1, 24:48, 40:90] += np.uint8(40)
+    cost = Cost(30.0, 2e6, 0.5, "cpu", "made", "own")
+    return [scene.result("good", good, cost=cost), scene.result("bad", bad)]
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    """Write figures of results; gives the folder and the printed lines."""
+
+    def run(results: list[Result], **options: object) -> tuple[Path, list[str]]:
+        lines: list[str] = []
+        request = FigureRequest(tmp_path / "figures", **options)
+        FigureWriter(results, request, no_progress, lines.append).write()
+        return request.output, lines
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def restoring() -> Restoring:
+    return Restoring(lambda: torch.device("cpu"), no_progress)
+
+
+@pytest.fixture(scope="session")
+def evaluated(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two evaluated runs: ``results/train`` and ``results/evaluate`` of ``one`` and ``two``."""
+    results = tmp_path_factory.mktemp("evaluated")
+    for name in ("one", "two"):
+        train = results / "train" / name
+        write_light_run(small_run, train, use_spike=name == "one")
+        job = EvaluationJob(
+            train / "weights.safetensors",
+            read_published(train).with_overrides(["TEST.METRICS=[psnr]"]),
+            small_run.dataset,
+            results / "evaluate" / name,
+            torch.device("cpu"),
+        )
+        evaluate_run(job)
+    return results

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.paper_figures.conftest import no_progress
+from vrtspike.io.files import write_json
+from vrtspike.io.images import read_rgb
+from vrtspike.paper_figures.reading import read_results
+from vrtspike.paper_figures.restored_results import read_restored
+from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.request import Request, open_request
+from vrtspike.restoration.trained import load
+from vrtspike.system.errors import ConfigError, DataError, RunError
+
+
+@pytest.fixture(scope="session")
+def restored(small_run, evaluated, tmp_path_factory):
+    """Test sequences restored by the run ``one``: folders by sequence."""
+    model = load(evaluated / "train/one", device="cpu")
+    folders = {}
+    for name in "bc":
+        sequence = small_run.raw / "test" / name
+        folders[name] = tmp_path_factory.mktemp("restored") / name
+        request = Request(
+            sequence / "blur", folders[name], sequence / "spike", sharp=sequence / "sharp"
+        )
+        source, sharp = open_request(model.run, request)
+        restore_into(model, request, source, sharp, progress=no_progress, note=lambda text: None)
+    return folders
+
+
+def test_the_folder_gives_frames_input_and_figures(restored, small_run):
+    result = read_restored(restored["b"])
+    clip = result.clips["b"]
+    frame = "000003"
+    (image,) = result.restored("b", [frame])
+    assert np.array_equal(image, read_rgb(restored["b"] / f"restored/{frame}.png"))
+    for kind, picture in (("blur", clip.blurry), ("sharp", clip.sharp)):
+        assert np.array_equal(
+            picture(frame), read_rgb(small_run.raw / f"test/b/{kind}/{frame}.png")
+        )
+    assert clip.spikes(frame).shape == (24, 32)
+    entries = json.loads((restored["b"] / "restore.json").read_text())["frames"]
+    assert result.figures["psnr"].tolist() == [entry["psnr"] for entry in entries]
+    assert result.figures["frame"].tolist() == list(clip.frames)
+
+
+def test_sequences_of_one_model_are_one_result(restored, restoring):
+    (result,) = read_results(list(restored.values()), restoring)
+    assert list(result.clips) == ["b", "c"]
+    assert set(result.figures["sequence"]) == {"b", "c"}
+    for name in "bc":
+        (image,) = result.restored(name, ["000001"])
+        assert np.array_equal(image, read_rgb(restored[name] / "restored/000001.png"))
+
+
+def test_two_results_of_one_name_and_sequence_need_labels(restored, restoring, tmp_path):
+    shutil.copytree(restored["b"], tmp_path / "again")
+    folders = [restored["b"], tmp_path / "again"]
+    with pytest.raises(ConfigError, match=r"two results of sequence b are called one; name them"):
+        read_results(folders, restoring)
+    labels = [result.label for result in read_results(folders, restoring, labels=["x", "y"])]
+    assert labels == ["x", "y"]
+    with pytest.raises(ConfigError, match="--labels: found 1"):
+        read_results(folders, restoring, labels=["x"])
+    with pytest.raises(ConfigError, match=r"neither run\.json nor restore\.json there"):
+        read_results([tmp_path], restoring)
+
+
+def test_what_is_not_there_is_named(restored, small_run, tmp_path):
+    folder = tmp_path / "copied"
+    shutil.copytree(restored["b"], folder)
+    record = json.loads((folder / "restore.json").read_text())
+    with pytest.raises(ConfigError, match="--protocol vrt"):
+        read_restored(folder, "vrt")
+    write_json(folder / "restore.json", record | {"frames": []})
+    with pytest.raises(RunError, match="the restoration is not finished"):
+        read_restored(folder)
+    moved = record | {"paths": record["paths"] | {"input": "elsewhere/blur"}}
+    write_json(folder / "restore.json", moved)
+    with pytest.raises(DataError, match=r"elsewhere/blur: no such file or folder; .*its input"):
+        read_restored(folder)
+    # Records of before name no sharp frames.
+    paths = {name: path for name, path in record["paths"].items() if name != "sharp"}
+    write_json(folder / "restore.json", record | {"paths": paths})
+    assert read_restored(folder).clips["b"].sharp is None
+    given = read_restored(folder, sharp=small_run.raw / "test/b/sharp").clips["b"]
+    assert np.array_equal(
+        given.sharp("000002"), read_rgb(small_run.raw / "test/b/sharp/000002.png")
+    )
+    (folder / "restored/000004.png").unlink()
+    with pytest.raises(DataError, match=r"restored/000004\.png"):
+        read_restored(folder)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tests.paper_figures.conftest import decibels, no_progress
+from vrtspike.io.images import read_rgb
+from vrtspike.paper_figures.run_results import Restoring, read_run
+from vrtspike.system.errors import ConfigError
+
+
+def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring, small_run):
+    result = read_run(evaluated / "train/one", restoring)
+    frames = list(result.clips["b"].frames)
+    restored = list(result.restored("b", frames))
+    rows = pd.read_csv(evaluated / "evaluate/one/frames.csv", dtype={"frame": str})
+    rows = rows[rows["sequence"] == "b"]
+    assert rows["frame"].tolist() == frames
+    for frame, image, measured in zip(frames, restored, rows["psnr"], strict=True):
+        sharp = read_rgb(small_run.raw / f"test/b/sharp/{frame}.png")
+        assert decibels(image, sharp) == pytest.approx(measured, abs=1e-5)
+        assert np.array_equal(result.clips["b"].sharp(frame), sharp)
+    assert result.figures["psnr"].tolist()[:5] == pytest.approx(rows["psnr"].tolist())
+    assert result.cost.psnr == pytest.approx(result.figures["psnr"].mean(), abs=1e-4)
+    assert result.cost.device == "cpu"
+    assert result.cost.seconds > 0
+
+
+def test_kept_examples_are_not_restored_again(evaluated):
+    def no_device() -> torch.device:
+        raise AssertionError("nothing has to be computed")
+
+    result = read_run(evaluated / "train/one", Restoring(no_device, no_progress))
+    folder = evaluated / "evaluate/one/examples/b"
+    frames = sorted(path.name for path in folder.iterdir())
+    assert 0 < len(frames) < 5
+    for name, image in zip(frames, result.restored("b", frames), strict=True):
+        assert np.array_equal(image, read_rgb(folder / name / "restored.png"))
+
+
+def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path, small_run):
+    shutil.copytree(evaluated, tmp_path / "copied")
+    settings = tmp_path / "copied/train/one/settings.json"
+    text = settings.read_text()
+    assert str(small_run.dataset) in text
+    settings.write_text(text.replace(str(small_run.dataset), "results/data/small/k4/dataset.json"))
+    result = read_run(tmp_path / "copied/train/one", restoring)
+    assert any("stores of its test data are not beside it" in note for note in result.notes)
+    clip = result.clips["b"]
+    folder = evaluated / "evaluate/one/examples/b"
+    assert list(clip.frames) == sorted(path.name for path in folder.iterdir())
+    assert not clip.is_complete
+    frame = clip.frames[0]
+    assert np.array_equal(clip.blurry(frame), read_rgb(folder / frame / "blurry.png"))
+    assert np.array_equal(clip.sharp(frame), read_rgb(folder / frame / "sharp.png"))
+    assert clip.spikes(frame).shape == (24, 32)
+    assert clip.motion is None
+
+
+def test_a_protocol_that_was_not_measured_is_refused(evaluated, restoring):
+    with pytest.raises(ConfigError, match=r"--protocol vrt: .*evaluate/one has the protocols own"):
+        read_run(evaluated / "train/one", restoring, "vrt")
