@@ -10,13 +10,8 @@ from skimage import data as photographs
 
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.raw.spikes import pack_rows
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
-
-
-def packed(spikes: np.ndarray) -> PackedSpikes:
-    return PackedSpikes(pack_rows(spikes), spikes.shape[2])
 
 
 @pytest.mark.parametrize("speed", [0.5, 2, 4])
@@ -28,14 +23,14 @@ def test_the_motion_of_a_known_speed(speed):
         for n in range(13)
     ]
     spikes = simulate_spikes(frames)[:100]
-    length = motion_length(packed(spikes), Exposure(6, 94, 50), Fraction(2))
+    length = motion_length(PackedSpikes.pack(spikes), Exposure(6, 94, 50), Fraction(2))
     assert length == pytest.approx(11 * speed, rel=0.05)
 
 
 def test_motion_of_too_little_is_not_known():
-    spikes = packed(np.ones((8, 40, 40), np.uint8))
+    spikes = PackedSpikes.pack(np.ones((8, 40, 40), np.uint8))
     assert math.isnan(motion_length(spikes, Exposure(0, 2, 1), Fraction(2)))
-    small = packed(np.ones((88, 24, 40), np.uint8))
+    small = PackedSpikes.pack(np.ones((88, 24, 40), np.uint8))
     assert math.isnan(motion_length(small, Exposure(0, 88, 44), Fraction(2)))
 
 
@@ -44,7 +39,7 @@ def test_the_picture_is_the_rate_about_the_instant_as_bright_as_the_blurry_frame
     spikes = (random.random((60, 8, 16)) < random.random((8, 16))).astype(np.uint8)
     blurry = random.integers(20, 120, (16, 32, 3), dtype=np.uint8)
     # An exposure of 32 steps has a window of 12.
-    picture = instant_picture(packed(spikes), Exposure(10, 42, 30), blurry, "spikes")
+    picture = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 30), blurry, "spikes")
     gray = blurry @ np.array([0.299, 0.587, 0.114])
     gray = gray.reshape(8, 2, 16, 2).mean(axis=(1, 3))
     mean = spikes[10:42].mean(axis=0)
@@ -52,5 +47,5 @@ def test_the_picture_is_the_rate_about_the_instant_as_bright_as_the_blurry_frame
     expected = (gain * spikes[24:36].mean(axis=0)).clip(0, 255)
     assert np.abs(picture - expected).max() <= 1
     # At the end of the exposure the window is shorter: 2 steps on each side.
-    late = instant_picture(packed(spikes), Exposure(10, 42, 40), blurry, "spikes")
+    late = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 40), blurry, "spikes")
     assert np.abs(late - (gain * spikes[38:42].mean(axis=0)).clip(0, 255)).max() <= 1

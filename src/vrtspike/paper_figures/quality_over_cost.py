@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from vrtspike.evaluation.protocols import OWN
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.paper_figures.results import Cost
 from vrtspike.plotting.paper import (
     COLUMN_WIDTH,
@@ -71,7 +71,9 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
             labels.append(_draw_points(axes, rows, rows[name].astype(float) * scale, names))
             axes.set_xlabel(title)
         protocol = table["protocol"].iloc[0]
-        panels[0].set_ylabel("PSNR, dB" if protocol == OWN else f"PSNR, dB (protocol {protocol})")
+        panels[0].set_ylabel(
+            "PSNR, dB" if protocol == OWN_PROTOCOL else f"PSNR, dB (protocol {protocol})"
+        )
         # Places of texts are known once the axes have their places.
         figure.draw_without_rendering()
         for texts in labels:

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
-from vrtspike.evaluation.protocols import OWN
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
 from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
@@ -51,9 +51,10 @@ def read_restored(
         DataError: if the input, or a restored frame, is missing.
         RunError: if the restoration is not finished.
     """
-    if protocol not in (None, OWN):
+    if protocol not in (None, OWN_PROTOCOL):
         raise ConfigError(
-            f"--protocol {protocol}: {folder} holds figures of protocol {OWN} alone; leave it out"
+            f"--protocol {protocol}: {folder} holds figures of protocol {OWN_PROTOCOL} alone; "
+            "leave it out"
         )
     record = read_earlier_record(folder / RECORD)
     entries = record.get("frames")

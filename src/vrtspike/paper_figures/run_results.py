@@ -23,12 +23,13 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
 )
 from vrtspike.analysis.evaluations import protocols
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
-from vrtspike.evaluation.protocols import OWN, PROTOCOLS
+from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
@@ -289,7 +290,8 @@ class RunFrames:
         store = self.stores[sequence]
         settings = self.model.settings
         protocol = next(
-            (known for known in PROTOCOLS.values() if known.name == self.protocol), PROTOCOLS[OWN]
+            (known for known in PROTOCOLS.values() if known.name == self.protocol),
+            PROTOCOLS[OWN_PROTOCOL],
         )
         numbers = {name: number for number, name in enumerate(store.layout.frames)}
         with self.restoring.progress(f"{self.label}: restore {sequence}, tiles") as show:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.rgb_images import Image
-from vrtspike.evaluation.protocols import OWN
 from vrtspike.evaluation.published import OTHER, read_published_figures
 from vrtspike.io.files import atomic_write_text
 from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
@@ -341,7 +341,7 @@ def _no_common_frames(results: Sequence[Result]) -> str:
 
 def _published_costs(protocol: str) -> list[tuple[str, Cost]]:
     """The published models with known parameters under a protocol."""
-    if protocol in (OWN, OTHER):
+    if protocol in (OWN_PROTOCOL, OTHER):
         return []
     costs = []
     for row in read_published_figures().to_dict("records"):
