@@ -90,19 +90,19 @@ def test_a_form_can_be_read(path):
 
 
 def test_the_commands_of_forms_exist(repository):
-    asked = set()
+    commands = set()
     for path in FORMS:
         for call in re.findall(r"`((?:vrtspike|snakemake) [^`]+)`", path.read_text("utf-8")):
             program, *words = shlex.split(call)
             if program == "snakemake":
                 rules = "".join(p.read_text("utf-8") for p in (repository / "rules").glob("*.smk"))
                 assert f"rule {words[-1]}:" in rules
-                asked.add(words[-1])
+                commands.add(words[-1])
             elif words != ["--version"]:
                 assert any(words[0] in names for names in MODULES.values())
                 make_parser().parse_args(words)
-                asked.add(words[0])
-    assert asked == {"doctor", "data", "check_data"}
+                commands.add(words[0])
+    assert commands == {"doctor", "data", "check_data"}
 
 
 def test_the_pages_that_forms_name_exist(repository):

@@ -17,8 +17,8 @@ def test_the_page_is_up_to_date(repository):
     done = make_page(repository, "--check")
     assert done.returncode == 0, done.stderr
     text = (repository / "docs/datasets.md").read_text(encoding="utf-8")
-    for each in read_public_sets():
-        assert len(re.findall(rf"^\| {re.escape(each.name)} \|", text, re.MULTILINE)) >= 2
+    for entry in read_public_sets():
+        assert len(re.findall(rf"^\| {re.escape(entry.name)} \|", text, re.MULTILINE)) >= 2
 
 
 def test_an_old_page_is_refused_and_written_anew(repository, tmp_path):

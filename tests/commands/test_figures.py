@@ -1,3 +1,5 @@
+"""The command vrtspike figure: its options, its files and its refusals."""
+
 from __future__ import annotations
 
 import pytest

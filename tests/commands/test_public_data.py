@@ -25,11 +25,11 @@ def changed(tmp_path, old, new, count=1):
 
 def test_every_fact_names_the_page_on_which_it_was_seen():
     sets = read_public_sets()
-    assert [each.name for each in sets] == NAMES
-    for each in sets:
-        stated = [fact for fact in FACTS if getattr(each, fact) not in (NOT_STATED, {})]
-        assert sorted(each.seen) == sorted(stated)
-        for page in each.seen.values():
+    assert [entry.name for entry in sets] == NAMES
+    for entry in sets:
+        stated = [fact for fact in FACTS if getattr(entry, fact) not in (NOT_STATED, {})]
+        assert sorted(entry.seen) == sorted(stated)
+        for page in entry.seen.values():
             assert re.match(r"https://|docs/\w|GOPRO_Large: ", page), page
 
 
@@ -59,9 +59,9 @@ def test_the_table_shows_each_fact_and_its_page(capsys):
     assert [block.splitlines()[0] for block in blocks] == NAMES
     assert "  licence   CC BY 4.0" in blocks[0].splitlines()
     assert "  size      not stated" in blocks[1].splitlines()
-    for block, each in zip(blocks, read_public_sets(), strict=True):
-        assert each.source in block
-        assert all(page in block for page in each.seen.values())
+    for block, entry in zip(blocks, read_public_sets(), strict=True):
+        assert entry.source in block
+        assert all(page in block for page in entry.seen.values())
 
 
 @pytest.mark.parametrize("spikes", [False, True])
@@ -95,10 +95,10 @@ def test_each_layout_has_its_set_or_none(layout, tmp_path, capsys):
     write_names(tmp_path, layout, {"train": 1, "test": 1})
     status = run_command(["data", "check", str(tmp_path)])
     first = capsys.readouterr().out.splitlines()[0]
-    sets = [each for each in read_public_sets() if layout in each.layouts]
-    names = [each.name for each in sets] or ["no public set"]
+    sets = [entry for entry in read_public_sets() if layout in entry.layouts]
+    names = [entry.name for entry in sets] or ["no public set"]
     assert first in [f"{tmp_path}: looks like {name} (layout {layout})" for name in names]
-    assert status == (1 if any(each.sequences for each in sets) else 0)
+    assert status == (1 if any(entry.sequences for entry in sets) else 0)
 
 
 def test_spikes_are_looked_for_under_their_own_root(tmp_path, capsys):
@@ -124,7 +124,7 @@ def test_a_download_of_era5(tmp_path, capsys):
     (tmp_path / "other.nc").write_text("no NetCDF")
     assert run_command(["data", "check", str(tmp_path)]) == 1
     assert f"! {tmp_path}/other.nc: cannot be used" in capsys.readouterr().out
-    assert any(ERA5 in each.layouts for each in read_public_sets())
+    assert any(ERA5 in entry.layouts for entry in read_public_sets())
 
 
 def test_a_folder_of_no_layout_and_the_one_that_is_meant(tmp_path, capsys):

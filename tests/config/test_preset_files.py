@@ -42,20 +42,20 @@ def test_they_are_found_by_name(general):
 
 
 def test_another_preset_of_the_same_name_is_refused_with_both_paths(general):
-    own = Path(PRESET_DIR, "child.yaml")
-    own.write_text("SEED: 6\n")
-    found = workflow()
-    assert list(found.presets) == ["base"]
+    child = Path(PRESET_DIR, "child.yaml")
+    child.write_text("SEED: 6\n")
+    loaded = workflow()
+    assert list(loaded.presets) == ["base"]
     for name in ("child", "own"):
-        with pytest.raises(ConfigError) as told:
-            found.preset(name)
-        assert str(own) in str(told.value)
-        assert str(general / "child.yaml") in str(told.value)
+        with pytest.raises(ConfigError) as failure:
+            loaded.preset(name)
+        assert str(child) in str(failure.value)
+        assert str(general / "child.yaml") in str(failure.value)
 
 
 def test_a_copy_is_no_other_preset(general):
-    own = Path(PRESET_DIR, "child.yaml")
-    own.write_text((general / "child.yaml").read_text())
+    child = Path(PRESET_DIR, "child.yaml")
+    child.write_text((general / "child.yaml").read_text())
     assert list(workflow().presets) == ["base", "child", "own"]
 
 

@@ -1,3 +1,5 @@
+"""Crops that are given by hand or chosen where results differ most."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Folders of restored frames as results of a figure."""
+
 from __future__ import annotations
 
 import json
@@ -88,10 +90,8 @@ def test_what_is_not_there_is_named(restored, small_run, tmp_path):
     paths = {name: path for name, path in record["paths"].items() if name != "sharp"}
     write_json(folder / "restore.json", record | {"paths": paths})
     assert read_restored(folder).clips["b"].sharp is None
-    given = read_restored(folder, sharp=small_run.raw / "test/b/sharp").clips["b"]
-    assert np.array_equal(
-        given.sharp("000002"), read_rgb(small_run.raw / "test/b/sharp/000002.png")
-    )
+    clip = read_restored(folder, sharp=small_run.raw / "test/b/sharp").clips["b"]
+    assert np.array_equal(clip.sharp("000002"), read_rgb(small_run.raw / "test/b/sharp/000002.png"))
     (folder / "restored/000004.png").unlink()
     with pytest.raises(DataError, match=r"restored/000004\.png"):
         read_restored(folder)

@@ -1,3 +1,5 @@
+"""Evaluated runs as results of a figure."""
+
 from __future__ import annotations
 
 import shutil

@@ -1,3 +1,5 @@
+"""Pictures of spikes, and the length of motion that spikes show."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The written figures and their data."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -136,8 +138,8 @@ def test_published_rows_of_the_same_protocol_stand_beside_own_ones(scene, write)
         ["one", 33.0, False],
         ["VRT", 34.81, True],
     ]
-    own = replace(result, cost=replace(cost, protocol="own"))
-    rows = table(write([own], only=["quality_over_cost"])[0], "quality_over_cost")
+    counted = replace(result, cost=replace(cost, protocol="own"))
+    rows = table(write([counted], only=["quality_over_cost"])[0], "quality_over_cost")
     assert rows["model"].tolist() == ["one"]
 
 

@@ -1,3 +1,5 @@
+"""Steps of a recording that the input of a model covers."""
+
 from __future__ import annotations
 
 import numpy as np

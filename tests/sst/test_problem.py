@@ -176,12 +176,14 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
 def test_evaluations_of_generated_data_show_the_best_possible_forecast(tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     data = DATA | {"GENERATE": {"YEARS": 8, "SEED": 3}, "YEARS": None}
-    asked = SSTSettings.model_validate({"TASK": "sst", "DATA": data, "MODEL": model})
+    settings = SSTSettings.model_validate({"TASK": "sst", "DATA": data, "MODEL": model})
     manifest = tmp_path / "data/dataset.json"
-    problem.prepare(asked, manifest, print)
+    problem.prepare(settings, manifest, print)
     weights = tmp_path / "weights.safetensors"
-    save_file(build_model(asked, open_split(asked, manifest, "test").store).state_dict(), weights)
-    run = PublishedRun("sea", asked, str(manifest), "0123")
+    save_file(
+        build_model(settings, open_split(settings, manifest, "test").store).state_dict(), weights
+    )
+    run = PublishedRun("sea", settings, str(manifest), "0123")
     output = tmp_path / "out"
     problem.evaluate(EvaluationJob(weights, run, manifest, output, torch.device("cpu")))
     page = (output / "metrics.html").read_text()

@@ -119,8 +119,8 @@ def test_anomalies_correlate_over_all_forecasts_together(scores, fields, about_t
             expected = anomaly_correlation(
                 fields, system, lead, about_trend=about_trend, centred=centred
             )
-            found = float(scores[name].isel(system=system, lead=lead))
-            assert found == pytest.approx(expected, abs=1e-12)
+            result = float(scores[name].isel(system=system, lead=lead))
+            assert result == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_index_correlates_over_the_samples(scores, fields):
@@ -128,8 +128,8 @@ def test_the_index_correlates_over_the_samples(scores, fields):
         for lead in range(len(LEADS)):
             index = fields["index"][system, :, lead]
             expected = np.corrcoef(index, fields["index_observed"][:, lead])[0, 1]
-            found = float(scores["nino34"].isel(system=system, lead=lead))
-            assert found == pytest.approx(expected)
+            result = float(scores["nino34"].isel(system=system, lead=lead))
+            assert result == pytest.approx(expected)
 
 
 def test_nothing_correlates_with_forecasts_that_do_not_vary(fields):
@@ -138,7 +138,7 @@ def test_nothing_correlates_with_forecasts_that_do_not_vary(fields):
     means = field_means(zero, observed, cells(fields["weights"])).expand_dims(about=list(ABOUT))
     index = xarray.ones_like(means["forecast"].isel(about=0))
     observed_index = (("sample", "lead"), fields["index_observed"])
-    found = skill(means.assign(nino34=index, nino34_observed=observed_index))
+    result = skill(means.assign(nino34=index, nino34_observed=observed_index))
     for name in ("acc", "acc_detrended", "acc_centred", "acc_centred_detrended", "nino34"):
-        assert found[name].isnull().all(), name
-    assert (found["rmse_k"] > 0).all()
+        assert result[name].isnull().all(), name
+    assert (result["rmse_k"] > 0).all()

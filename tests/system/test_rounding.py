@@ -1,3 +1,5 @@
+"""Rounding up to a multiple."""
+
 from __future__ import annotations
 
 import pytest

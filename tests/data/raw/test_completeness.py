@@ -35,8 +35,8 @@ def test_a_complete_folder_of_each_layout(layout, tmp_path):
     write_names(tmp_path, layout, SPLITS)
     contents = contents_of(tmp_path)
     assert contents.layout.name == layout
-    found = {split: len(files) for split, files in contents.splits.items()}
-    assert found == ({WHOLE: 2} if layout == "rsb" else SPLITS)
+    result = {split: len(files) for split, files in contents.splits.items()}
+    assert result == ({WHOLE: 2} if layout == "rsb" else SPLITS)
     assert {len(files.blur) for split in contents.splits.values() for files in split} == {2}
     with_spikes = any(name.endswith(".dat") for name in PATTERNS[layout])
     assert contents.has_spikes == with_spikes
@@ -107,8 +107,8 @@ def test_frames_without_a_partner_are_listed_up_to_a_limit(tmp_path):
 def test_both_lengths_of_spk_x4k_are_found(tmp_path):
     for layout in ("spk_x4k_33", "spk_x4k_65"):
         write_names(tmp_path, layout, {"train": 1})
-    found = [contents.layout.name for contents in read_contents(tmp_path)]
-    assert found == ["spk_x4k_33", "spk_x4k_65"]
+    result = [contents.layout.name for contents in read_contents(tmp_path)]
+    assert result == ["spk_x4k_33", "spk_x4k_65"]
 
 
 def test_a_folder_that_is_no_data_set(tmp_path):
