@@ -1,4 +1,4 @@
-"""Projects in a folder of their preset, outside the clone."""
+"""Projects in a folder of their own, outside the clone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_it_is_a_module_of_another_workflow(clone, folder):
     (folder / "Snakefile").write_text(text.replace("        config\n", "        {'GPUS': 1}\n"))
     refused = run(clone, folder, "-n", "count")
     assert refused.returncode == 2
-    assert "the module has a config of its preset, which is not read: found {'GPUS': 1}" in (
+    assert "the module has a config of its own, which is not read: found {'GPUS': 1}" in (
         refused.stdout
     )
 
@@ -108,6 +108,6 @@ def test_a_new_project_plans_the_demo_and_says_if_it_is_of_another_version(clone
     plan = run(clone, tmp_path / "mine", "-n", "-p", "demo")
     assert plan.returncode == 0, plan.stdout
     assert 'python "$VRTSPIKE_WORKFLOW"/scripts/launch_training.py' in plan.stdout
-    # The project's preset profile, whose logger shows a line per stage.
+    # The project's own profile, whose logger shows a line per stage.
     assert "profile workflow/profiles/default" in plan.stdout
     assert plan.stdout.count("was made with vrtspike 0.0.1") == 1

@@ -14,7 +14,7 @@ FORCED = "results/train/p/weights.safetensors"
 
 
 @pytest.fixture
-def requests(tmp_path, monkeypatch):
+def planned(tmp_path, monkeypatch):
     """Ask for the inputs of preset ``p``; returns them, forced files and notices."""
     monkeypatch.chdir(tmp_path)
 
@@ -40,27 +40,27 @@ def requests(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def result(requests) -> None:
+def result(planned) -> None:
     """A published result."""
     Path(FORCED).parent.mkdir(parents=True)
     Path(FORCED).touch()
 
 
-def test_a_missing_result_is_made(requests):
-    assert requests() == ({FORCED: "no result yet"}, [], [False])
+def test_a_missing_result_is_made(planned):
+    assert planned() == ({FORCED: "no result yet"}, [], [False])
 
 
 @pytest.mark.usefixtures("result")
-def test_a_result_is_made_again_only_if_it_is_stale_or_asked_for(requests):
-    assert requests() == ({}, [], [False])
-    assert requests(change="SEED 1 -> 2", continuation="longer") == (
+def test_a_result_is_made_again_only_if_it_is_stale_or_asked_for(planned):
+    assert planned() == ({}, [], [False])
+    assert planned(change="SEED 1 -> 2", continuation="longer") == (
         {FORCED: "SEED 1 -> 2"},
         ["longer"],
         [False],
     )
     changed = {"changed_code": ["train.py"], "code": "other code"}
-    assert requests(**changed) == ({}, ["other code"], [False])
-    assert requests(("p",), **changed) == ({FORCED: "asked for"}, [], [True])
-    assert requests(("p",)) == ({}, ["p: its code has not changed; RETRAIN does nothing"], [False])
-    # Where the former code is unknown, the training is requests for.
-    assert requests(("p",), changed_code=None) == ({FORCED: "asked for"}, [], [True])
+    assert planned(**changed) == ({}, ["other code"], [False])
+    assert planned(("p",), **changed) == ({FORCED: "asked for"}, [], [True])
+    assert planned(("p",)) == ({}, ["p: its code has not changed; RETRAIN does nothing"], [False])
+    # Where the former code is unknown, the training is asked for.
+    assert planned(("p",), changed_code=None) == ({FORCED: "asked for"}, [], [True])

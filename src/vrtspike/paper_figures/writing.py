@@ -269,7 +269,9 @@ class FigureWriter:
                 for done, frame in enumerate(frames, start=1):
                     entries.append((sequence, frame, measures[0](frame)))
                     show(done, len(frames))
-        return pd.DataFrame(entries, columns=["sequence", "frame", "motion"])
+        table = pd.DataFrame(entries, columns=["sequence", "frame", "motion"])
+        # An empty column has no type of its own.
+        return table.astype({"motion": float})
 
     def xt(self, stem: Path) -> str:
         """Write x-t slices; give the reason if there are none."""
