@@ -37,26 +37,33 @@ def test_they_are_found_by_name(general):
     presets = workflow().presets
     assert list(presets) == ["base", "child", "own"]
     assert (presets["own"].SEED, presets["own"].TRAIN.MAX_STEPS) == (5, 7)
-    assert find_presets(Path(PRESET_DIR)).files["base"] == general / "base.yaml"
-    assert find_presets(Path(PRESET_DIR)).files["own"] == Path(PRESET_DIR, "own.yaml")
+    files = find_presets(Path(PRESET_DIR))
+    assert files.trainings["base"] == general / "base.yaml"
+    assert files.trainings["own"] == Path(PRESET_DIR, "own.yaml")
+    assert files.notices == workflow().notices == []
 
 
-def test_another_preset_of_the_same_name_is_refused_with_both_paths(general):
+def test_a_preset_of_the_project_replaces_that_of_the_workflow_and_this_is_said(general):
     child = Path(PRESET_DIR, "child.yaml")
-    child.write_text("SEED: 6\n")
+    child.write_text("BASE: child\nTRAIN: {EPOCHS: 6}\n")
     loaded = workflow()
-    assert list(loaded.presets) == ["base"]
-    for name in ("child", "own"):
-        with pytest.raises(ConfigError) as failure:
-            loaded.preset(name)
-        assert str(child) in str(failure.value)
-        assert str(general / "child.yaml") in str(failure.value)
+    settings = {name: (s.SEED, s.TRAIN.EPOCHS) for name, s in loaded.presets.items()}
+    assert settings == {"base": (5, 40), "child": (5, 6), "own": (5, 6)}
+    expected = f"{child} replaces the workflow's preset child ({general / 'child.yaml'})"
+    assert loaded.notices == [expected]
+
+
+def test_a_preset_is_no_base_of_itself(general):
+    Path(PRESET_DIR, "own.yaml").write_text("BASE: own\n")
+    with pytest.raises(ConfigError, match=r"BASE is circular: own\.yaml -> own\.yaml"):
+        workflow().preset("own")
 
 
 def test_a_copy_is_no_other_preset(general):
     child = Path(PRESET_DIR, "child.yaml")
     child.write_text((general / "child.yaml").read_text())
     assert list(workflow().presets) == ["base", "child", "own"]
+    assert workflow().notices == []
 
 
 def test_in_another_folder_names_are_free_and_only_bases_are_found(general):

@@ -112,14 +112,13 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     if base is None:
         return [document]
     presets = find_presets(path.parent)
-    if str(base) in presets.refused:
-        raise ConfigError(presets.refused[str(base)])
-    if str(base) not in presets.bases:
+    file = presets.base(str(base), path)
+    if file is None:
         raise ConfigError(
             f"{document.places[BASE]}: BASE is {base!r}, but there is no preset of that name "
             f"in {path.parent}; presets there: {', '.join(sorted(presets.bases))}"
         )
-    return [*read_preset(presets.bases[str(base)], chain), document]
+    return [*read_preset(file, chain), document]
 
 
 def problem_name(document: Document) -> str:

@@ -14,47 +14,70 @@ class PresetFiles:
     """Files of presets by name.
 
     Attributes:
-        files: in the order of their names.
-        refused: error messages by name, of a project's presets named like another one of the
-            workflow.
-        bases: files that ``BASE`` may name.
+        trainings: presets that can be trained, in the order of their names.
+        project: presets of the project.
+        workflow: presets of the workflow.
     """
 
-    files: Mapping[str, Path]
-    refused: Mapping[str, str]
-    bases: Mapping[str, Path]
+    trainings: Mapping[str, Path]
+    project: Mapping[str, Path]
+    workflow: Mapping[str, Path]
+
+    @property
+    def bases(self) -> dict[str, Path]:
+        """Files that ``BASE`` may name; those of the project come first."""
+        return {**self.workflow, **self.project}
+
+    def base(self, name: str, child: Path) -> Path | None:
+        """Find the file that ``BASE`` names in a preset; None if there is none.
+
+        In a preset that replaces one of the workflow, ``BASE`` of the same name is the replaced
+        one.
+
+        Args:
+            name: value of ``BASE``.
+            child: file of the preset.
+        """
+        if name == child.stem and name in self.workflow:
+            return self.workflow[name]
+        return self.bases.get(name)
+
+    @property
+    def notices(self) -> list[str]:
+        """A line for each preset of the project that replaces one of the workflow."""
+        return [
+            f"{path} replaces the workflow's preset {name} ({self.workflow[name]})"
+            for name, path in self.project.items()
+            if name in self.workflow and self.trainings.get(name) == path
+            if path.read_bytes() != self.workflow[name].read_bytes()
+        ]
 
 
 def find_presets(folder: Path) -> PresetFiles:
     """Find the presets of a folder and, if it is a project's usual one, those of the workflow.
 
-    A copy of a preset of the workflow counts as that preset. In another folder (PRESET_DIR) names
-    are free, and presets of the workflow are found as ``BASE`` only.
+    Presets of a project replace those of the workflow that have the same name. In another folder
+    (PRESET_DIR) presets of the workflow are found as ``BASE`` only.
 
     Args:
         folder: as in PRESET_DIR.
     """
-    own = _files(folder)
+    project = _files(folder)
+    workflow = _workflow_files(folder)
+    trainings = project
+    if folder == Path(PRESET_DIR):
+        trainings = dict(sorted({**workflow, **project}.items()))
+    return PresetFiles(trainings, project, workflow)
+
+
+def _workflow_files(folder: Path) -> dict[str, Path]:
+    """The presets of the workflow, if they lie in another folder than the project's."""
     home = find_home()
-    general = _files(home / PRESET_DIR) if home is not None else {}
-    bases = {**general, **own}
-    if folder != Path(PRESET_DIR):
-        return PresetFiles(own, {}, bases)
-    refused = {
-        name: _clash(name, own[name], general[name])
-        for name in own.keys() & general.keys()
-        if own[name].read_bytes() != general[name].read_bytes()
-    }
-    return PresetFiles(dict(sorted(bases.items())), refused, bases)
+    if home is None or folder.resolve() == (home / PRESET_DIR).resolve():
+        return {}
+    return _files(home / PRESET_DIR)
 
 
 def _files(folder: Path) -> dict[str, Path]:
     """The files ``<preset>.yaml`` of a folder by name."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def _clash(name: str, own: Path, general: Path) -> str:
-    return (
-        f"{own}: the workflow has another preset named {name} ({general}); rename the first, and "
-        f"give it BASE: {name} if it changes some keys of the second"
-    )

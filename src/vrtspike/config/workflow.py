@@ -29,7 +29,7 @@ from vrtspike.config.loading import (
     require_ablation,
 )
 from vrtspike.config.old_keys import OldKeys, canonical
-from vrtspike.config.preset_files import find_presets
+from vrtspike.config.preset_files import PresetFiles, find_presets
 from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seeds import seed_names
@@ -78,14 +78,16 @@ class Workflow:
     presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict)
+    preset_notices: Sequence[str] = ()
 
     @property
     def notices(self) -> list[str]:
-        """Messages on invalid presets and sweeps, one for each error."""
+        """Messages on replaced presets, and on invalid presets and sweeps, one for each error."""
         presets: dict[str, list[str]] = {}
         for name, error in self.broken.items():
             presets.setdefault(error, []).append(name)
-        notices = [
+        notices = [*self.preset_notices]
+        notices += [
             f"preset {', '.join(names)} cannot be used, others can:\n{error}"
             for error, names in presets.items()
         ]
@@ -235,11 +237,13 @@ def load_workflow(
     overriding.append(_overrides_of_set(settings))
     above = merged([present_names(layer) for layer in overriding])
     beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
-    presets, broken = _read_presets(Path(settings.PRESET_DIR), beneath, above)
+    files = find_presets(Path(settings.PRESET_DIR))
+    presets, broken = _read_presets(files, beneath, above)
+    broken |= _misnamed(Path(settings.PRESET_DIR), files.trainings)
     if not presets:
         raise ConfigError(_no_preset(settings, broken))
     sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    workflow = Workflow(settings, presets, broken, sweeps)
+    workflow = Workflow(settings, presets, broken, sweeps, files.notices)
     _check_names(workflow, document, "PRESETS", workflow.preset_names)
     _check_names(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
     return workflow
@@ -261,21 +265,18 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
 
 
 def _read_presets(
-    folder: Path, beneath: Mapping[str, Document], above: Document
+    files: PresetFiles, beneath: Mapping[str, Document], above: Document
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
     """The valid presets of a project by name, and the faults of the others.
 
     Args:
-        folder: of ``<preset>.yaml``, see :func:`find_presets`.
+        files: files of the presets.
         beneath: keys of the workflow that a preset may override, by its problem.
         above: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
-    found = find_presets(folder)
-    broken: dict[str, str] = dict(found.refused)
-    for name, path in found.files.items():
-        if name in broken:
-            continue
+    broken: dict[str, str] = {}
+    for name, path in files.trainings.items():
         try:
             documents = read_preset(path)
             problem = problem_name(merged([*documents, above]))
@@ -283,7 +284,6 @@ def _read_presets(
             presets[name] = build_settings(merged(layers))
         except ConfigError as error:
             broken[name] = str(error)
-    broken |= _misnamed(folder, {**presets, **broken})
     return presets, broken
 
 
