@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 def test_all_presets_of_videos_that_train_are_measured(repository):
     videos = video_presets(repository)
-    trained = {name for name, settings in videos.items() if settings.kept_start is None}
+    trained = {name for name, settings in videos.items() if settings.untrained_weights is None}
     assert {*gpu.FIRST, *gpu.MORE} == trained
     assert sum(gpu.PARTS[name][0] for name in gpu.DEFAULT) <= 480
 

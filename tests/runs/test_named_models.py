@@ -16,7 +16,7 @@ from vrtspike.system.errors import RunError
 def test_the_demo_uses_the_weights_of_the_package(repository):
     presets = video_presets(repository)
     shown, trained = presets["general_demo"], presets["light_demo"]
-    assert shown.kept_start == "general"
+    assert shown.untrained_weights == "general"
     named = presets["general"].MODEL.model_copy(update={"PRETRAINED": "general"})
     assert shown.MODEL == named
     assert data_folder(shown) == data_folder(trained)

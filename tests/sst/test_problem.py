@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
-from vrtspike.config.run_schema import kept_note
+from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
@@ -162,7 +162,7 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     summary = read_json(tmp_path / "out/summary.json")
     chosen, kept = summary["warnings"]
     assert chosen.startswith("chosen on the validation split: validation looked at it")
-    assert kept == kept_note("results/train/other")
+    assert kept == untrained_note("results/train/other")
     for warning in (chosen, kept):
         assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05

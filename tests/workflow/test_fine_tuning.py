@@ -54,7 +54,7 @@ def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(fin
     ]
     assert means[0] == means[1]
     for page in ("compare/table.html", "leaderboard/leaderboard.html", "index.html"):
-        assert "weights are those of general as they come" in (results / page).read_text()
+        assert "weights are those of general, unchanged" in (results / page).read_text()
     assert finished.why(*targets) == {}
     # Other weights are other figures.
     weights = finished.folder / general / "weights.safetensors"

@@ -25,7 +25,7 @@ from vrtspike.analysis.evaluations import (
     require_distinct_names,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
-from vrtspike.config.run_schema import shown_settings
+from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import NOTE, Table, markdown_table, texts, write_page
@@ -203,7 +203,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     """One row per key with different values, one column per run."""
-    settings = [shown_settings(candidate.run.settings) for candidate in candidates]
+    settings = [shown_tree(candidate.run.settings) for candidate in candidates]
     differences = unequal(*settings, text=str)
     rows = [(key, *values) for key, values in differences.items()]
     names = [candidate.name for candidate in candidates]

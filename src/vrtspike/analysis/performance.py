@@ -13,7 +13,7 @@ from vrtspike.analysis.findings import Finding, find, findings_table, preset_tex
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import kept_note
+from vrtspike.config.run_schema import untrained_note
 from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.io.flatten import ABSENT
@@ -68,10 +68,10 @@ def read_analysis(folder: Path) -> Analysis:
     """
     run = read_published(folder)
     logs = read_run_logs(folder)
-    start = run.settings.kept_start
+    start = run.settings.untrained_weights
     if start is not None:
         # Memory was logged, but no steps.
-        note = kept_note(start)
+        note = untrained_note(start)
         return Analysis(run, logs, RunFigures(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_problem(run.settings.TASK).METRICS
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
@@ -123,7 +123,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     tables = []
     if findings:
         tables.append(Table(table, "Findings", "The most important first."))
-    elif run.settings.kept_start is None:
+    elif run.settings.untrained_weights is None:
         notes.insert(0, "Nothing to fix: no symptom crossed its limit.")
     tables += [
         Table(figures_table(analysis.figures, analysis.metrics), "The run in numbers"),

@@ -37,7 +37,7 @@ def batch_advice(
     device_gib = machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib
     costs = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
     for name, settings in workflow.presets.items():
-        if settings.kept_start is not None:
+        if settings.untrained_weights is not None:
             continue  # it trains nothing
         problem = estimated_problem(settings.TASK)
         if name in costs:

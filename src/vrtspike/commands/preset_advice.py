@@ -108,7 +108,7 @@ def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dic
     return {
         name: settings
         for name, settings in deblurring.presets.items()
-        if name in workflow.presets and settings.kept_start is None
+        if name in workflow.presets and settings.untrained_weights is None
     }
 
 

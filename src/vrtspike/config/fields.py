@@ -7,6 +7,7 @@ stale), or the path of *weights* (whose contents count, not the path).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,13 +72,30 @@ def decides_results(field: FieldInfo) -> bool:
 
 def public_tree(section: BaseModel) -> dict[str, Any]:
     """A section as JSON values for other people: private keys have their defaults."""
+    return _tree_without_private(section, lambda default: default)
+
+
+def shown_tree(section: BaseModel) -> dict[str, Any]:
+    """A section as JSON values for pages and tables: private keys that are set are marked only."""
+    return _tree_without_private(section, lambda default: "(not shown)")
+
+
+def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any]) -> dict[str, Any]:
+    """A section as JSON values.
+
+    Args:
+        section: the section.
+        replacement: returns the value that is put in the place of a private one, from its default.
+    """
     tree = section.model_dump(mode="json")
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
-        if _has_mark(schema, _PRIVATE):
-            tree[name] = schema.get_default(call_default_factory=True)
-        elif isinstance(value, BaseModel):
-            tree[name] = public_tree(value)
+        if isinstance(value, BaseModel):
+            tree[name] = _tree_without_private(value, replacement)
+            continue
+        default = schema.get_default(call_default_factory=True)
+        if _has_mark(schema, _PRIVATE) and value != default:
+            tree[name] = replacement(default)
     return tree
 
 

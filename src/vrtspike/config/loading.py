@@ -214,7 +214,7 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         ConfigError: if the preset trains nothing or lacks what the ablation removes, or the changed
             settings are invalid.
     """
-    if settings.kept_start is not None:
+    if settings.untrained_weights is not None:
         raise ConfigError(
             f"preset {preset}: TRAIN.MAX_STEPS is 0, so that no variant would be trained; set "
             "PRESETS to presets that train, or raise TRAIN.MAX_STEPS"

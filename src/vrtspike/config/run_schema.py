@@ -299,8 +299,8 @@ class RunSettings(Section):
         return {}
 
     @property
-    def kept_start(self) -> str | None:
-        """The trained model whose weights are kept without a step; None of a training."""
+    def untrained_weights(self) -> str | None:
+        """Trained model that is evaluated unchanged (MAX_STEPS is 0); None if the run trains."""
         if self.TRAIN.MAX_STEPS != 0:
             return None
         return self.value("MODEL.PRETRAINED")
@@ -308,7 +308,7 @@ class RunSettings(Section):
     @property
     def seeds(self) -> int:
         """Trainings with different seeds; 1 where nothing is trained, as all would be equal."""
-        return self.SEEDS if self.kept_start is None else 1
+        return self.SEEDS if self.untrained_weights is None else 1
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
         """The value of a key, such as ``TRAIN.EPOCHS``; None if this problem has no such key.
@@ -348,7 +348,7 @@ class RunSettings(Section):
         if self.TRAIN.MAX_STEPS == 0 and self.value("MODEL.PRETRAINED") is None:
             raise ValueError(
                 "TRAIN.MAX_STEPS is 0, so nothing is trained, and no MODEL.PRETRAINED is given; "
-                "expected a trained model there, whose weights stay as they come: name one, or "
+                "expected a trained model there, whose weights are not trained: name one, or "
                 "raise TRAIN.MAX_STEPS"
             )
         return self
@@ -378,28 +378,16 @@ class RunSettings(Section):
         return canonical(document_of(data, "settings"), cls.old_keys).tree
 
 
-def shown_settings(settings: RunSettings) -> dict[str, Any]:
-    """All settings as a tree, without LOG.ON_END, which may contain a password.
-
-    >>> settings = RunSettings.model_validate({"LOG": {"ON_END": "notify --key 7"}})
-    >>> shown_settings(settings)["LOG"]["ON_END"]
-    '(not shown)'
-    """
-    tree = settings.model_dump(mode="json")
-    if tree["LOG"]["ON_END"] is not None:
-        tree["LOG"]["ON_END"] = "(not shown)"
-    return tree
-
-
-def kept_note(start: str) -> str:
+def untrained_note(start: str) -> str:
     """Note on a run that trains nothing.
 
     Args:
-        start: its :attr:`RunSettings.kept_start`; of an absolute path the last part is named.
+        start: its :attr:`RunSettings.untrained_weights`. Of an absolute path the last part is
+            named.
 
-    >>> kept_note("general")
-    'nothing was trained, the weights are those of general as they come'
+    >>> untrained_note("general")
+    'nothing was trained: the weights are those of general, unchanged'
     """
     place = Path(start.removesuffix("/weights.safetensors"))
     name = place.name if place.is_absolute() else place
-    return f"nothing was trained, the weights are those of {name} as they come"
+    return f"nothing was trained: the weights are those of {name}, unchanged"

@@ -18,12 +18,7 @@ from vrtspike.evaluation.visuals import comparison
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.losses.term import Term
 from vrtspike.metrics.metric import ImageMetric, Score
-from vrtspike.metrics.psnr import PSNR
-from vrtspike.metrics.ssim import SSIM
 from vrtspike.monitoring.timing import section
-
-VALIDATION = (PSNR, SSIM)
-"""Metrics of every validation; the first is the main one, which selects the best weights."""
 
 
 class DeblurringObjective:
@@ -35,6 +30,9 @@ class DeblurringObjective:
         scores: metrics of validation, the main one first.
         teacher: model for distillation, called like the trained model.
         teacher_weight: factor of the distance to the teacher's output.
+
+    Raises:
+        ValueError: if a metric compares neighbouring frames; a validation measures single ones.
     """
 
     def __init__(
@@ -45,6 +43,9 @@ class DeblurringObjective:
         teacher: nn.Module | None = None,
         teacher_weight: float = 1.0,
     ) -> None:
+        temporal = [metric.name for metric in scores if metric.of_motion]
+        if temporal:
+            raise ValueError(f"{', '.join(temporal)}: expected metrics of single frames")
         self.metric = next(iter(scores)).name
         self.lower_is_better = {metric.name for metric in scores if not metric.larger_is_better}
         self._statistics = statistics

@@ -12,15 +12,17 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.store.reading import cache_share, cache_use
-from vrtspike.deblurring.objective import VALIDATION, DeblurringObjective
+from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.losses.registry import build_terms
 from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
 from vrtspike.restoration.restore import load_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.schema import VALIDATION_METRICS
 from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
@@ -49,7 +51,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     objective = build_objective(settings, dataset, ranks.device)
     training: ShuffledBatches | NoBatches = NoBatches()
     validation: ValidationBatches | None = None
-    if settings.kept_start is None:
+    if settings.untrained_weights is None:
         training = training_batches(settings, dataset, workers, ranks)
         validation = validation_batches(settings, dataset, workers, ranks)
     return Trainable(
@@ -99,7 +101,7 @@ def build_objective(
     weights = Path(settings.WEIGHTS.DIR)
     terms = build_terms(settings.LOSS, weights, device)
     scores: dict[ImageMetric, Score] = {
-        metric: metric.load(weights, device) for metric in VALIDATION
+        METRICS[name]: METRICS[name].load(weights, device) for name in VALIDATION_METRICS
     }
     statistics = training_statistics(settings, dataset)
     distill = settings.TRAIN.DISTILL

@@ -64,7 +64,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
     from vrtspike.deblurring.fine_tuning import require_fitting_start
 
     dataset = load_dataset(manifest)
-    if settings.kept_start is None:
+    if settings.untrained_weights is None:
         dataset.with_validation_split(settings.DATA)
     require_spikes(str(manifest), dataset.statistics is not None, settings)
     require_fitting_start(settings)

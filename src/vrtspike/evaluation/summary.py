@@ -18,7 +18,7 @@ from vrtspike.analysis.evaluation_files import (
     worst_frames,
     write_files,
 )
-from vrtspike.config.run_schema import kept_note
+from vrtspike.config.run_schema import untrained_note
 from vrtspike.data.clips.dataset import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
 from vrtspike.evaluation.columns import columns_of
@@ -130,12 +130,12 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
         folder: folder of its published result.
     """
     data = deblurring_settings(run.settings).DATA
-    start = run.settings.kept_start
+    start = run.settings.untrained_weights
     warnings = []
     if start is not None:
         name, digest = learned_dataset(folder)
         is_own = digest == dataset.digest
-        warnings.append(f"{kept_note(start)}: {_learned(start, name, is_own)}")
+        warnings.append(f"{untrained_note(start)}: {_learned(start, name, is_own)}")
         if not is_own:
             return warnings
     elif dataset.digest != run.dataset_digest:

@@ -43,11 +43,11 @@ def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
     """Give each frame the voxels of another frame of its clip.
 
     Args:
-        voxels: (B, T, K, H, W).
+        voxels: (B, T, K, h, w).
         random: draw the order, see :func:`derangements`.
 
     Returns:
-        (B, T, K, H, W).
+        (B, T, K, h, w).
 
     Raises:
         ConfigError: the clips have one frame.

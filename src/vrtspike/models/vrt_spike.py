@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vrtspike.io.weights import read_weights
 from vrtspike.models.layers import FrameConv, start_at_zero
-from vrtspike.models.restorer import Restorer, repeat_pixels, require_voxels
+from vrtspike.models.restorer import BACKBONE, FLOW, Restorer, repeat_pixels, require_voxels
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.spike_order import shuffle_frames
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
@@ -95,7 +95,7 @@ class VRTSpike(Restorer):
         """
         names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
         flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
-        return {"backbone": [name for name in names if name not in flow], "flow": flow}
+        return {BACKBONE: [name for name in names if name not in flow], FLOW: flow}
 
     def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
         """Restore a clip, with its spikes if it takes any.

@@ -55,7 +55,7 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
     """
     devices = list(dict.fromkeys(table.loc[table["seconds"].notna(), "device"]))
     kinds = {
-        "seconds": ("seconds per frame", 1.0),
+        "seconds": ("seconds per frame, measured", 1.0),
         "parameters": ("parameters, millions", 1e-6),
     }
     if len(devices) == 1:

@@ -131,7 +131,7 @@ def _card(
         run=run,
         model=settings.value("MODEL.TYPE"),
         spikes=settings.value("MODEL.USE_SPIKE"),
-        kept=settings.kept_start is not None,
+        kept=settings.untrained_weights is not None,
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],

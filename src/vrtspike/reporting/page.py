@@ -118,8 +118,8 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
     change = f"a {'gain' if gain >= 0 else 'loss'} of {bold(abs(gain))}"
     if bold(abs(gain)) == bold(0.0):
         change = "no change"
-    # The unit dB implies PSNR; other metrics are named.
-    title = "" if metric["unit"] == "dB" else f"{metric['title']} "
+    # The unit dB implies PSNR of RGB; other metrics are named.
+    title = "" if metric["title"] == "PSNR" else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
         f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "

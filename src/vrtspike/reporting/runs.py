@@ -11,10 +11,11 @@ from typing import Any
 
 from vrtspike.analysis.performance import read_analysis
 from vrtspike.config.documents import read_yaml
+from vrtspike.config.fields import shown_tree
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import RunSettings, kept_note, shown_settings
+from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.evaluations import Contents, read_evaluation
@@ -50,7 +51,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     logs = analysis.logs
     weights = folder / WEIGHTS
     seconds = training_seconds(record, logs.train["time"].dropna().tolist())
-    trains = run.settings.kept_start is None
+    trains = run.settings.untrained_weights is None
     return {
         "name": name,
         "dataset": dataset_name(run),
@@ -154,9 +155,9 @@ def _machine_text(run: PublishedRun, environment: Mapping[str, Any]) -> str:
 
 def _training_text(run: PublishedRun, record: Mapping[str, Any], seconds: float) -> str:
     """Steps, duration and start of a training."""
-    start = run.settings.kept_start
+    start = run.settings.untrained_weights
     if start is not None:
-        return kept_note(start)
+        return untrained_note(start)
     began = datetime.datetime.fromtimestamp(record["starts"][0]["time"], datetime.UTC)
     return f"{run.steps:,} steps, {duration_words(seconds)}, begun {began:%Y-%m-%d %H:%M} UTC"
 
@@ -180,7 +181,7 @@ def _weights_text(path: Path) -> str:
 def setting_changes(base: RunSettings, settings: RunSettings) -> tuple[tuple[str, ...], ...]:
     """Return key, base value and own value of every setting that differs, values as JSON."""
     text = functools.partial(json.dumps, ensure_ascii=False)
-    differences = unequal(shown_settings(base), shown_settings(settings), text=text)
+    differences = unequal(shown_tree(base), shown_tree(settings), text=text)
     return tuple((key, *values) for key, values in differences.items())
 
 

@@ -55,7 +55,7 @@ def torch_compute(
     """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
-        model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, H, W).
+        model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, h, w).
         statistics: mean and deviation that the spikes of the training were standardised with; None
             if it had no spikes.
         device: the device of the model.

@@ -25,6 +25,11 @@ class TermSettings(Section):
         """The published network whose weights the term reads, an input of training; or None."""
         return None
 
+    @property
+    def is_in_every_step(self) -> bool:
+        """True if the term has a value in every step."""
+        return True
+
 
 class CharbonnierSettings(TermSettings):
     """sqrt(x^2 + DELTA^2), averaged."""
@@ -49,6 +54,11 @@ class VggSettings(TermSettings):
     def backbone(self) -> Backbone | None:
         """VGG-16, unless it is random."""
         return "vgg" if self.WEIGHTS == "pretrained" else None
+
+    @property
+    def is_in_every_step(self) -> bool:
+        """True unless EVERY leaves out steps, or there are no layers to compare."""
+        return bool(self.LAYERS) and self.EVERY == 1
 
 
 class LpipsSettings(TermSettings):

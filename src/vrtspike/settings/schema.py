@@ -24,7 +24,7 @@ from vrtspike.runs.named_models import missing_start_advice
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
-from vrtspike.settings.losses import LossSettings, TermSettings
+from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
 from vrtspike.settings.train import VideoTrainSettings
@@ -45,6 +45,10 @@ class WeightsSettings(Section):
     DIR: Place = operational("Folder of the backbone weights, verified by sha256", "weights")
 
 
+VALIDATION_METRICS = ("psnr", "ssim")
+"""Metrics of every validation; the first is the main one, which selects the best weights."""
+
+
 class Settings(RunSettings):
     """One preset of the deblurring, complete."""
 
@@ -52,15 +56,20 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
-    # The contents of raw files are part of the data set's digest.
+    # The contents of raw files are part of the data set's digest. Stored spikes are counted by
+    # vrtspike.data.raw.packed, also during a training without USE_PRECOMPUTED_VOXELS.
     neutral_modules: ClassVar[tuple[str, ...]] = (
         "vrtspike.settings",
         "vrtspike.data.manifests",
-        "vrtspike.data.raw",
+        "vrtspike.data.raw.layouts",
+        "vrtspike.data.raw.npz",
+        "vrtspike.data.raw.recordings",
+        "vrtspike.data.raw.spikes",
+        "vrtspike.data.raw.versions",
     )
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
-    watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
+    watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS
 
     TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())
     DATA: DataSettings = key("Data", DataSettings())
@@ -170,9 +179,8 @@ class Settings(RunSettings):
     def training_faults(self) -> list[str]:
         """Return faults that training refuses: those of any problem, and steps without a loss."""
         faults = super().training_faults()
-        if self.TRAIN.DISTILL is None and not any(
-            map(_is_in_every_step, self.LOSS.active.values())
-        ):
+        terms = self.LOSS.active.values()
+        if self.TRAIN.DISTILL is None and not any(term.is_in_every_step for term in terms):
             faults.append(
                 "LOSS: found EVERY above 1, or no LAYERS, in all terms, expected one of every step"
             )
@@ -216,12 +224,6 @@ class Settings(RunSettings):
         if self.TEST.TILE.FRAMES is not None:
             _require_frames_to_shuffle("TEST.TILE.FRAMES", self.TEST.TILE.FRAMES, 2)
         return self
-
-
-def _is_in_every_step(term: TermSettings) -> bool:
-    """Return True if a term of the loss has a value in every step."""
-    has_features = bool(getattr(term, "LAYERS", True))
-    return has_features and getattr(term, "EVERY", 1) == 1
 
 
 def _require_frames_to_shuffle(name: str, frames: int, min_frames: int) -> None:

@@ -186,7 +186,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     objective = SSTObjective(
         samples.store.weights, samples.store.fields["deviation"], samples.offset
     )
-    if settings.kept_start is not None:
+    if settings.untrained_weights is not None:
         return Trainable(model, objective, NoBatches(), None, note=note)
     training = ShuffledBatches(samples, settings, workers, ranks)
     validation = ValidationBatches(held_out, settings, workers, ranks)

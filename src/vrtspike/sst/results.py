@@ -20,7 +20,7 @@ from vrtspike.analysis.evaluation_files import (
     chosen_on,
     write_evaluation,
 )
-from vrtspike.config.run_schema import kept_note
+from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.sst.baselines import BASELINES
@@ -138,9 +138,9 @@ def _warnings(job: EvaluationJob, split: str) -> list[str]:
     warnings = []
     if split == "val":
         warnings.append(chosen_on("the validation split", "TEST.SPLIT is val"))
-    start = job.run.settings.kept_start
+    start = job.run.settings.untrained_weights
     if start is not None:
-        warnings.append(kept_note(start))
+        warnings.append(untrained_note(start))
     return warnings
 
 

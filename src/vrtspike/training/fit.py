@@ -19,7 +19,7 @@ from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import Problem, find_problem
-from vrtspike.config.run_schema import RunSettings, kept_note
+from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
@@ -164,14 +164,14 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     """Show and record what is trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    if run.settings.kept_start is None:
+    if run.settings.untrained_weights is None:
         work = (
             f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
             f"steps {trainer.counters.step} to {trainer.total}, {trainer.micro_batches} batches of "
             f"{run.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
-        work = f"{kept_note(run.settings.kept_start)} (TRAIN.MAX_STEPS is 0)"
+        work = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
     trainer.display.show(
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
     )

@@ -89,7 +89,7 @@ class Trainer:
         self.display = log.display
         self.precision = Precision(train, ranks.device)
         # Weights that are kept without training are not rounded (bf16-true).
-        is_kept = settings.kept_start is not None
+        is_kept = settings.untrained_weights is not None
         self.model = model if is_kept else self.precision.prepare(model)
         self.micro_batches = micro_batches
         self.total = total_steps(settings, self.batches.per_epoch, self.micro_batches)

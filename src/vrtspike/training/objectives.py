@@ -96,7 +96,7 @@ class Trainable:
         model: on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         objective: losses and metrics.
-        training: the training batches; none where the weights stay as they come.
+        training: the training batches; none where the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
         memory_advice: which keys to change, in this order, when the device's memory is full.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from vrtspike.config.run_schema import shown_settings
+from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.flatten import flatten
 from vrtspike.runs.identity import RunIdentity
@@ -58,7 +58,7 @@ class Wandb:
                 id=run_id,
                 resume="allow",
                 dir=str(folder),
-                config=shown_settings(run.settings),
+                config=shown_tree(run.settings),
                 # Not the terminal output.
                 settings=wandb.Settings(console="off", silent=True),
             )
@@ -109,7 +109,7 @@ class Mlflow:
             mlflow.set_experiment(experiment)
             begun = mlflow.start_run(run_id, run_name=f"{run.name} {run.fingerprint}")
             if run_id is None:
-                mlflow.log_params(flatten(shown_settings(run.settings)))
+                mlflow.log_params(flatten(shown_tree(run.settings)))
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise RunError(
                 f"LOG.MLFLOW: {error}; set MLFLOW_TRACKING_URI to a server, or remove the key"

@@ -155,7 +155,7 @@ class Trainings:
             return None
         before = RunIdentity.read(self.result(preset)).settings
         now = self._workflow.preset(preset)
-        if before.kept_start is not None:
+        if before.untrained_weights is not None:
             return None
         limits_before = result_settings(before)["TRAIN"]
         limits_now = result_settings(now)["TRAIN"]

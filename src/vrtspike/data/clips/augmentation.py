@@ -170,7 +170,7 @@ def _flip_steps(
     share: float,
     removes_spikes: bool,
 ) -> None:
-    """Add a spike in some steps without one.
+    """Add spikes in some steps without one, and remove them in some with one if asked to.
 
     Args:
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.

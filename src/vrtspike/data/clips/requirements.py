@@ -26,13 +26,13 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     """Return the smallest frame side that suffices for one of the presets on a data set, by split.
 
     Training needs its largest crops, validation DATA.CROP_SIZE. Evaluation takes whole frames of
-    any size; weights that stay as they come are only evaluated.
+    any size; weights that are not trained are only evaluated.
     """
     sizes: dict[str, int] = {}
     for settings in presets:
         data = settings.DATA
         required = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
-        if settings.kept_start is None:
+        if settings.untrained_weights is None:
             validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
             required[validated] = data.CROP_SIZE
             required[data.TRAIN_SPLIT] = max(largest_crop(settings), required[data.TRAIN_SPLIT])

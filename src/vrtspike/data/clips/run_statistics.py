@@ -24,7 +24,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
     It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
     a model without spikes), the bins, name and digest of the data set, and the limits of the
-    training (:class:`RecordingLimits`) if the data set has them. Weights that stay as they come
+    training (:class:`RecordingLimits`) if the data set has them. Weights that are not trained
     keep the whole file of their run, because they learn from no other data.
 
     Raises:
@@ -32,8 +32,8 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
         RunError: if the statistics of the trained model that a run starts from are missing or
             damaged.
     """
-    if settings.kept_start is not None:
-        kept = read_run_statistics(start_file(settings.kept_start).parent)
+    if settings.untrained_weights is not None:
+        kept = read_run_statistics(start_file(settings.untrained_weights).parent)
         return dict(kept.contents)
     dataset = load_dataset(manifest)
     statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None

@@ -154,7 +154,8 @@ def find_recordings(
             recordings[name] = Recording(path, total, exposure)
         except DataError as error:
             faults.append(str(error))
-    faults += _overlaps(recordings, root / str(table))
+    if table is not None:
+        faults += _overlaps(recordings, root / table)
     return recordings, list(dict.fromkeys(faults))
 
 

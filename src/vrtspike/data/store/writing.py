@@ -57,7 +57,7 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
-        context: maximum steps of the closed shutter that bins take in, on each side.
+        context: maximum spike steps before and after an exposure that its bins include.
         recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.Building`.
 
     Returns:
@@ -105,7 +105,7 @@ def _layout(manifest: Mapping[str, Any], bins: int, context: int) -> StoreLayout
     Args:
         manifest: its ingest manifest.
         bins: K.
-        context: maximum steps of the closed shutter that bins take in, on each side.
+        context: maximum spike steps before and after an exposure that its bins include.
     """
     exposures = []
     totals = []

@@ -57,7 +57,7 @@ def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     presets = [
         preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == data
     ]
-    trained = [preset for preset in presets if preset.kept_start is None]
+    trained = [preset for preset in presets if preset.untrained_weights is None]
     if trained:
         presets = trained
     frames = min(preset.DATA.CLIP_LEN for preset in presets)

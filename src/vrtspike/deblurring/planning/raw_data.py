@@ -144,7 +144,7 @@ class RawData:
         Raises:
             ConfigError: naming both.
         """
-        if settings.kept_start is not None:
+        if settings.untrained_weights is not None:
             return
         dataset = self._workflow.dataset(preset)
         split = f"{settings.DATA.TRAIN_SPLIT}/"

@@ -150,7 +150,7 @@ def test_it_restores_and_is_packed_like_any_run(kept, sequence, tmp_path):
 
 def test_an_evaluation_names_the_training_data_of_the_weights(kept, small_run, tmp_path):
     summary = read_json(kept.results / "evaluate/kept/summary.json")
-    message = "nothing was trained, the weights are those of start as they come"
+    message = "nothing was trained: the weights are those of start, unchanged"
     # The start is a run of the same data set.
     assert summary["warnings"] == [f"{message}: they were trained on this data set"]
     other = shutil.copytree(kept.start, tmp_path / "start")
@@ -171,7 +171,7 @@ def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_pa
     result = keep(small_run, tmp_path / "package/general", tmp_path / "run", "general")
     (warning,) = read_json(result.results / "evaluate/kept/summary.json")["warnings"]
     assert warning == (
-        "nothing was trained, the weights are those of general as they come: they have not seen "
+        "nothing was trained: the weights are those of general, unchanged: they have not seen "
         "these scenes"
     )
 
@@ -181,7 +181,7 @@ def test_a_run_without_steps_has_no_findings(kept, tmp_path, capsys):
     assert analysis.findings == []
     write_analysis(analysis, tmp_path)
     page = (tmp_path / "findings.html").read_text()
-    assert "Nothing was trained, the weights are those of start as they come." in page
+    assert "Nothing was trained: the weights are those of start, unchanged." in page
     assert "Nothing to fix" not in page
     assert not run_command(["analyze", str(kept.train)])
     assert capsys.readouterr().out.startswith("Nothing was trained, the weights are those of start")
@@ -195,7 +195,7 @@ def test_a_comparison_lists_it_without_speed_and_memory(kept, tmp_path):
     assert table.loc["own", costs].notna().all()
     assert table.loc["kept", costs].isna().all()
     assert table.loc["kept", ["psnr restored", "parameters"]].notna().all()
-    message = "kept: nothing was trained, the weights are those of start as they come: they were tr"
+    message = "kept: nothing was trained: the weights are those of start, unchanged: they were tr"
     assert message in (tmp_path / "table.html").read_text()
     for kind in ("text", "csv", "markdown"):
         assert "kept" in comparison_text(candidates, kind)
@@ -216,7 +216,7 @@ def test_the_page_shows_it_next_to_a_training(kept):
     assert initial["curves"] == {"train": {}, "validation": {}}
     assert initial["performance"]["findings"] == []
     training = dict(initial["origin"]["facts"])["training"]
-    assert training == "nothing was trained, the weights are those of start as they come"
+    assert training == "nothing was trained: the weights are those of start, unchanged"
     page = kept.results / "index.html"
     headline = write_report_page(kept.results, ["kept"], kept.results, page)
     assert headline.facts[0].startswith("nothing was trained, the weights are those of start")
