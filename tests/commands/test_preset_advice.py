@@ -172,7 +172,9 @@ def test_a_users_own_presets(project):
     assert symptoms(presets_by_name["wrong"]) == ["its file is wrong"]
     text = "\n".join(advised.lines)
     assert "kept" not in text, "it trains nothing"
-    assert re.search(r"^odd +no: the cost of its model has not been counted$", text, re.MULTILINE)
+    assert re.search(
+        r"^odd( +–){4} +no: the cost of its model has not been counted$", text, re.MULTILINE
+    )
     assert {"cost", "file"} <= {cure.partition(":")[0] for cure in cures(advised)}
 
 

@@ -15,6 +15,7 @@ from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT
 from vrtspike.losses.term import Term
 from vrtspike.metrics.psnr import PSNR
 from vrtspike.metrics.ssim import SSIM
+from vrtspike.metrics.tof import TOF
 
 CPU = torch.device("cpu")
 CLIPS, LENGTH, SIZE, BINS = 2, 3, 16, 4
@@ -153,3 +154,9 @@ def test_without_a_teacher_a_batch_stays_as_it_is(batch):
     objective = DeblurringObjective(None, [], SCORES)
     clip = objective.prepare(batch, CPU)
     assert objective.add_targets(clip) is clip
+
+
+def test_metrics_of_motion_are_refused():
+    scores = {TOF: TOF.load(None, CPU)}
+    with pytest.raises(ValueError, match="tof: expected metrics of single frames"):
+        DeblurringObjective(None, [], scores)

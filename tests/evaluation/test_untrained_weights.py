@@ -184,7 +184,7 @@ def test_a_run_without_steps_has_no_findings(kept, tmp_path, capsys):
     assert "Nothing was trained: the weights are those of start, unchanged." in page
     assert "Nothing to fix" not in page
     assert not run_command(["analyze", str(kept.train)])
-    assert capsys.readouterr().out.startswith("Nothing was trained, the weights are those of start")
+    assert capsys.readouterr().out.startswith("Nothing was trained: the weights are those of start")
 
 
 def test_a_comparison_lists_it_without_speed_and_memory(kept, tmp_path):
@@ -206,7 +206,7 @@ def test_the_leaderboard_lists_it(kept, tmp_path):
     row = table.set_index("model").loc["kept"]
     assert row["counts"]
     assert row["parameters"] > 0
-    assert row["note"].startswith("nothing was trained, the weights are those of start")
+    assert row["note"].startswith("nothing was trained: the weights are those of start")
 
 
 def test_the_page_shows_it_next_to_a_training(kept):
@@ -219,7 +219,7 @@ def test_the_page_shows_it_next_to_a_training(kept):
     assert training == "nothing was trained: the weights are those of start, unchanged"
     page = kept.results / "index.html"
     headline = write_report_page(kept.results, ["kept"], kept.results, page)
-    assert headline.facts[0].startswith("nothing was trained, the weights are those of start")
+    assert headline.facts[0].startswith("nothing was trained: the weights are those of start")
     assert not [fact for fact in headline.facts if fact.startswith("trained:")]
     headline = write_report_page(kept.results, ["own", "kept"], kept.results, page)
     assert re.search(r"trained: 40 steps", "\n".join(headline.facts))

@@ -28,7 +28,9 @@ def test_the_record_of_a_call(whole):
         "tiling": asdict(Tiling(32, 8, 3, 1)),
         # 2 x 3 tiles of 32 x 32 for 48 x 64 pixels, 2 windows of 3 for 5 frames.
         "recomputation": pytest.approx(6 * 32 * 32 / (48 * 64) * 6 / 5),
-        "paths": {"input": str(job.frames), "spikes": str(job.spikes)},
+        "paths": {
+            "input": str(job.frames), "spikes": str(job.spikes), "sharp": str(job.sharp)
+        },
     }  # fmt: skip
     assert {key: record[key] for key in expected} == expected
     assert record["model"]["fingerprint"] == "0123456789ab"

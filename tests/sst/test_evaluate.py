@@ -132,10 +132,11 @@ def test_a_model_is_compared_with_the_best_baseline(evaluation):
         assert score(evaluation, "difference_k", name, 2) == pytest.approx(beside)
     difference = score(evaluation, "difference_k", best, 2)
     assert compared["difference_k"] == difference
-    # Months late in the year are forecast too warm: worse beyond chance.
+    # Months late in the year are forecast too warm: worse beyond chance at this lead alone, but
+    # not among the tests of two leads.
     assert 0 < compared["low_k"] < difference < compared["high_k"]
-    assert compared["p"] < 0.05
-    assert compared["verdict"] == f"worse than {BASELINES[best]}"
+    assert compared["p"] < 0.05 < compared["p_holm"]
+    assert compared["verdict"] == f"not distinguishable from {BASELINES[best]}"
 
 
 def test_a_model_close_to_the_truth_is_better(data):

@@ -72,7 +72,7 @@ def test_the_model_is_in_evaluation_mode_without_gradients_and_then_as_before(is
     assert model.training == is_training
     # Of the first batch only.
     assert objective.pictured == 1
-    assert pictures["forecast"].shape == (2 * 16, 16, 3)
+    assert pictures["forecast"].shape == (16, 2 * 16, 3)
 
 
 def test_a_request_to_stop_ends_it_without_metrics():

@@ -36,6 +36,6 @@ def init(arguments: argparse.Namespace) -> None:
         print("\n".join(look.lines))
         data = look.data
     write_project(folder, data)
-    print(f"{folder}: a new project; what to run stands in config/config.yaml there\n")
+    print(f"{folder}: a new project; set what to run in config/config.yaml there\n")
     for command in (f"cd {folder}", "vrtspike doctor", "snakemake -n train_light"):
         print(f"  {command}")
