@@ -20,6 +20,7 @@ from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import UserError
+from vrtspike.system.home import HOME_VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
@@ -63,6 +64,7 @@ def folder(publish, tmp_path, monkeypatch):
     logs.mkdir(parents=True)
     (logs / "train_20251021.log").write_text(TRAIN)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(HOME_VARIABLE, str(REPOSITORY))
     return tmp_path
 
 
