@@ -49,6 +49,7 @@ MORE = (
     "low_memory",
     "low_ram",
     "opt",
+    "light_spk",
     "light_small",
     "finetune",
     "general_first",

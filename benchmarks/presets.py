@@ -38,6 +38,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs/presets.md"
 PRESETS = (
     "light",
+    "light_spk",
     "light_small",
     "finetune",
     "general_first",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.analysis.findings import advice
-from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import markdown_table
+from vrtspike.plotting.pages import markdown_table, update_page
 from vrtspike.system.cli import run
 from vrtspike.system.errors import DataError
 
@@ -32,17 +31,12 @@ def main() -> None:
                 f"{page}: no <!-- from advice.yaml: NAME --> in it; expected one above each table"
             )
         new = MARKER.sub(lambda match: f"{match[1]} -->\n{table(match[1])}", text)
-        if text == new:
-            print(f"{page}: up to date")
-        elif arguments.check:
-            raise DataError(f"{page}: older than advice.yaml; run {Path(__file__).name}")
-        else:
-            atomic_write_text(page, new)
-            print(f"wrote {page}")
+        cause = f"older than advice.yaml; run {Path(__file__).name}"
+        update_page(page, text, new, is_check=arguments.check, cause=cause)
 
 
 def table(name: str) -> str:
-    """The entries of a section as a Markdown table.
+    """Format the entries of a section as a Markdown table.
 
     Raises:
         DataError: if there is no such section.

@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The commands and their arguments."""
+    """Build the parser of the commands and their arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _submit(arguments: argparse.Namespace) -> int:
-    """Submit a job and print its name; returns the exit status."""
+    """Submit a job, print its name and return the exit status."""
     job = Job(
         name=arguments.name,
         script=arguments.script,
@@ -80,7 +80,7 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 
 def _without_default(value: str) -> str:
-    """An option of a profile; empty for the batch system's default."""
+    """Return an option of a profile; empty for the batch system's default."""
     return "" if value == _DEFAULT else value
 
 

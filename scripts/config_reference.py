@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _write_names(*, check: bool) -> bool:
-    """Write the module of names if it is out of date; returns whether it was written."""
+    """Write the module of names if it is out of date, and return whether it was written."""
     # Imported here, because it needs PyTorch.
     from vrtspike.deblurring.extension_points import names_module
 
@@ -54,7 +54,7 @@ def _write_names(*, check: bool) -> bool:
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:
-    """Write a file if it is out of date, or raise with ``check``; returns True if written."""
+    """Write a file if it is out of date, or raise with ``check``; return whether it was written."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     if check:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.commands.public_sets import PublicSet, read_public_sets
-from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import markdown_table
+from vrtspike.plotting.pages import markdown_table, update_page
 from vrtspike.system.cli import run
 from vrtspike.system.errors import DataError
 
@@ -34,37 +33,32 @@ def main() -> None:
             "each table; put it back"
         )
     new = MARKER.sub(lambda match: f"{match[1]} -->\n{tables[match[1]]}", text)
-    if text == new:
-        print(f"{page}: up to date")
-    elif arguments.check:
-        raise DataError(f"{page}: older than public_sets.toml; run scripts/{Path(__file__).name}")
-    else:
-        atomic_write_text(page, new)
-        print(f"wrote {page}")
+    cause = f"older than public_sets.toml; run scripts/{Path(__file__).name}"
+    update_page(page, text, new, is_check=arguments.check, cause=cause)
 
 
 def make_tables(sets: list[PublicSet]) -> dict[str, str]:
-    """The tables of the page by the names of their markers, as Markdown."""
+    """Return the tables of the page by the names of their markers, as Markdown."""
     sources = pd.DataFrame(
         {
-            "set": [each.name for each in sets],
-            "source": [f"<{each.source}>" for each in sets],
-            "size": [each.size for each in sets],
-            "licence": [each.licence for each in sets],
-            "checksum": [each.checksum for each in sets],
+            "set": [entry.name for entry in sets],
+            "source": [f"<{entry.source}>" for entry in sets],
+            "size": [entry.size for entry in sets],
+            "licence": [entry.licence for entry in sets],
+            "checksum": [entry.checksum for entry in sets],
         }
     )
     folders = pd.DataFrame(
         {
-            "set": [each.name for each in sets],
-            "`DATA.LAYOUT`": [_code(each.layouts) for each in sets],
-            "files": [f"`{each.folders}`" for each in sets],
-            "spikes": ["yes" if each.has_spikes else "no" for each in sets],
-            "contents": [each.counts for each in sets],
+            "set": [entry.name for entry in sets],
+            "`DATA.LAYOUT`": [_code(entry.layouts) for entry in sets],
+            "files": [f"`{entry.folders}`" for entry in sets],
+            "spikes": ["yes" if entry.has_spikes else "no" for entry in sets],
+            "contents": [entry.counts for entry in sets],
         }
     )
-    seen = [(each.name, fact, page) for each in sets for fact, page in each.seen.items()]
-    origins = pd.DataFrame(seen, columns=["set", "fact", "seen"])
+    rows = [(entry.name, fact, page) for entry in sets for fact, page in entry.seen.items()]
+    origins = pd.DataFrame(rows, columns=["set", "fact", "seen"])
     origins["seen"] = origins["seen"].map(_linked)
     tables = {"sources": sources, "folders": folders, "origins": origins}
     return {name: markdown_table(table, others="---") for name, table in tables.items()}
@@ -75,7 +69,7 @@ def _code(names: list[str]) -> str:
 
 
 def _linked(text: str) -> str:
-    """A text whose public addresses and pages of ``docs/`` are links."""
+    """Return a text whose public addresses and pages of ``docs/`` are links."""
     text = re.sub(r"https://[^\s,;]*[^\s,;:]", r"<\g<0>>", text)
     return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
 

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The arguments."""
+    """Build the parser of the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--frames", type=Path, help="folder of pictures, in order")

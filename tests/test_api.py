@@ -6,7 +6,9 @@ import base64
 import copy
 import importlib
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -19,6 +21,7 @@ from tests.small_run import arrays, small_run
 from vrtspike.data.video import read_video
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.trained import load
+from vrtspike.runs import named_models
 
 __all__ = ["small_run"]
 
@@ -51,10 +54,26 @@ def test_every_promised_name_is_there_and_explained(page):
             assert thing.__doc__, f"{module}.{name}"
 
 
-def test_the_example_restores_a_clip(page, demo, small_run):
-    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+@pytest.fixture(scope="module")
+def examples(page) -> list[str]:
+    """The blocks of code of the page: restoring, training (tests/workflow), a loaded model."""
+    return re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_calls_for_notebooks_restore_a_clip(examples, demo, small_run, monkeypatch):
+    shutil.copytree(small_run.train, demo / "package/general")
+    monkeypatch.setattr(named_models, "_BUNDLED", demo / "package")
+    names: dict[str, Any] = {}
+    exec(examples[0], names)
+    expected = load(small_run.train).restore(*arrays(small_run.raw / "test" / "b"))
+    np.testing.assert_array_equal(names["restored"], expected)
+    assert [path.parent for path in names["result"].files] == [Path("restored/restored")] * 5
+    assert {"psnr_blur", "psnr"} <= set(names["result"].figures)
+
+
+def test_the_example_restores_a_clip(examples, demo, small_run):
     names: dict[str, np.ndarray] = {}
-    exec(example, names)
+    exec(examples[2], names)
     frames, spikes = arrays(small_run.raw / "test" / "b")
     np.testing.assert_array_equal(names["frames"], frames)
     np.testing.assert_array_equal(names["counts"].sum(axis=0), spikes[0].sum(axis=0))
@@ -67,8 +86,8 @@ def test_the_example_restores_a_clip(page, demo, small_run):
 def test_names_are_imported_when_they_are_used():
     assert set(vrtspike.__all__) <= set(dir(vrtspike))
     assert "__version__" in dir(vrtspike)
-    with pytest.raises(AttributeError, match="module 'vrtspike' has no attribute 'restore'"):
-        _ = vrtspike.restore
+    with pytest.raises(AttributeError, match="module 'vrtspike' has no attribute 'deblur'"):
+        _ = vrtspike.deblur
     code = """
 import sys, vrtspike
 print(*[name for name in ("numpy", "torch", "cv2", "av", "zarr", "yaml") if name in sys.modules])

@@ -16,6 +16,8 @@ WITHOUT = {
     **{module: {"torch"} for module in PROBLEMS.values()},
     # Reading a preset takes no table.
     "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.models"},
+    # Restoring with a page takes no extra.
+    "vrtspike.restoration.folder_page": {"pandas", "matplotlib", "scipy", "tensorstore"},
     # Tables and reports.
     "vrtspike.metrics.registry": {"torch", "lpips", "torchvision"},
 }

@@ -18,9 +18,9 @@ def seeds_of_job(wildcards):
 
 
 def seeds_tables(*presets):
-    """The tables of seeds, for presets with several seeds."""
-    known = [preset for preset in presets if preset in WORKFLOW.presets_with_seeds]
-    return expand("<results>/seeds/{preset}/table.csv", preset=known)
+    """The tables of seeds, for presets with names seeds."""
+    names = [preset for preset in presets if preset in WORKFLOW.presets_with_seeds]
+    return expand("<results>/seeds/{preset}/table.csv", preset=names)
 
 
 @user_errors()
@@ -64,8 +64,8 @@ def after_datasets(presets):
 
     @user_errors()
     def datasets(wildcards):
-        found = [dataset_of_preset(name) for name in of_job(presets)(wildcards)]
-        return [ancient(path) for path in dict.fromkeys(found)]
+        manifests = [dataset_of_preset(name) for name in of_job(presets)(wildcards)]
+        return [ancient(path) for path in dict.fromkeys(manifests)]
 
     return datasets
 

@@ -43,8 +43,8 @@ def pictures_in_report(folder):
 
 def alignments(presets):
     """Tables and plots of the alignment of the presets' data sets."""
-    known = [preset for preset in presets if preset in DEBLURRING.presets]
-    names = sorted({DEBLURRING.dataset(preset).name for preset in known})
+    videos = [preset for preset in presets if preset in DEBLURRING.presets]
+    names = sorted({DEBLURRING.dataset(preset).name for preset in videos})
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
     )

@@ -13,18 +13,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vrtspike.data.raw.spikes import read_spikes
     from vrtspike.data.store.voxels import voxelize
+    from vrtspike.interface.checking import DataCheck, check_data
+    from vrtspike.interface.evaluating import Evaluation, evaluate
+    from vrtspike.interface.restoring import restore
+    from vrtspike.interface.training import TrainingResult, train
     from vrtspike.restoration.pictures import read_frames
     from vrtspike.restoration.trained import TrainedModel, load
 
 __version__ = "0.1.0"
 
-__all__ = ["TrainedModel", "load", "read_frames", "read_spikes", "voxelize"]
+__all__ = [
+    "DataCheck",
+    "Evaluation",
+    "TrainedModel",
+    "TrainingResult",
+    "check_data",
+    "evaluate",
+    "load",
+    "read_frames",
+    "read_spikes",
+    "restore",
+    "train",
+    "voxelize",
+]
 
 _HOMES = {
+    "DataCheck": "vrtspike.interface.checking",
+    "Evaluation": "vrtspike.interface.evaluating",
     "TrainedModel": "vrtspike.restoration.trained",
+    "TrainingResult": "vrtspike.interface.training",
+    "check_data": "vrtspike.interface.checking",
+    "evaluate": "vrtspike.interface.evaluating",
     "load": "vrtspike.restoration.trained",
     "read_frames": "vrtspike.restoration.pictures",
     "read_spikes": "vrtspike.data.raw.spikes",
+    "restore": "vrtspike.interface.restoring",
+    "train": "vrtspike.interface.training",
     "voxelize": "vrtspike.data.store.voxels",
 }
 

@@ -13,6 +13,7 @@ from tests.analysis.test_compare import evaluation
 from tests.data.raw.names import write_gopro
 from tests.data.scenes import film
 from tests.deblurring.test_old_logs import TRAIN
+from tests.reporting.live_runs import note_status
 from vrtspike.commands import hardware, main, preset_advice
 from vrtspike.commands.hardware import Machine
 from vrtspike.data.data_size import GB
@@ -55,7 +56,9 @@ def folder(publish, tmp_path, monkeypatch):
         evaluation(tmp_path / "evaluate" / name, name, 31.5)
     for kind in ("train", "evaluate"):
         shutil.move(tmp_path / kind, tmp_path / "results" / kind)
-    shutil.copytree(tmp_path / "results/train/demo", tmp_path / "runs/demo/463b5b6d661e")
+    run = tmp_path / "runs/demo/463b5b6d661e"
+    shutil.copytree(tmp_path / "results/train/demo", run)
+    note_status(run, "running")
     (tmp_path / "dataset.json").write_text("{}")
     frames = film(1, 6, 96, 128, speed=2)
     write_spikes(tmp_path / "000226.dat", simulate_spikes(frames)[:40])

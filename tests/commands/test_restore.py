@@ -40,8 +40,13 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     assert status == 0
     frames = json.loads((tmp_path / "out/restore.json").read_text())["frames"]
     before, after = (sum(frame[name] for frame in frames) / 5 for name in ("psnr_blur", "psnr"))
-    psnr, source, cost = shown.out.splitlines()
-    assert (psnr, source) == (f"mean PSNR, dB: {before:.2f} -> {after:.2f}", "spikes: recorded")
+    lines = shown.out.splitlines()
+    assert lines[0] == f"mean PSNR, dB: {before:.2f} -> {after:.2f}"
+    assert lines[1].startswith("blurred again as the spikes tell, PSNR to the blurry frames, dB: ")
+    source, cost, page = lines[-3:]
+    assert source == "spikes: recorded"
+    assert page == f"page: {tmp_path}/out/index.html"
+    assert (tmp_path / "out/index.html").is_file()
     assert cost.startswith("5 frames, ")
     assert "(whole frames, float32, 1.20 x computed)" in cost
     assert (tmp_path / "out/restored.mp4").is_file()
@@ -53,10 +58,10 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--simulate-spikes", "--sensor", 24, 32), "--sensor describes recorded spikes"),
-        (("--layout", "spk_gopro"), "--layout describes recorded spikes, and there are none"),
+        (("--simulate-spikes", "--sensor", 24, 32), "sensor: describes recorded spikes"),
+        (("--layout", "spk_gopro"), "layout: describes recorded spikes, and there are none"),
         ((), r"takes spikes \(MODEL.USE_SPIKE is true\); give either recorded spikes or"),
-        (("--simulate-spikes", "-o", "out.mp4"), r"found out\.mp4, expected a folder"),
+        (("--simulate-spikes", "-o", "out.mp4"), r"output: found out\.mp4, expected a folder"),
         (("--simulate-spikes", "--precision", "float16"), "found float16 on a CPU"),
     ],
 )
@@ -174,3 +179,30 @@ def test_figures_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
     shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
     assert "correlation with the spikes at the sharp instant: " in shown
     assert "nan" not in shown
+
+
+def test_without_a_page_none_is_written(small_run, call, tmp_path):
+    spikes = ("--spikes", small_run.raw / "test/b/spike")
+    shown = call(*spikes, "--no-page")[1].out
+    assert "page:" not in shown
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"restored", "restore.json"}
+    with pytest.raises(UserError, match="--compare: found --no-page, too"):
+        call(*spikes, "--no-page", "--compare", small_run.train)
+
+
+def test_a_second_model_stands_beside_the_first(small_run, call, tmp_path):
+    spikes = ("--spikes", small_run.raw / "test/b/spike")
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match=r"nowhere/run\.json: no such file"):
+        call(*spikes, "--compare", "nowhere")
+    assert not out.exists()
+    call(*spikes, "--video", "--compare", small_run.train)
+    name = json.loads((out / "restore.json").read_text())["model"]["name"]
+    assert f'"name":"{name} (compared)"' in (out / "index.html").read_text()
+    assert {path.name for path in (out / "compared").iterdir()} == {"restored", "restore.json"}
+    # Restored before, it is a folder like any other.
+    shutil.move(out / "compared/restored", tmp_path / "earlier")
+    shutil.rmtree(out / "compared")
+    call(*spikes, "--compare", tmp_path / "earlier")
+    assert '"name":"earlier"' in (out / "index.html").read_text()
+    assert not (out / "compared").exists()

@@ -16,6 +16,7 @@ from tests.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
 from tests.restoration.test_tiling import restore, source_of
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.store.reading import Store
+from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.metrics.ssim import ssim_uniform
@@ -43,7 +44,7 @@ def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
-    if name == "vrt":
+    if name in ("vrt", "basicsr"):
         return volume_similarity(a, b)
     if name == "spkdeblurnet":
         return similarity(luma_of(a), luma_of(b))
@@ -65,13 +66,13 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
 def evaluated(small_run, tmp_path_factory):
     """Protocols of the blurry frames that the data set has, in one pass."""
     output = tmp_path_factory.mktemp("protocols")
-    summary = evaluate(small_run, output, "TEST.PROTOCOL=[vrt, own, ssdm]")
+    summary = evaluate(small_run, output, "TEST.PROTOCOL=[vrt, own, ssdm, basicsr]")
     written = json.loads((output / "summary.json").read_text())
     assert written | summary == written
     return output, summary
 
 
-@pytest.mark.parametrize("name", ["vrt", "ssdm"])
+@pytest.mark.parametrize("name", ["vrt", "ssdm", "basicsr"])
 def test_figures_are_those_of_the_definition(small_run, evaluated, name):
     output, summary = evaluated
     frames = pd.read_csv(output / "frames.csv", dtype={"frame": str})
@@ -85,7 +86,7 @@ def test_figures_are_those_of_the_definition(small_run, evaluated, name):
         sharp = raw_frames(small_run, sequence, "sharp")
         values = values_by_hand(small_run, sequence, tiling).transpose(0, 2, 3, 1)
         values = (255 * values).clip(0, 255)
-        if name == "vrt":
+        if name in ("vrt", "basicsr"):
             values = np.rint(values).astype(np.uint8)
         for number in (0, 4):
             row = rows.iloc[number]
@@ -102,9 +103,10 @@ def test_a_summary_names_its_protocol_and_unknown_details(evaluated):
     output, summary = evaluated
     assert (summary["protocol"], summary["mean_over"]) == ("vrt", "frames")
     means = {name: entry["mean_over"] for name, entry in summary["other_protocols"].items()}
-    assert means == {"own": "sequences", "ssdm": "frames"}
+    assert means == {"own": "sequences", "ssdm": "frames", "basicsr": "frames"}
     assert summary["tile"] == {"SIZE": 192, "OVERLAP": 20, "FRAMES": 18, "FRAMES_OVERLAP": 2}
     assert summary["other_protocols"]["own"]["tile"]["SIZE"] == 64
+    assert summary["other_protocols"]["basicsr"]["tile"]["SIZE"] == 0
     assert summary["protocol_unknown"] == ""
     assert "97 interpolated" in summary["other_protocols"]["ssdm"]["protocol_unknown"]
     page = html.unescape((output / "metrics.html").read_text())
@@ -125,6 +127,7 @@ def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, 
     [
         ("own", [0, 0, 64, 255]),
         ("vrt", [0, 0, 64, 255]),
+        ("basicsr", [0, 0, 64, 255]),
         ("spkdeblurnet", [-25.5, 0.0, 63.75, 280.5]),
         ("ssdm", [0.0, 0.0, 63.75, 255.0]),
     ],
@@ -146,6 +149,33 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
     error = np.mean((restored - sharp) ** 2)
     result = psnr.load(None, CPU)(restored, sharp)
     assert result == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
+
+
+def test_figures_of_basicsr_are_means_over_frames_rounded_to_8_bits():
+    """Sequences of one and of three frames, against scikit-image and SSIM window by window."""
+    rng = np.random.default_rng(0)
+    protocol = PROTOCOLS["basicsr"]
+    metrics = protocol.metrics(["psnr", "ssim", "lpips", "tof"])
+    score_psnr, score_ssim = (metric.load(None, CPU) for metric in metrics)
+    rows = []
+    expected = []
+    for sequence, noise in (("a", 0.01), ("b", 0.002), ("b", 0.003), ("b", 0.004)):
+        sharp = rng.integers(0, 256, (12, 14, 3)).astype(np.uint8)
+        restored = sharp / 255 + rng.normal(0, noise, sharp.shape)
+        rounded = np.rint(255 * restored.clip(0, 1))
+        psnr = reference.peak_signal_noise_ratio(sharp, rounded, data_range=255)
+        not_rounded = reference.peak_signal_noise_ratio(sharp, 255 * restored, data_range=255)
+        assert abs(psnr - not_rounded) > 0.01
+        expected.append((psnr, volume_similarity(rounded, sharp)))
+        image = protocol.image(restored.transpose(2, 0, 1).astype(np.float32))
+        figures = {"psnr": score_psnr(image, sharp), "ssim": score_ssim(image, sharp)}
+        assert tuple(figures.values()) == pytest.approx(expected[-1], abs=1e-9)
+        blurry = {"psnr_blur": 20.0, "ssim_blur": 0.5}
+        rows.append({"protocol": "basicsr", "sequence": sequence, "frame": "0"} | figures | blurry)
+    means = overall_means(sequence_means(pd.DataFrame(rows)), metrics, protocol.mean)
+    result = [means[name]["restored"] for name in ("psnr", "ssim")]
+    assert result == pytest.approx(np.mean(expected, axis=0), abs=1e-9)
+    assert protocol.tiling(EvaluationSettings().TILE, clip_len=5) == Tiling(0, 0, 5, 1, False)
 
 
 def test_a_name_is_taken_as_a_list_and_an_unknown_one_refused():
@@ -180,7 +210,12 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
 
 @pytest.mark.parametrize(
     ("name", "measured"),
-    [("ssdm", ["psnr", "lpips"]), ("vrt", ["psnr"]), ("own", ["lpips", "psnr"])],
+    [
+        ("ssdm", ["psnr", "lpips"]),
+        ("vrt", ["psnr"]),
+        ("basicsr", ["psnr"]),
+        ("own", ["lpips", "psnr"]),
+    ],
 )
 def test_lpips_is_measured_if_a_protocol_has_a_backbone(name, measured):
     metrics = PROTOCOLS[name].metrics(["lpips", "psnr"])
@@ -200,6 +235,7 @@ def test_a_real_pair_has_a_different_figure_under_each_ssim(shared):
     folder = shared / "samples" / "gopro_test" / "GOPR0384_11_00"
     pair = [read_rgb(folder / kind / "000001.png") for kind in ("blur", "sharp")]
     expected = {"own": 0.7170, "spkdeblurnet": 0.7467, "vrt": 0.7963, "ssdm": 0.6514}
+    expected["basicsr"] = expected["vrt"]
     for name, figure in expected.items():
         (ssim,) = PROTOCOLS[name].metrics(["ssim"])
         assert ssim.load(None, CPU)(*pair) == pytest.approx(figure, abs=5e-5), name

@@ -36,6 +36,20 @@ def test_each_published_row_has_its_source_and_measurement():
         assert wrong == [], f"{column}: {wrong}"
 
 
+def test_figures_of_basicsr_were_measured_as_the_protocol_measures():
+    rows = read_published_figures().set_index("model")
+    of_basicsr = rows[rows["protocol"] == "basicsr"]
+    assert set(of_basicsr.index) == {"NAFNet, width 32", "NAFNet, width 64"}
+    protocol = PROTOCOLS["basicsr"]
+    details = [f"`{protocol.blur_dir}`", "whole frames", "8-bit RGB", f"mean over {protocol.mean}"]
+    details.append("Gaussian SSIM over height, width and channel")
+    for model, text in of_basicsr["measured"].items():
+        assert [detail for detail in details if detail not in text] == [], model
+    # What is not known of EFNet's measurement forbids any protocol.
+    assert rows.loc["EFNet", "protocol"] == OTHER
+    assert "not known" in rows.loc["EFNet", "measured"]
+
+
 def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
     row = read_published_figures().set_index("model").loc["S-SDM (LDN)"]
     assert row["source"].endswith("NeurIPS 2024, https://arxiv.org/abs/2403.09486")

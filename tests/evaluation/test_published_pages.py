@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
+from tests.presets import video_presets
+from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.evaluation.published import read_published_figures
+from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_video_preset
 
 
 def section(page: Path, title: str) -> str:
-    """The text below a title, up to the next one of any depth."""
+    """The text below a title, up to the next one; comments in code blocks have a single #."""
     below = page.read_text(encoding="utf-8").split(f"# {title}\n")[1]
-    return below.split("\n#")[0]
+    return re.split(r"\n#{2,} ", below)[0]
 
 
 def test_every_published_model_and_protocol_is_in_the_page(repository):
@@ -26,6 +31,7 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
     settings = load_video_preset(repository / "config/presets/light.yaml")
     train, loss = settings.TRAIN, settings.LOSS.CHARBONNIER
     clips = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    cell = settings.MODEL.NAF.POOLING_CELL
     texts = [
         f"{train.MAX_STEPS:,} x {clips} clips of {settings.DATA.CLIP_LEN} neighbouring frames",
         f"| crop | {settings.DATA.CROP_SIZE} x {settings.DATA.CROP_SIZE} |",
@@ -35,5 +41,50 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
         f"weight decay {train.OPTIM.WEIGHT_DECAY:.0e}".replace("e-0", "e-"),
         f"norm {train.MAX_GRAD_NORM:g}",
         f"| {train.EMA} |",
+        f"windows of {3 * cell} x {3 * cell} (3 x 3 cells of {cell})",
+        f"`light` sees {train.MAX_STEPS * clips * settings.DATA.CLIP_LEN / 1e6:g} million frames",
     ]
     assert [words for words in texts if words not in text] == []
+
+
+def require_measurable(settings: Settings) -> None:
+    """Refuse protocols of other blurry frames than the preset's."""
+    for name in settings.TEST.PROTOCOL:
+        PROTOCOLS[name].require_blur(settings.DATA.BLUR_DIR, "the preset")
+
+
+def test_presets_have_the_blurry_frames_of_their_protocols(repository):
+    presets = video_presets(repository)
+    for settings in presets.values():
+        require_measurable(settings)
+    protocols = {name for settings in presets.values() for name in settings.TEST.PROTOCOL}
+    assert {"own", "vrt", "spkdeblurnet"} <= protocols
+
+
+def test_light_spk_is_light_on_gamma_coded_frames_without_other_sensors(repository):
+    presets = video_presets(repository)
+    expected = presets["light"].model_dump()
+    expected["DATA"] |= {"BLUR_DIR": "blur_gamma", "THRESHOLD_AUGMENT": 0, "FAULT_AUGMENT": 0}
+    expected["TEST"]["PROTOCOL"] = ("own", "spkdeblurnet")
+    settings = presets["light_spk"]
+    assert settings.model_dump() == expected
+    assert settings.DATA.RATIO_AUGMENT == 0
+    assert settings.TEST.TILE.SIZE == 0
+
+
+def test_the_presets_of_the_page_are_measurable_under_the_protocols_of_its_rows(
+    repository, tmp_path
+):
+    text = section(repository / "docs/training.md", "Beside published figures")
+    examples = re.findall(r"```yaml\n# config/presets/(\w+)\.yaml\n(.+?)```", text, re.DOTALL)
+    folder = shutil.copytree(repository / "config/presets", tmp_path / "presets")
+    for name, content in examples:
+        (folder / f"{name}.yaml").write_text(content)
+    for name in ("vrt", "basicsr", "spkdeblurnet"):
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        commands = re.findall(r"snakemake evaluate_(\w+)", row)
+        assert commands
+        for preset in commands:
+            settings = load_video_preset(folder / f"{preset}.yaml")
+            assert name in settings.TEST.PROTOCOL, preset
+            require_measurable(settings)

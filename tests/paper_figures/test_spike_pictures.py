@@ -1,4 +1,4 @@
-"""Pictures of spikes, and the length of motion that spikes show."""
+"""The length of motion that spikes show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skimage import data as photographs
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
+from vrtspike.paper_figures.spike_pictures import motion_length
 
 
 @pytest.mark.parametrize("speed", [0.5, 2, 4])
@@ -34,20 +34,3 @@ def test_motion_of_too_little_is_not_known():
     assert math.isnan(motion_length(spikes, Exposure(0, 2, 1), Fraction(2)))
     small = PackedSpikes.pack(np.ones((88, 24, 40), np.uint8))
     assert math.isnan(motion_length(small, Exposure(0, 88, 44), Fraction(2)))
-
-
-def test_the_picture_is_the_rate_about_the_instant_as_bright_as_the_blurry_frame():
-    random = np.random.default_rng(5)
-    spikes = (random.random((60, 8, 16)) < random.random((8, 16))).astype(np.uint8)
-    blurry = random.integers(20, 120, (16, 32, 3), dtype=np.uint8)
-    # An exposure of 32 steps has a window of 12.
-    picture = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 30), blurry, "spikes")
-    gray = blurry @ np.array([0.299, 0.587, 0.114])
-    gray = gray.reshape(8, 2, 16, 2).mean(axis=(1, 3))
-    mean = spikes[10:42].mean(axis=0)
-    gain = (gray * mean).sum() / (mean**2).sum()
-    expected = (gain * spikes[24:36].mean(axis=0)).clip(0, 255)
-    assert np.abs(picture - expected).max() <= 1
-    # At the end of the exposure the window is shorter: 2 steps on each side.
-    late = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 40), blurry, "spikes")
-    assert np.abs(late - (gain * spikes[38:42].mean(axis=0)).clip(0, 255)).max() <= 1

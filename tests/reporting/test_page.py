@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from tests.reporting.results import make_alignment, make_evaluation, make_run
 from vrtspike.io.files import read_json, write_json
-from vrtspike.reporting.page import script_json, verdict, write_report_page
+from vrtspike.reporting.page import verdict, write_report_page
 from vrtspike.reporting.runs import read_run
 from vrtspike.system.errors import RunError
 
@@ -95,12 +95,6 @@ def test_names_are_texts_whatever_they_hold(tmp_path):
     assert run["evaluation"]["dataset"] == HOSTILE
     assert run["evaluation"]["examples"][0]["sequence"] == "街道_夜间"
     assert "街道_夜间" in text
-
-
-def test_json_in_a_script_cannot_end_it():
-    assert script_json(["<!--<script>", "\u2028"]) == '["\\u003c!--\\u003cscript>","\\u2028"]'
-    with pytest.raises(ValueError, match="JSON"):
-        script_json(float("nan"))
 
 
 def test_pictures_are_made_smaller_and_left_out_to_keep_the_limit(tmp_path):

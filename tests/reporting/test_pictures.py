@@ -10,7 +10,15 @@ import pytest
 
 from tests.reporting.results import picture, write_picture
 from vrtspike.reporting import pictures
-from vrtspike.reporting.pictures import ERROR_TOP, encode, encode_examples, error_colours, error_map
+from vrtspike.reporting.pictures import (
+    ERROR_TOP,
+    SAMPLE,
+    encode,
+    encode_examples,
+    encode_within,
+    error_colours,
+    error_map,
+)
 from vrtspike.system.errors import DataError
 
 
@@ -97,3 +105,22 @@ def test_a_missing_picture_is_named(tmp_path):
     files["sharp"].unlink()
     with pytest.raises(DataError, match=r"0_sharp\.png"):
         encode_examples([files], 10**6)
+
+
+def test_levels_far_too_large_are_tried_on_few_of_many_frames():
+    tried: dict[int, set[int]] = {}
+
+    def encode_pictures(index, side, quality):
+        tried.setdefault(side, set()).add(index)
+        return {"a": bytes(side)}
+
+    count = 10 * SAMPLE
+    levels = ((90, 1), (11, 1), (10, 1), (1, 1))
+    form, encoded = encode_within(encode_pictures, count, 10 * count, levels)
+    assert form == "WebP of quality 1, at most 10 pixels wide or high"
+    assert list(encoded) == list(range(count))
+    # 11 is so close to the limit that all frames decide.
+    assert {side: len(indices) for side, indices in tried.items()} == {
+        90: SAMPLE, 11: count, 10: count,
+    }  # fmt: skip
+    assert {0, count - 1} <= tried[90]

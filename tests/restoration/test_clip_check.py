@@ -26,9 +26,10 @@ STEPS = 56
 def test_exposures_at_wrong_steps_are_reported(tmp_path):
     PUBLISHED["one stream"].write(tmp_path)
     clip = tmp_path / "train/a"
-    assert check_clip(recorded_clip(clip / "blur", clip / "spike.dat")) == []
+    assert check_clip(recorded_clip(clip / "blur", clip / "spike.dat")) == {}
     (clip / "exposures.csv").unlink()  # all 192 steps are then divided, with the shutter open
-    (fault,) = check_clip(recorded_clip(clip / "blur", clip / "spike.dat"))
+    ((frame, fault),) = check_clip(recorded_clip(clip / "blur", clip / "spike.dat")).items()
+    assert frame is None
     assert "frames are most like the spikes 16 steps from their exposures" in fault
 
 
@@ -41,7 +42,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
-    assert check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == []
+    assert check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == {}
     other = shutil.copy(table, tmp_path)
     with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
@@ -61,10 +62,10 @@ def test_a_wrong_sensor_size_is_reported(tmp_path):
     # The last 16 columns are no picture: of both sizes it is as large.
     write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
     (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
-    (fault,) = check_clip(recorded_clip(blur, spike))
+    (fault,) = check_clip(recorded_clip(blur, spike)).values()
     assert "a wrong sensor size (250 x 400)" in fault
     (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
-    assert check_clip(recorded_clip(blur, spike)) == []
+    assert check_clip(recorded_clip(blur, spike)) == {}
 
 
 def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> GivenClip:
@@ -89,10 +90,11 @@ def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> Given
     [("150,206,174", "4[0-4] steps earlier"), ("62,118,86", "[45][0-9] steps later")],
 )
 def test_a_single_wrong_line_of_a_table_is_reported(small_run, tmp_path, third, away):
-    (fault,) = check_clip(continuous_recording(small_run, tmp_path, third))
+    ((frame, fault),) = check_clip(continuous_recording(small_run, tmp_path, third)).items()
+    assert frame == 1
     assert re.search(rf"exposures\.csv, frame 000003: found the exposure .*{away}", fault)
     assert fault.endswith("while other frames fit their exposures; correct its line")
 
 
 def test_right_lines_of_a_table_are_accepted(small_run, tmp_path):
-    assert check_clip(continuous_recording(small_run, tmp_path, "112,168,136")) == []
+    assert check_clip(continuous_recording(small_run, tmp_path, "112,168,136")) == {}

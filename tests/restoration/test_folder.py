@@ -28,9 +28,7 @@ def test_the_record_of_a_call(whole):
         "tiling": asdict(Tiling(32, 8, 3, 1)),
         # 2 x 3 tiles of 32 x 32 for 48 x 64 pixels, 2 windows of 3 for 5 frames.
         "recomputation": pytest.approx(6 * 32 * 32 / (48 * 64) * 6 / 5),
-        "paths": {
-            "input": str(job.frames), "spikes": str(job.spikes), "sharp": str(job.sharp)
-        },
+        "paths": {"input": str(job.frames), "spikes": str(job.spikes), "sharp": str(job.sharp)},
     }  # fmt: skip
     assert {key: record[key] for key in expected} == expected
     assert record["model"]["fingerprint"] == "0123456789ab"
@@ -80,9 +78,12 @@ def test_restored_frames_are_used_for_missing_results(model, job, whole):
     assert len(list(read_video(job.output / "restored.mp4"))) == 5
     assert record["seconds_per_frame"] == whole[1]["seconds_per_frame"]
     # Without sharp frames, what was recorded tells how frames came out.
-    assert set(record["frames"][0]) == {
-        *("frame", "reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside"),
-    }
+    by_spikes = {"reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside"}
+    assert set(record["frames"][0]) == {"frame", *by_spikes}
+    # With sharp frames, both do.
+    assert set(whole[1]["frames"][0]) == {
+        *("frame", "psnr_blur", "psnr", "ssim_blur", "ssim"), *by_spikes,
+    }  # fmt: skip
 
 
 def test_restored_videos_keep_time_stamps_pixel_shape_and_sound(small_run, model, job, tmp_path):

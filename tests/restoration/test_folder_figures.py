@@ -66,6 +66,7 @@ def test_spikes_and_sharp_frames_of_another_sequence_are_reported(small_run, mod
     doubted = replace(job, spikes=other / "spike", sharp=other / "sharp")
     record = restore(model, doubted, notes.append)
     assert len(record["doubts"]) == 5
+    assert record["doubtful"] == NAMES
     spikes, sharp = notes
     assert spikes.startswith("warning: spikes that do not fit")
     assert "do not show" in spikes

@@ -14,7 +14,11 @@ from tests.small_run import recorded_clip
 from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.layouts.s_sdm import RSB
 from vrtspike.data.raw.spikes import write_spikes
-from vrtspike.restoration.no_reference import load_no_reference, no_reference_figures
+from vrtspike.restoration.no_reference import (
+    load_no_reference,
+    no_reference_figures,
+    reblur_residual,
+)
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -53,6 +57,16 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
 
 
+def test_the_figure_of_a_frame_blurred_again_is_that_of_its_residual(recorded):
+    root, sharp = recorded
+    source = opened(root)
+    blur = source.pictures.read(slice(0, 1))[0]
+    residual = reblur_residual(source.spikes.frames[0], blur, sharp[0])
+    assert residual.shape == (250, 400)
+    figure = no_reference_figures(source.spikes.frames[0], blur, sharp[0])["reblur"]
+    assert 10 * np.log10(255**2 / np.square(residual).mean()) == pytest.approx(figure, abs=1e-3)
+
+
 def test_exposures_are_not_guessed_without_a_table(recorded, tmp_path):
     ignored = shutil.ignore_patterns("exposures.csv")
     root = shutil.copytree(recorded[0], tmp_path / "rsb", ignore=ignored)
@@ -68,6 +82,7 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     source = recorded_clip(tmp_path / "blur", tmp_path / "spike", bins=2)
     figures = no_reference_figures(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
     assert figures == {}
+    assert reblur_residual(source.spikes.frames[0], frame.blur, frame.blur) is None
 
 
 def test_piqe_separates_a_blurry_frame_from_a_sharp_one():

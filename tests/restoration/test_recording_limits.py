@@ -292,7 +292,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "check_clip", lambda clip: ["0: does not fit"])
+        patch.setattr(folder, "check_clip", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None

@@ -6,10 +6,11 @@ import numpy as np
 
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
-from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
+from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, instant_picture, spikes_alone
 
 
 def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
@@ -38,3 +39,20 @@ def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
     _, gain = write_store(tmp_path / "a.zarr", layout, frames)
     result = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
     np.testing.assert_allclose(result, 255 * gain * exposures[0][4:20].mean(axis=0), rtol=1e-5)
+
+
+def test_the_picture_is_the_rate_about_the_instant_as_bright_as_the_blurry_frame():
+    random = np.random.default_rng(5)
+    spikes = (random.random((60, 8, 16)) < random.random((8, 16))).astype(np.uint8)
+    blurry = random.integers(20, 120, (16, 32, 3), dtype=np.uint8)
+    # An exposure of 32 steps has a window of 12.
+    picture = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 30), blurry, "spikes")
+    gray = blurry @ np.array([0.299, 0.587, 0.114])
+    gray = gray.reshape(8, 2, 16, 2).mean(axis=(1, 3))
+    mean = spikes[10:42].mean(axis=0)
+    gain = (gray * mean).sum() / (mean**2).sum()
+    expected = (gain * spikes[24:36].mean(axis=0)).clip(0, 255)
+    assert np.abs(picture - expected).max() <= 1
+    # At the end of the exposure the window is shorter: 2 steps on each side.
+    late = instant_picture(PackedSpikes.pack(spikes), Exposure(10, 42, 40), blurry, "spikes")
+    assert np.abs(late - (gain * spikes[38:42].mean(axis=0)).clip(0, 255)).max() <= 1

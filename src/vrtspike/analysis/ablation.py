@@ -126,7 +126,7 @@ def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]
 
 
 def _ablation_of(run: PublishedRun) -> Ablation:
-    """The ablation of a run's problem."""
+    """Return the ablation of a run's problem."""
     return require_ablation(run.name, run.settings)
 
 
@@ -179,7 +179,7 @@ def _require_equal(models: Models) -> None:
 
 
 def _sentences(models: Models, rows: pd.DataFrame) -> Iterator[str]:
-    """A sentence on the main metric of each variant of a preset."""
+    """Yield a sentence on the main metric of each variant of a preset."""
     base = models[0][0]
     preset = base.run.name
     ablation = _ablation_of(base.run)

@@ -78,7 +78,7 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
 def _frame_faults(
     name: str, evaluation: Summary | None, baseline_frames: Mapping[str, Any] | None
 ) -> list[str]:
-    """Lines for differences between the test frames of a run and those of the baseline."""
+    """Return lines for differences between the test frames of a run and those of the baseline."""
     if evaluation is None or baseline_frames is None:
         return []
     # Baselines of earlier versions name no protocol.
@@ -94,7 +94,7 @@ def _frame_faults(
 def _metric_faults(
     name: str, evaluation: Summary | None, baseline_figures: Mapping[str, float]
 ) -> list[str]:
-    """Lines for metrics of a run that are worse than in the baseline."""
+    """Return lines for metrics of a run that are worse than in the baseline."""
     results = {} if evaluation is None else _results(evaluation)
     metrics = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     faults = []
@@ -128,7 +128,7 @@ def _worse(metric: Metric | None, value: float | None, baseline: float) -> str |
 
 
 def _results(evaluation: Summary) -> dict[str, float]:
-    """The finite means of an evaluation's results, by column."""
+    """Return the finite means of an evaluation's results, by column."""
     table, metrics = quality_table([[evaluation]])
     columns = [f"{name} {metric.after}" for name, metric in metrics.items()]
     means = table[columns].iloc[0].dropna()

@@ -49,8 +49,8 @@ _TIMED = (
     "LOG.MLFLOW=null",
     "LOG.ON_END=null",
 )
-"""Keys of a timed training. It has no last step, because a validation would come before it: it is
-stopped after some steps. It sends no notifications."""
+"""Keys of a timed training. It has no last step, because a validation would come before it; the
+benchmark stops it. It sends no notifications."""
 
 
 def run_benchmark(
@@ -71,7 +71,7 @@ def run_benchmark(
         turns: number of trainings of each setting.
         steps: timed steps of a training.
         warm_up: steps before the timed ones.
-        show: called with a line for every turn.
+        show: function called with a line for every turn.
 
     Returns:
         the result as text.
@@ -169,7 +169,7 @@ def timed_settings(
 
 
 def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
-    """The keys whose values differ, with both values as JSON."""
+    """Return the keys whose values differ, with both values as JSON."""
     return unequal(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
@@ -181,7 +181,7 @@ class _TimedTraining:
         name: name of its settings, for messages.
         settings: settings with the keys of a timed training.
         dataset: path of the data set's manifest.
-        gpus: as ``GPUS`` of the configuration.
+        gpus: number of GPUs, as ``GPUS`` of the configuration.
         warm_up: steps before the timed ones.
         steps: timed steps.
     """
@@ -194,7 +194,7 @@ class _TimedTraining:
     steps: int
 
     def run(self, show: Callable[[str], None]) -> pd.DataFrame:
-        """Train in a temporary folder; returns the timed steps, see :func:`_read_turn`."""
+        """Train in a temporary folder and return the timed steps, see :func:`_read_turn`."""
         last_step = self.warm_up + self.steps
         with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as name:
             folder = Path(name)
@@ -261,7 +261,7 @@ class _TimedTraining:
 
 
 def _step_records(folder: Path) -> list[dict[str, Any]]:
-    """The timing records of the steps that a training has made."""
+    """Return the timing records of the steps that a training has made."""
     paths = (folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}")
     records = (record for path in paths for record in iter_records(path))
     return [record for record in records if record["kind"] == "step"]
@@ -276,7 +276,7 @@ def _failure_text(name: str, status: int, log: Path) -> str:
 
 
 def _read_turn(folder: Path, timed: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """A row for each timed step: ``s``, ``samples``, and the run's ``memory`` and ``device``.
+    """Read a row for each timed step: ``s``, ``samples``, the run's ``memory`` and ``device``.
 
     Seconds include the wait for data; on CUDA they are the device's. Memory is the peak in
     megabytes (2**20 bytes) of the first GPU, or (not ``on_gpu``) of the first process and its

@@ -53,7 +53,7 @@ class Candidate:
 
     Attributes:
         analysis: analysis of the run.
-        evaluation: its ``summary.json``; None if it was not evaluated.
+        evaluation: contents of its ``summary.json``; None if it was not evaluated.
         name: name of the run; its folder if two runs have the same name.
     """
 
@@ -98,7 +98,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
 
 
 def _page_tables(table: pd.DataFrame, metrics: Measured, counts: pd.Series) -> list[Table]:
-    """The tables of the page: runs that count, then those that do not, a few columns each.
+    """Return the tables of the page: runs that count, then those that do not, a few columns each.
 
     Args:
         table: result of :func:`comparison_table`.
@@ -118,7 +118,7 @@ def _page_tables(table: pd.DataFrame, metrics: Measured, counts: pd.Series) -> l
 
 
 def _costs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns of names, speed, memory and parameters."""
+    """Return the columns of names, speed, memory and parameters."""
     costs = [column for column in rows if column in FORMATS]
     return rows[[rows.columns[0], *costs]]
 
@@ -137,14 +137,14 @@ def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
 
 
 def _metric_of(column: str, names: Sequence[str]) -> str | None:
-    """The metric of a column such as ``psnr (vrt) gain``; None for other columns."""
+    """Return the metric of a column such as ``psnr (vrt) gain``; None for other columns."""
     prefixes = [name for name in names if column.startswith(f"{name} ")]
     # One name may be the beginning of another: psnr, psnr (vrt).
     return max(prefixes, key=len, default=None)
 
 
 def _is_test(candidate: Candidate) -> bool:
-    """True if the figures of a run are a test of its model, and without figures."""
+    """Return whether the figures of a run are a test of its model; true without figures."""
     if candidate.evaluation is None:
         return True
     return not reasons_not_to_count(candidate.evaluation)
@@ -170,13 +170,13 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
 
 
 def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
-    """Explanation of the metrics, with a warning if the runs have different test frames."""
+    """Explain the metrics, with a warning if the runs have different test frames."""
     evaluations = {candidate.name: candidate.evaluation for candidate in candidates}
     return f"{quality_note(metrics)} {frames_note(evaluations)}"
 
 
 def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
-    """One row per run: the metrics of the test split, speed, memory, and parameters."""
+    """Return one row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
         speed = candidate.analysis.figures.speed
@@ -202,7 +202,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
-    """One row per key with different values, one column per run."""
+    """Return one row per key with different values, one column per run."""
     settings = [shown_tree(candidate.run.settings) for candidate in candidates]
     differences = unequal(*settings, text=str)
     rows = [(key, *values) for key, values in differences.items()]
@@ -211,7 +211,7 @@ def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
 
 
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
-    """A comparison of runs as text.
+    """Format a comparison of runs as text.
 
     Args:
         candidates: the runs.
@@ -235,7 +235,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
 
 
 def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) -> pd.DataFrame:
-    """A row for each figure that any run has, a column for each run; runs that count first.
+    """Return a row for each figure that any run has, a column for each run; runs that count first.
 
     Args:
         table: result of :func:`comparison_table`.
@@ -251,6 +251,6 @@ def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) 
 
 
 def _aligned(rows: pd.DataFrame) -> str:
-    """A text table; the first column is left-aligned, the others right-aligned."""
+    """Format a text table; the first column is left-aligned, the others right-aligned."""
     first = str(rows.columns[0])
     return rows.set_index(first).rename_axis(index=None, columns=first).to_string() + "\n"

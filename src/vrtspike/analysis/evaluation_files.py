@@ -52,7 +52,7 @@ class EvaluationJob:
         dataset: manifest of the data.
         output: folder for the results.
         device: device of the computation.
-        progress: called with the number of finished frames or samples, and their total.
+        progress: function called with the number of finished frames or samples, and their total.
     """
 
     weights: Path
@@ -66,7 +66,7 @@ class EvaluationJob:
 class EvaluatedProblem(Problem, Protocol):
     """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
 
-    It stands here, because its types are of later packages than ``config``.
+    It is defined here because its types belong to later packages than ``config``.
     """
 
     def evaluate(self, job: EvaluationJob) -> list[str]:
@@ -104,7 +104,7 @@ def write_evaluation(
     like with like; if none has both, each mean is over all that have the figure.
 
     Args:
-        job: its folder already contains pictures and page.
+        job: job whose folder already contains pictures and page.
         split: split of the data.
         frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
         sequences: a row for each sequence: ``sequence``, ``frames`` (number) and these columns.
@@ -219,7 +219,7 @@ def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | f
 
     Args:
         frames: a row per frame: ``sequence``, ``frame`` and the metric's column.
-        metric: ranks the frames.
+        metric: metric that ranks the frames.
 
     Returns:
         at most :data:`WORST` frames with a finite figure, each with these three values.
@@ -268,7 +268,7 @@ def summary_damage(path: Path) -> str:
 
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
-    """The reason why the contents of a file are no summary; empty if they are one."""
+    """Return the reason why the contents of a file are no summary; empty if they are one."""
     # Problems outside this project may leave it out.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (
@@ -305,7 +305,7 @@ def find_evaluation(
 
     Args:
         folder: the run's result folder, ``<results>/train/<preset>``.
-        run: an evaluation with another fingerprint is ignored.
+        run: the run; an evaluation with another fingerprint is ignored.
         evaluation: folder of the evaluation; None is the run's :func:`evaluation_folder`.
 
     Raises:

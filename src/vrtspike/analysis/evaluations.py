@@ -35,7 +35,12 @@ def require_distinct_names(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A run and its evaluation."""
+    """A run and its evaluation.
+
+    Attributes:
+        run: the run.
+        summary: contents of its ``summary.json``.
+    """
 
     run: PublishedRun
     summary: Summary
@@ -91,7 +96,7 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
 
 
 def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """A note for each warning, with the names of its runs."""
+    """Return a note for each warning, with the names of its runs."""
     names_by_warning: dict[str, list[str]] = {}
     for name, summary in summaries.items():
         for warning in summary.get("warnings", ()):
@@ -100,7 +105,7 @@ def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
 
 
 def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """A note on runs that were evaluated on different frames, if there are any."""
+    """Return a note on runs that were evaluated on different frames, if there are any."""
     frames = pd.DataFrame(
         {name: test_frame_entries(summary) for name, summary in summaries.items()}
     )
@@ -119,7 +124,7 @@ def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
 
 
 def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """A note on data sets of one name with different contents, if there are any.
+    """Return a note on data sets of one name with different contents, if there are any.
 
     Frames of the same name and number may then differ. Another number of bins changes the digest
     of a data set, but no frame.
@@ -196,7 +201,7 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
 
 
 def _cells(summary: Summary) -> dict[str, float | None]:
-    """The figures of an evaluation by column."""
+    """Return the figures of an evaluation by column."""
     return {
         f"{column_name(name, protocol)} {kind}": figures["metrics"].get(name, {}).get(key)
         for protocol, figures in protocols(summary).items()
@@ -206,7 +211,7 @@ def _cells(summary: Summary) -> dict[str, float | None]:
 
 
 def _kinds(metric: Metric) -> dict[str, str]:
-    """Ends of a metric's column names, and the summary's keys of their figures."""
+    """Return the ends of a metric's column names, and the summary's keys of their figures."""
     kinds = {kind: kind for kind in metric.kinds}
     return kinds | {STANDARD_ERROR: f"{metric.after}_error"}
 
@@ -219,7 +224,7 @@ def require_equal(
     Args:
         run: the run.
         reference: the run that it is compared with.
-        expected: its expected settings.
+        expected: expected settings of the run.
         differing: the permitted difference, for the message.
 
     Raises:

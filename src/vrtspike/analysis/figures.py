@@ -21,25 +21,36 @@ from vrtspike.config.problems import Metric
 from vrtspike.monitoring.timing_layout import ROOT
 
 TREND_PARTS = 10
-"""Trends compare the first and the last tenth of a run."""
+"""Number of parts of a run; trends compare the first part with the last."""
 MIN_TREND_STEPS = 5 * TREND_PARTS
-"""Fewest logged steps of a trend."""
+"""Minimum number of logged steps of a trend."""
 MIN_MEMORY_LINES = 12
-"""Fewest lines of the memory log from which growth is computed."""
+"""Minimum number of lines of the memory log from which growth is computed."""
 CACHE_GROWTH = 1.02
 """Factor on the number of cached items in half a run; a cache that grows by less is full."""
 
 
 NOT_LOGGED = math.nan
-"""Compares as false with every limit."""
+"""Value of a figure that was not logged; comparisons with every limit are false."""
 
 
 @dataclass(frozen=True)
 class SpeedFigures:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
-    ``data_ms``, ``forward_ms`` and ``slowest_section`` are per micro-batch and process, so that
-    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step.
+    Times per micro-batch are those of one process, so that presets with different gradient
+    accumulation can be compared.
+
+    Attributes:
+        step_ms: time of a whole step.
+        data_ms: wait for data, per micro-batch.
+        data_share: share of the wait for data.
+        forward_ms: time of the forward pass, per micro-batch.
+        recomputation_share: share of the recomputation of activations.
+        slowest_section: slowest section of the forward pass that contains no other, and its time
+            per micro-batch.
+        step_parts: share of each section directly under the step, and of the rest.
+        samples_per_second: samples of the steps per second.
     """
 
     step_ms: float = NOT_LOGGED
@@ -54,10 +65,18 @@ class SpeedFigures:
 
 @dataclass(frozen=True)
 class Health:
-    """Losses, gradient norms and validations; ``best`` holds each metric's best value.
+    """Losses, gradient norms and validations.
 
-    ``first_`` and ``last_gradient_norms`` are medians over the first and the last tenth of the
-    logged steps of a long run.
+    Attributes:
+        logged_steps: number of logged steps.
+        losses_not_finite: number of logged losses that are not finite.
+        first_not_finite: step of the first of these losses; None without one.
+        last_loss: last logged loss.
+        gradient_norm_median: median of the gradient norms.
+        gradient_norm_max: largest gradient norm.
+        first_gradient_norms: median over the first tenth of the logged steps of a long run.
+        last_gradient_norms: median over the last tenth of them.
+        best: best value of each metric in validations.
     """
 
     logged_steps: int = 0
@@ -75,10 +94,19 @@ class Health:
 class Memory:
     """Peak memory of the logging process in megabytes (2**20 bytes).
 
-    ``process_mb`` includes the data loading workers. ``growth_mb`` is its growth in the second half
-    of the run, over ``growth_steps`` steps, unless a cache was being filled. ``cache_hit_rate``
-    (0 to 1) and ``cache_is_full`` are the last logged values, ``gpu_utilisation`` is the median;
-    ``gpu_activations_mb`` is the peak less parameters, gradients and optimiser state.
+    Attributes:
+        process_mb: memory of the process with its data loading workers.
+        growth_mb: growth of ``process_mb`` in the second half of the run, unless a cache was being
+            filled.
+        growth_steps: number of steps of that half.
+        system_percent: used share of the system's memory in percent.
+        system_total_mb: memory of the system.
+        gpu_peak_mb: memory of the GPU at its peak.
+        gpu_total_mb: total memory of the GPU.
+        gpu_activations_mb: ``gpu_peak_mb`` less parameters, gradients and optimiser state.
+        gpu_utilisation: median of the GPU's utilisation in percent.
+        cache_hit_rate: last logged hit rate of the cache, 0 to 1.
+        cache_is_full: last logged state of the cache; None without one.
     """
 
     process_mb: float = NOT_LOGGED
@@ -101,7 +129,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """All figures of a run."""
+    """All figures of a run.
+
+    Attributes:
+        speed: times and throughput.
+        health: losses, gradient norms and validations.
+        memory: memory of process, system and GPU.
+    """
 
     speed: SpeedFigures = SpeedFigures()
     health: Health = Health()
@@ -109,10 +143,10 @@ class RunFigures:
 
 
 def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]) -> RunFigures:
-    """The figures of a run.
+    """Compute the figures of a run.
 
     Args:
-        logs: its logs.
+        logs: logs of the run.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
         metrics: metrics of the problem.
@@ -142,7 +176,7 @@ def _speed(logs: RunLogs, micro_batches: int) -> SpeedFigures:
 
 
 def _slowest_leaf(milliseconds: pd.Series) -> tuple[str, float] | None:
-    """The slowest section of the forward pass that contains no other, with its milliseconds."""
+    """Return the slowest innermost section of the forward pass, with its milliseconds."""
     inner = milliseconds[milliseconds.index.str.startswith(f"{FORWARD}/")]
     leaves = inner.drop([name.rpartition("/")[0] for name in inner.index], errors="ignore")
     if leaves.empty:
@@ -194,9 +228,9 @@ def _memory(logs: RunLogs) -> Memory:
 
 
 def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
-    """Memory growth in the second half of a run in megabytes, and the steps of that half.
+    """Return the growth of memory in the second half of a run in megabytes, and its steps.
 
-    Not computed for a run with few lines, or while a cache is being filled.
+    It is not computed for a run with few lines, or while a cache is being filled.
     """
     half = len(memory) // 2
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
@@ -211,7 +245,7 @@ def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | No
 
 
 def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
-    """A column as numbers; values that are not finite become missing."""
+    """Return a column as numbers; values that are not finite become missing."""
     if column not in table:
         return pd.Series(dtype=float)
     return pd.to_numeric(table[column]).astype(float).replace([math.inf, -math.inf], math.nan)

@@ -52,7 +52,7 @@ class Finding:
     """A proposed change.
 
     Attributes:
-        symptom: its name in ``advice.yaml``.
+        symptom: name of the symptom in ``advice.yaml``.
         severity: ``error``: spoils the result or ends the run; ``warning``: costs much time or
             endangers the run; ``hint``: a possible improvement.
         weight: affected share of the run's time (0 to 1); ranks findings of one severity.
@@ -109,7 +109,7 @@ class Symptom:
             )
 
     def _change(self, observation: Observation) -> str:
-        """The text of the advice for an observation."""
+        """Return the text of the advice for an observation."""
         if isinstance(self.change, str):
             return self.change
         if observation.change:
@@ -138,7 +138,7 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
 
 
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as rows of text, ranked from 1."""
+    """Return findings as rows of text, ranked from 1."""
     rows = [
         (rank, f.severity, f.symptom, f.figure, f.change, "; ".join(f.key_lines), f.effect)
         for rank, f in enumerate(findings, start=1)
@@ -147,7 +147,7 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Findings as lines for a terminal, the most important first."""
+    """Return findings as lines for a terminal, the most important first."""
     lines = []
     for rank, finding in enumerate(findings, start=1):
         lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
@@ -157,7 +157,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def key_line(key: str, value: object) -> str:
-    """A key and its value as in a preset file.
+    """Return a key and its value as in a preset file.
 
     >>> key_line("A.B", True), key_line("A.B", None), key_line("A.B", [2, 8]), key_line("A", "auto")
     ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
@@ -186,7 +186,7 @@ def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[st
     alone: larger batches, or less recomputation.
 
     Args:
-        findings: of a run, the most important first.
+        findings: findings of a run, the most important first.
         settings: settings of the run.
     """
     memory_keys = {*BATCH_KEYS, *settings.recompute_keys}

@@ -38,10 +38,10 @@ class Analysis:
     """The analysis of one run.
 
     Attributes:
-        run: its identity; logs of another program have no fingerprint.
-        logs: of the run.
-        figures: of the logs.
-        findings: the most important first.
+        run: identity of the run; logs of another program have no fingerprint.
+        logs: logs of the run.
+        figures: figures of the logs.
+        findings: findings, the most important first.
         notes: sentences on the figures.
     """
 
@@ -174,7 +174,7 @@ def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
 
     Args:
         path: file of the plot.
-        sections: from :func:`summarize_sections`.
+        sections: sections from :func:`summarize_sections`.
     """
     inner = sections[sections["section"].str.startswith(ROOT + "/")]
     shown = inner.nlargest(MAX_BARS, "p50").sort_index().iloc[::-1]
@@ -194,7 +194,7 @@ def plot_curves(path: Path, table: pd.DataFrame, titles: Mapping[str, str], miss
 
     Args:
         path: file of the plot.
-        table: with a column ``step``; values that are not finite leave gaps.
+        table: table with a column ``step``; values that are not finite leave gaps.
         titles: titles of the panels, by column.
         missing: text of the plot if there are no values.
     """

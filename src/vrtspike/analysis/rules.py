@@ -29,7 +29,12 @@ GPU_MEMORY_USABLE = 0.90
 
 @dataclass(frozen=True)
 class Run:
-    """Figures and settings of a run; figures that were not logged exceed no limit."""
+    """Figures and settings of a run; figures that were not logged exceed no limit.
+
+    Attributes:
+        figures: figures of the run's logs.
+        settings: settings of the run.
+    """
 
     figures: RunFigures
     settings: RunSettings
@@ -54,7 +59,7 @@ class Observation:
         values: values for the texts of ``advice.yaml``, by name; the texts may also use the run.
         keys: dotted configuration keys and their proposed values.
         gain: share of the run's time that can be saved.
-        severity: replaces the severity that follows from the table or the gain.
+        severity: severity in place of the one that follows from the table or the gain.
         change: name of the text, if the table has several.
     """
 
@@ -70,13 +75,13 @@ Condition = Callable[[Run, Thresholds], Iterator[Observation]]
 
 
 def not_finite(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A loss that is not a number."""
+    """Find a loss that is not a number."""
     if run.figures.health.losses_not_finite:
         yield Observation(1.0, keys=_more_stable(run))
 
 
 def exploding_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A gradient norm far above the median."""
+    """Find a gradient norm far above the median."""
     health = run.figures.health
     median = health.gradient_norm_median
     largest = health.gradient_norm_max
@@ -87,7 +92,7 @@ def exploding_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def vanishing_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A gradient norm that has fallen to nearly zero."""
+    """Find a gradient norm that has fallen to nearly zero."""
     health = run.figures.health
     if health.last_gradient_norms < limit["ratio"] * health.first_gradient_norms:
         keys: Keys = {}
@@ -97,7 +102,7 @@ def vanishing_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _more_stable(run: Run) -> Keys:
-    """Keys that make training more stable."""
+    """Return keys that make training more stable."""
     train = run.settings.TRAIN
     keys: Keys = {}
     if run.has_loss_scale:
@@ -109,7 +114,7 @@ def _more_stable(run: Run) -> Keys:
 
 
 def full_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """System memory nearly full."""
+    """Find system memory that is nearly full."""
     used = run.figures.memory.system_percent
     process_mb = run.figures.memory.process_mb
     if used > limit["percent"]:
@@ -127,14 +132,14 @@ def full_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _workers(loader: DataloaderSettings) -> tuple[str, int | str]:
-    """The key that sets the number of workers, and its value."""
+    """Return the key that sets the number of workers, and its value."""
     if loader.TRAIN_WORKERS != "auto":
         return "DATALOADER.TRAIN_WORKERS", loader.TRAIN_WORKERS
     return "DATALOADER.TOTAL_WORKERS", loader.TOTAL_WORKERS
 
 
 def _fewer_workers(loader: DataloaderSettings) -> Keys:
-    """Keys that reduce the number of workers and of prefetched batches."""
+    """Return keys that reduce the number of workers and of prefetched batches."""
     key, workers = _workers(loader)
     keys: Keys = {}
     if workers == "auto":
@@ -147,7 +152,7 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
 
 
 def growing_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A run whose memory grows."""
+    """Find a run whose memory grows."""
     growth = run.figures.memory.growth_mb
     process_mb = run.figures.memory.process_mb
     if growth > max(limit["mb"], limit["share"] * process_mb):
@@ -155,7 +160,7 @@ def growing_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def data_wait(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """Steps that wait for data."""
+    """Find steps that wait for data."""
     wait = run.figures.speed.data_ms
     share = run.figures.speed.data_share
     if share >= limit["least"] and (wait > limit["ms"] or share > limit["share"]):
@@ -163,7 +168,7 @@ def data_wait(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _faster_data(run: Run) -> Keys:
-    """Keys that make data loading faster and are not set yet."""
+    """Return keys that make data loading faster and are not set yet."""
     settings = run.settings
     loader = settings.DATALOADER
     keys: Keys = {}
@@ -181,7 +186,7 @@ def _faster_data(run: Run) -> Keys:
 
 
 def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A cache that mostly misses."""
+    """Find a cache that mostly misses."""
     memory = run.figures.memory
     share = run.figures.speed.data_share
     is_filling = memory.cache_is_full is False  # misses are normal in a cache that is being filled
@@ -197,7 +202,7 @@ def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _larger_cache(run: Run) -> Keys:
-    """The key for a cache of twice the size, within the machine's memory, if it can be larger."""
+    """Return the key for a cache of twice the size, if the machine's memory allows one."""
     size = run.settings.cache_gb
     memory_mb = run.figures.memory.system_total_mb
     larger = 2 * size
@@ -209,13 +214,13 @@ def _larger_cache(run: Run) -> Keys:
 
 
 def _has_memory(run: Run) -> bool:
-    """True if system memory is free for a larger cache, or was not logged."""
+    """Return whether system memory is free for a larger cache; true if it was not logged."""
     used = run.figures.memory.system_percent
     return math.isnan(used) or used < MEMORY_FOR_CACHE_PERCENT
 
 
 def idle_gpu(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """Low GPU utilisation."""
+    """Find low GPU utilisation."""
     busy = run.figures.memory.gpu_utilisation
     if busy < limit["percent"]:
         waits = run.figures.speed.data_share > WARNING_SHARE
@@ -231,7 +236,7 @@ def idle_gpu(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """A forward pass over the limit."""
+    """Find a forward pass over the limit."""
     forward = run.figures.speed.forward_ms
     slowest_section = run.figures.speed.slowest_section
     if forward > limit["ms"]:
@@ -248,7 +253,7 @@ def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _faster_arithmetic(run: Run) -> Keys:
-    """Keys for half precision and compiled blocks on a GPU, if they are not set yet."""
+    """Return keys for half precision and compiled blocks on a GPU, if they are not set yet."""
     train = run.settings.TRAIN
     keys: Keys = {}
     if run.figures.memory.has_gpu and train.PRECISION == "32":
@@ -259,7 +264,7 @@ def _faster_arithmetic(run: Run) -> Keys:
 
 
 def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """Low throughput, with advice on the largest part of a step."""
+    """Find low throughput, with advice on the largest part of a step."""
     speed = run.figures.speed
     if speed.samples_per_second < limit["rate"]:
         parts = speed.step_parts or {"what was not timed": 1.0}
@@ -280,7 +285,7 @@ def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
-    """Share of the step that recomputation takes.
+    """Return the share of the step that recomputation takes.
 
     If it was not timed: that of the forward pass, its upper limit.
 
@@ -294,7 +299,7 @@ def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
 
 
 def gpu_headroom(run: Run, limit: Thresholds) -> Iterator[Observation]:
-    """Unused GPU memory, for larger batches or less recomputation."""
+    """Find unused GPU memory, for larger batches or less recomputation."""
     memory = run.figures.memory
     batch_size = run.settings.TRAIN.BATCH_SIZE
     peak = memory.gpu_peak_mb / 1024
@@ -323,7 +328,7 @@ def gpu_headroom(run: Run, limit: Thresholds) -> Iterator[Observation]:
 
 
 def _larger_micro_batch(settings: RunSettings, max_batch: int) -> Keys:
-    """Keys for the same samples of an optimiser step in fewer micro-steps, if that is possible."""
+    """Return keys for optimiser steps of equal samples in fewer micro-steps, if possible."""
     train = settings.TRAIN
     step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
     batch = max(size for size in range(1, max_batch + 1) if step_samples % size == 0)

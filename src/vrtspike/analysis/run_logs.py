@@ -19,7 +19,7 @@ TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
 
 _CHUNK = 64
-"""Timing records that are in memory at once."""
+"""Number of timing records that are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,33 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     A resumed run may have logged steps twice; the later record counts.
 
     Args:
-        folder: contains ``metrics.jsonl`` and, if enabled, ``timing.jsonl`` and ``memory.jsonl``
+        folder: folder with ``metrics.jsonl`` and, if enabled, ``timing.jsonl`` and ``memory.jsonl``
             (in a run directory they are in ``logs/``).
 
     Raises:
         RunError: if there is no ``metrics.jsonl`` or a complete line is not JSON.
     """
     folder = Path(folder)
+    records = list(iter_records(require_metrics(folder)))
+    memory = list(_records(folder, "memory"))
+    step_records = (record for record in _records(folder, "timing") if record["kind"] == "step")
+    timing, steps = timing_tables(step_records)
+    return RunLogs(
+        timing=timing,
+        steps=steps,
+        train=log_table(records, "train", "loss"),
+        validation=log_table(records, "validation"),
+        memory=log_table(memory, "memory"),
+        gpu_activations_mb=_last_activations(memory),
+    )
+
+
+def require_metrics(folder: Path) -> Path:
+    """The path of a run's ``metrics.jsonl``.
+
+    Raises:
+        RunError: if there is none.
+    """
     metrics = folder / METRICS
     if not metrics.is_file():
         raise RunError(
@@ -64,22 +84,11 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
-    records = list(iter_records(metrics))
-    memory = list(_records(folder, "memory"))
-    step_records = (record for record in _records(folder, "timing") if record["kind"] == "step")
-    timing, steps = _timings(step_records)
-    return RunLogs(
-        timing=timing,
-        steps=steps,
-        train=_log_table(records, "train", "loss"),
-        validation=_log_table(records, "validation"),
-        memory=_log_table(memory, "memory"),
-        gpu_activations_mb=_last_activations(memory),
-    )
+    return metrics
 
 
 def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
-    """Megabytes of activations at the last logged peak of GPU memory; not a number without one."""
+    """Return the megabytes of activations at the last logged peak of GPU memory, or NaN."""
     activations = math.nan
     for record in memory:
         if record["kind"] == "gpu_categories" and record["peak_mb"] is not None:
@@ -95,7 +104,7 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def _log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd.DataFrame:
+def log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd.DataFrame:
     """Return the last record of a kind for each step, in the order of the steps.
 
     Nested values get dotted names. The columns ``step``, ``time`` and the given ones exist even
@@ -107,8 +116,12 @@ def _log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> p
     return table.sort_values("step", kind="stable", ignore_index=True)
 
 
-def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """:data:`TIMING_COLUMNS` and :data:`STEP_COLUMNS` of the latest record of each step."""
+def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables ``timing`` and ``steps`` of :class:`RunLogs`, of the latest record of each step.
+
+    Args:
+        records: of the kind ``step``.
+    """
     steps = [pd.DataFrame(columns=STEP_COLUMNS, dtype="float64")]
     times = [pd.DataFrame()]
     while chunk := list(itertools.islice(records, _CHUNK)):

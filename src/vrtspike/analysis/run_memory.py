@@ -74,7 +74,7 @@ def memory_lines(folder: Path) -> list[str]:
 
 
 def _progress(folder: Path, record: Mapping[str, Any]) -> str:
-    """The last step of a run, and the number of all steps if it is known."""
+    """Return the last step of a run, and the number of all steps if it is known."""
     log = folder / METRICS
     step = record["step"]
     if log.is_file():
@@ -85,7 +85,7 @@ def _progress(folder: Path, record: Mapping[str, Any]) -> str:
 
 
 def _table(processes: Sequence[ProcessMemory]) -> str:
-    """A row for each process, in megabytes."""
+    """Return a row for each process, in megabytes."""
     names = ["  " * process.depth + process.role for process in processes]
     table = pd.DataFrame(map(vars, processes), index=names).drop(columns=["role", "depth"])
     # Without the column of GPUs if none is used.
@@ -95,7 +95,7 @@ def _table(processes: Sequence[ProcessMemory]) -> str:
 
 
 def _size(megabytes: float) -> str:
-    """A size in GiB, or in MB if it is smaller."""
+    """Return a size in GiB, or in MB if it is smaller."""
     if megabytes < 1024:
         return f"{megabytes:.0f} MB"
     return f"{megabytes / 1024:.1f} GiB"
@@ -104,7 +104,7 @@ def _size(megabytes: float) -> str:
 def memory_advice(
     settings: RunSettings, processes: Sequence[ProcessMemory], system: SystemMemory
 ) -> Iterator[str]:
-    """Warnings on memory, with keys to lower."""
+    """Yield warnings on memory, with keys to lower."""
     taken = sum(process.taken for process in processes)
     memory = Memory(process_mb=taken, system_percent=100 * system.used / system.total)
     run = Run(RunFigures(memory=memory), settings)

@@ -28,7 +28,7 @@ def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
-    """One row per section in the order of a tree, parents before their children.
+    """Return one row per section in the order of a tree, parents before their children.
 
     Args:
         timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
@@ -52,7 +52,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
 
 
 def step_parts(sections: pd.DataFrame) -> dict[str, float]:
-    """Share of the step (0 to 1) of each section directly under it, and of the rest."""
+    """Return the share of the step (0 to 1) of each section directly under it, and of the rest."""
     shares = sections.set_index("section")["share"].dropna()
     children = shares[shares.index.str.match(rf"{ROOT}/[^/]+$")]
     if children.empty:
@@ -63,7 +63,7 @@ def step_parts(sections: pd.DataFrame) -> dict[str, float]:
 
 
 def throughput(steps: pd.DataFrame, timing: pd.DataFrame) -> pd.DataFrame:
-    """Samples and frames per second of each timed step.
+    """Return the samples and frames per second of each timed step.
 
     Args:
         steps: rows of ``step``, ``samples``, ``frames``.

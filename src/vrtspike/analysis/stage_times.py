@@ -76,7 +76,7 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
 
 
 def _table(title: str, *names: str, figures: Iterable[str]) -> Table:
-    """An empty table with columns of names and right-aligned columns of figures."""
+    """Return an empty table with columns of names and right-aligned columns of figures."""
     table = Table(*names, title=title, title_justify="left", box=SIMPLE_HEAD)
     for figure in figures:
         table.add_column(figure, justify="right", no_wrap=True)

@@ -11,7 +11,7 @@ NAMES = ("as it is", "changed")
 CONFIDENCE = 0.95
 """Confidence of the interval around a ratio."""
 WIDE_INTERVAL = 1.5
-"""If the ends of an interval differ by more than this factor, more turns are recommended."""
+"""Ratio between the ends of an interval above which more turns are recommended."""
 
 
 def ratio_of_times(times: pd.DataFrame) -> tuple[float, float, float]:
@@ -20,7 +20,8 @@ def ratio_of_times(times: pd.DataFrame) -> tuple[float, float, float]:
     Steps of one turn are correlated (memory layout, load of the machine), so that a turn is one
     observation, its median, and successive turns are a pair. The interval is Student's, for the
     mean of the logarithms of the pairs' ratios. For equal settings whose turns differ by 2 %, it
-    excludes 1 in 5 % of cases; a bootstrap over steps in 25 %, one over five turns in 14 %.
+    excludes 1 in 5 % of cases. The interval of a bootstrap over steps does so in 25 %, that of a
+    bootstrap over five turns in 14 %.
 
     Args:
         times: a row for each step: ``setting`` of :data:`NAMES`, ``turn`` and ``s``.
@@ -64,7 +65,7 @@ def comparison_text(times: pd.DataFrame) -> str:
 
 
 def _ratio_line(name: str, ratio: tuple[float, float, float]) -> str:
-    """A ratio with the ends of its interval."""
+    """Return a ratio with the ends of its interval."""
     value, low, high = ratio
     return f"{name}: {value:.3f} ({CONFIDENCE:.0%}: {low:.3f} to {high:.3f})"
 

@@ -121,7 +121,7 @@ def submit(system: str, job: Job) -> str | None:
 
 
 def _command(job: Job, batch: Mapping[str, str], log: Path) -> list[str]:
-    """The submit command of a job, without its script."""
+    """Return the submit command of a job, without its script."""
     fields = vars(job)
     options = [batch[name] for name in ("gpus", "queue", "account") if fields[name]]
     values = {
@@ -137,7 +137,7 @@ def _command(job: Job, batch: Mapping[str, str], log: Path) -> list[str]:
 
 
 def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str) -> str:
-    """Run a submit command; returns the number of the job."""
+    """Run a submit command and return the number of the job."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SUBMIT_S
@@ -161,7 +161,7 @@ def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str)
 
 
 def _script(folder: Path, minutes: int) -> str:
-    """A shell script that runs the job and writes its exit status to a file."""
+    """Return a shell script that runs the job and writes its exit status to a file."""
     path = shlex.quote(str(folder))
     return (
         "#!/bin/sh\n"

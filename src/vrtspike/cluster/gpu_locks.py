@@ -15,7 +15,8 @@ FOLDER = "VRTSPIKE_GPU_LOCKS"
 """Environment variable: folder of the lock files, the same for all runs of this machine."""
 
 _DEFAULT_FOLDER = "/dev/shm/vrtspike-gpus"
-"""Unlike ``TMPDIR``, local to the machine and shared by its users; supports locks."""
+"""Folder by default: unlike ``TMPDIR``, it is on the machine, shared by users, and supports
+locks."""
 _OTHER_FILE_SYSTEM = (
     f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
 )
@@ -25,7 +26,7 @@ _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BEGINNINGS = (b"process ", b"Slurm job ")
 """Beginnings of the text in a lock file (:func:`vrtspike.io.locks.describe_process`)."""
 _MAX_BYTES = 4096
-"""Largest size of a lock file."""
+"""Maximum size of a lock file in bytes."""
 _OTHER_RUN = "another run"
 
 

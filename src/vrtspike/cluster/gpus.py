@@ -120,7 +120,7 @@ def take_gpus(
             together.
         max_count: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
-        show: called with a message before and after waiting.
+        show: function called with a message before and after waiting.
         timeout_s: seconds to wait for GPUs in use; None waits until they are free.
 
     Raises:
@@ -143,7 +143,7 @@ def take_gpus(
 
 
 def _allowed_counts(usable: Sequence[Gpu], max_count: int | None, batches: int | None) -> list[int]:
-    """Numbers of GPUs that ``auto`` may take, see :func:`take_gpus`."""
+    """Return the numbers of GPUs that ``auto`` may take, see :func:`take_gpus`."""
     limit = 1 if usable and usable[0].is_part else len(usable)
     if max_count:
         limit = min(limit, max_count)
@@ -162,9 +162,9 @@ def _wait_for_gpus(
 
     Args:
         usable: GPUs of the first attempt.
-        wanted: as for :func:`take_gpus`.
+        wanted: number of GPUs, as for :func:`take_gpus`.
         counts: allowed numbers of GPUs.
-        show: called with a message before and after waiting.
+        show: function called with a message before and after waiting.
         timeout_s: seconds to wait; None waits until enough GPUs are free.
 
     Returns:

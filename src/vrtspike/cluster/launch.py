@@ -47,7 +47,7 @@ _STATUS = {0: "finished", EXIT_RESUMABLE: "interrupted"}
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
-    """``auto`` or a number of GPUs, from a command line.
+    """Parse ``auto`` or a number of GPUs from a command line.
 
     >>> gpus_option("auto"), gpus_option("0")
     ('auto', 0)
@@ -206,13 +206,13 @@ def train(
     max_gpus: int | None = None,
     limit: TimeLimit | None = None,
 ) -> int:
-    """Run the training program in as many processes as there are GPUs; returns its status.
+    """Run the training program in as many processes as there are GPUs, and return its status.
 
     Args:
         folder: folder of the run.
         gpus: GPUs of each machine.
         program: the training program.
-        messages: receives the launcher's messages and the training's log.
+        messages: receiver of the launcher's messages and the training's log.
         nodes: number of machines of the run; more than one needs a Slurm job of that size.
         max_gpus: upper limit for ``auto``; None for all that are free.
         limit: the batch job's time limit; None for none.
@@ -274,7 +274,7 @@ def _forward_stop(srun: psutil.Process) -> None:
 def train_on_node(
     folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int, endpoint: str
 ) -> int:
-    """Run the training processes of one of several nodes; returns their exit status.
+    """Run the training processes of one of several nodes, and return their exit status.
 
     Args:
         folder: folder of the run.
@@ -305,7 +305,7 @@ def run_end_hook(
         folder: folder of the run.
         output: folder of the published result; it exists only if the run is finished.
         status: exit status of the training.
-        messages: receives the output of the command.
+        messages: receiver of the output of the command.
     """
     record = read_record(folder) or {}
     variables = {

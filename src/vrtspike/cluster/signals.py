@@ -32,7 +32,7 @@ HANDLED_SIGNALS = (*STOP_SIGNALS, LAUNCHER_DIED)
 
 
 class StopRequest:
-    """Records the signals that stop a run; the training loop checks them between steps."""
+    """Record of the signals that stop a run; the training loop checks it between steps."""
 
     def __init__(self) -> None:
         self.received: str | None = None
@@ -96,7 +96,7 @@ _STARTED: Literal["begun"] = "begun"
 
 @contextlib.contextmanager
 def status_file(folder: Path) -> Iterator[Path]:
-    """A status file for one start of the run in ``folder``, removed when the block is left.
+    """Yield a status file for one start of the run in ``folder``, removed when the block is left.
 
     Files of launchers that were killed are removed first.
     """
@@ -107,7 +107,7 @@ def status_file(folder: Path) -> Iterator[Path]:
 
 
 def read_status(path: Path) -> int | Literal["begun"] | None:
-    """The exit status in a status file; ``begun`` during training, None before it."""
+    """Read the exit status in a status file; ``begun`` during training, None before it."""
     word = path.read_text(encoding="utf-8")
     return _STARTED if word == _STARTED else int(word) if word else None
 
@@ -118,7 +118,7 @@ def report_start() -> None:
 
 
 def report_status(status: int) -> int:
-    """Report the status to the launcher; returns the exit status of this process.
+    """Report the status to the launcher, and return the exit status of this process.
 
     ``torchrun`` reports every status but 0 as a crash and ends with 1. Under the launcher, a status
     that all processes share is therefore reported in the status file.
@@ -147,7 +147,7 @@ def leave(status: int | None) -> NoReturn:
 
 
 def process_number() -> int:
-    """The rank of this process among those of the run."""
+    """Return the rank of this process among those of the run."""
     return int(os.environ.get("RANK", "0"))
 
 

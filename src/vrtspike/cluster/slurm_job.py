@@ -63,7 +63,7 @@ def requeue(variables: Mapping[str, str]) -> bool:
         variables: environment of the job.
 
     Returns:
-        whether that succeeded.
+        true if that succeeded.
     """
     file = variables.get(REQUEUE_FILE)
     if file:
@@ -108,7 +108,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
 
 
 def _allocated_nodes() -> str | None:
-    """Number of nodes of this Slurm job; None outside Slurm, or if the controller does not answer.
+    """Return the number of nodes of this Slurm job; None outside Slurm, or without an answer.
 
     SLURM_JOB_NUM_NODES is missing in the job steps that Snakemake starts.
     """

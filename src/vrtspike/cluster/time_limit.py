@@ -22,8 +22,8 @@ class TimeLimit:
     """Time at which the program of a batch job must be stopped.
 
     Args:
-        left: returns the seconds until the job ends, infinite without limit. If it returns None,
-            as while a controller restarts, the last known end is used.
+        left: function that returns the seconds until the job ends, infinite without limit. If it
+            returns None, as while a controller restarts, the last known end is used.
 
     Attributes:
         reached: True once the program has to be stopped.

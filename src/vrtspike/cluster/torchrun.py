@@ -1,4 +1,4 @@
-"""Starts, stops and waits for the training processes of one machine.
+"""Start and end of the training processes of one machine.
 
 A single process is started directly, several by ``torchrun``. ``python -m
 vrtspike.cluster.torchrun`` is ``torchrun``, but reports a crash by its exit status only.
@@ -37,8 +37,8 @@ class ProgramExit(NamedTuple):
     """End of a program.
 
     Attributes:
-        code: its exit status.
-        was_stopped: True if it was told to stop.
+        code: exit status of the program.
+        was_stopped: true if it was asked to stop.
     """
 
     code: int
@@ -79,7 +79,7 @@ def run_training(
     torchrun += ["--signals-to-handle", LAUNCHER_DIED.name]
     torchrun += ["--nnodes", str(nodes), "--rdzv-backend", "c10d"]
     torchrun += ["--nproc-per-node", str(ranks)]
-    # torchrun would not remove a log folder of its own.
+    # A folder for torchrun's logs: it would not remove one that it creates itself.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as files:
         if nodes > 1:
             torchrun += ["--rdzv-id", endpoint, "--rdzv-endpoint", endpoint]
@@ -127,9 +127,9 @@ def run(
 
     Args:
         command: the program.
-        stop: stops the program.
-        environment: all its environment variables.
-        begin: called in the new process.
+        stop: function that stops the program.
+        environment: all environment variables of the program.
+        begin: function called in the new process.
         limit: time limit; None for none.
         locks: open, locked files that the program inherits.
     """
@@ -185,7 +185,7 @@ def _stop_processes(torchrun: psutil.Process) -> None:
 
 
 def main() -> None:
-    """``torchrun``; exit statuses above 128: the signal that ended the first failed process."""
+    """Run ``torchrun``; exit statuses above 128 give the signal that ended the first process."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 

@@ -52,7 +52,7 @@ def batch_advice(
 
 
 def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float]:
-    """GiB of a training without clips, and of each clip."""
+    """Return the GiB of a training without clips, and of each clip."""
     factor = 1.0 if machine.gpu else FLOAT32
     return factor * cost.state_gib, factor * cost.clip_gib
 
@@ -97,7 +97,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
 
 
 def _rate_text(settings: RunSettings, step_samples: int, growth: int) -> str:
-    """The learning rate for a step with ``growth`` times ``step_samples`` samples."""
+    """Return the learning rate for a step with ``growth`` times ``step_samples`` samples."""
     if growth == 1:
         return f", {step_samples} samples a step as before"
     if settings.TRAIN.SCALE_LR != "none":

@@ -61,7 +61,7 @@ def look_at_data(root: Path) -> DataLook:
 
 
 def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], SequenceFiles]:
-    """The survey of a data set, and the files of its first sound sequence."""
+    """Return the survey of a data set, and the files of its first sound sequence."""
     files: dict[tuple[str, str], SequenceFiles] = {}
 
     def keep(found: SequenceFiles) -> None:
@@ -73,7 +73,7 @@ def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], Sequenc
 
 
 def _survey_lines(root: Path, result: Mapping[str, Any]) -> list[str]:
-    """Layout and number of the sequences, and faults that names show."""
+    """Return the layout and number of the sequences, and faults that names show."""
     counts = Counter(sequence["split"] for sequence in result["sequences"])
     numbers = ", ".join(f"{count} in {split}" for split, count in sorted(counts.items()))
     spikes = "with spikes" if result["spikes"] else "without spikes"
@@ -86,7 +86,7 @@ def _survey_lines(root: Path, result: Mapping[str, Any]) -> list[str]:
 
 
 def _sequence_lines(manifest: Mapping[str, Any]) -> list[str]:
-    """Sizes and faults of a checked sequence."""
+    """Return the sizes and faults of a checked sequence."""
     name = f"{manifest['split']}/{manifest['sequence']}"
     sizes = f"frames {_size(manifest['rgb_size'])}"
     if manifest["spike_size"]:

@@ -120,7 +120,7 @@ def figure(arguments: argparse.Namespace) -> None:
 
 
 def _chosen_names(text: str) -> list[str]:
-    """The figures that ``--only`` names.
+    """Return the figures that ``--only`` names.
 
     Raises:
         ConfigError: if there is none of a name.
@@ -136,7 +136,7 @@ def _chosen_names(text: str) -> list[str]:
 
 
 def _parse_row(text: str | None) -> tuple[str, int] | None:
-    """The sequence and the row of ``--row``.
+    """Return the sequence and the row of ``--row``.
 
     Raises:
         ConfigError: if it is something else.

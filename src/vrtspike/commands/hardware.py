@@ -29,7 +29,7 @@ GPUS = {
     "H100": ("NVIDIA H100 80GB HBM3", 80, 3.35),
     "H200": ("NVIDIA H200", 141, 4.8),
 }
-"""Name of the driver, GiB of memory, and TB/s of memory by the data sheet."""
+"""Driver's name, GiB of memory, and TB/s of memory by the data sheet, by short name."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class GpuKind:
     """The GPUs of a machine.
 
     Attributes:
-        name: of the first GPU.
+        name: name of the first GPU.
         count: number of usable GPUs.
-        memory_gib: of the smallest GPU.
+        memory_gib: memory of the smallest GPU.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Machine:
 
     Attributes:
         cpus: number of usable CPUs.
-        memory_gib: of the machine, or of the container.
-        gpu: its GPUs; None for none.
+        memory_gib: memory of the machine, or of the container.
+        gpu: GPUs of the machine; None for none.
         tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
-        speed: that figure in words, with its source.
+        speed: source of ``tflops``, with the figure in words.
     """
 
     cpus: int
@@ -108,7 +108,7 @@ def named_gpu(name: str, count: int) -> GpuKind:
 
 
 def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
-    """Estimate TFLOP/s of a training step; returns them and their source in words.
+    """Estimate TFLOP/s of a training step, and return them with their source in words.
 
     For a GPU from its data sheet, or from a measurement on this machine if it is not listed.
 
@@ -135,7 +135,7 @@ def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
 
 
 def measure_bandwidth(device: torch.device) -> float:
-    """TB/s that a copy in a device's memory reads and writes, the best of several."""
+    """Measure the TB/s that a copy in a device's memory reads and writes, the best of several."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     best = min(seconds(device, lambda: target.copy_(source)) for _ in range(_COPIES))

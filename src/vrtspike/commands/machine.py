@@ -7,12 +7,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from vrtspike.runs.folder import latest_run
+from vrtspike.runs.folder import find_run
 from vrtspike.system.cli import add_configuration, positive_int, positive_number
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError
 
 FEWEST_TURNS = 3
-"""With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
+"""Minimum number of pairs: with two, Student's interval is 4 times as wide as with three, 7 times
+as wide as with five."""
 
 
 add_doctor = add_configuration
@@ -80,14 +81,7 @@ def memory(arguments: argparse.Namespace) -> None:
     """
     from vrtspike.analysis.run_memory import memory_lines
 
-    path = arguments.run_path
-    folder = latest_run(path) or latest_run(Path("runs") / path)
-    if folder is None:
-        raise RunError(
-            f"{path}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
-            "training prints when it starts) or a preset with runs in the folder runs"
-        )
-    print("\n".join(memory_lines(folder)))
+    print("\n".join(memory_lines(find_run(arguments.run_path))))
 
 
 def add_benchmark(parser: argparse.ArgumentParser) -> None:

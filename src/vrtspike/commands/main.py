@@ -21,6 +21,7 @@ MODULES = {
     "vrtspike.commands.projects": ("init",),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
     "vrtspike.commands.figures": ("figure",),
+    "vrtspike.commands.watch": ("watch",),
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
 description in ``--help``, whose first line stands in the list of all commands, and ``add_pack``

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import math
-import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName, take_device
+from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
+from vrtspike.commands.second_model import SecondModel, find_model, open_compared, restore_with
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.precision import PRECISIONS
-from vrtspike.restoration.result_record import RECORD
+from vrtspike.restoration.result_record import PAGE
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RECORD as RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import progress_bar
-
-_GPU_TIMEOUT_S = 30.0
-"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
-
-_FIGURES = {
-    "psnr": "mean PSNR, dB",
-    "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
-    "agreement": "correlation with the spikes at the sharp instant",
-    "unseen": "agreement with spikes that the model has not seen",
-    "agreement_outside": "correlation with the spikes outside the open shutter",
-}
-"""Means that are shown, of blurry and of restored frames."""
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +69,18 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         help="write OUT/side_by_side.mp4, too: blurry, restored and sharp where there is one",
     )
     add(
+        "--compare",
+        metavar="OTHER",
+        help="a second model, which restores into OUT/compared, or a folder of frames restored "
+        "before: stands beside the first on the page",
+    )
+    add(
+        "--no-page",
+        dest="page",
+        action="store_false",
+        help="write no OUT/index.html to look at blurry and restored frames in a browser",
+    )
+    add(
         "--tile",
         type=int,
         metavar="PIXELS",
@@ -116,18 +114,11 @@ def restore(arguments: argparse.Namespace) -> int:
     OUT/restored. A call that was stopped goes on where it stopped when it is repeated. Spikes are
     recorded or simulated; a model that was trained without them takes none. The sensor's size is
     that of --sensor, of the files, of a config.yaml beside them or of the layout, else half the
-    frames'.
+    frames'. OUT/index.html shows the result in a browser.
     """
     _choose_model(arguments)
-    output: Path = arguments.output
-    if output.is_file() or output.suffix in (".png", ".mp4"):
-        raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
-    for option in ("sensor", "layout"):
-        if arguments.spikes is None and getattr(arguments, option) is not None:
-            raise ConfigError(
-                f"--{option} describes recorded spikes, and there are none: give them (--spikes), "
-                f"or leave --{option} out; the simulated sensor has half the frames' size"
-            )
+    if arguments.compare is not None and not arguments.page:
+        raise ConfigError("--compare: found --no-page, too; the page is what shows both")
     try:
         _restore(arguments)
     except KeyboardInterrupt:
@@ -169,70 +160,32 @@ def _choose_model(arguments: argparse.Namespace) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    """Restore frames with a trained model, and print the results."""
-    from vrtspike.runs.published import read_finished
-
+    """Restore frames with a trained model, write the page, and print the results."""
     # Faults of the arguments are reported before imports that take seconds.
-    path = find_trained(arguments.run_path)
-    exported = None
-    if path.suffix == ".onnx":
-        from vrtspike.restoration.trained import load_onnx
-
-        device = None if arguments.device == "auto" else arguments.device
-        exported = load_onnx(path, device, arguments.precision)
-    run = read_finished(path) if exported is None else exported.run
-    from vrtspike.restoration.folder import restore_into
+    model = find_model(arguments.run_path, arguments)
     from vrtspike.restoration.request import Request, open_request
+    from vrtspike.restoration.restored_folder import RestoredFolder
 
     values = {field.name: getattr(arguments, field.name) for field in fields(Request)}
     values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
     request = Request(**values)
-    source, sharp = open_request(run, request)
-    device_name: DeviceName = "cpu" if exported else arguments.device
-    with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
-        from vrtspike.restoration.trained import load
+    source, sharp = open_request(model.run, request)
+    other = open_compared(request, source, arguments) if request.page else None
+    record = restore_with(model, request, source, sharp, arguments)
+    if isinstance(other, SecondModel):
+        restore_with(other.model, other.request, other.source, sharp, arguments)
+    if request.page:
+        from vrtspike.restoration.compared import read_compared
+        from vrtspike.restoration.folder_page import write_folder_page
 
-        model = exported or load(path, device=device, precision=arguments.precision)
-        record = restore_into(model, request, source, sharp, progress=progress_bar)
-    _show(record, arguments)
-
-
-def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Mean of a figure over the frames that have it; None if none has.
-
-    Without pandas, which a small installation lacks.
-    """
-    values = [frame[name] for frame in frames if frame.get(name) is not None]
-    numbers = [value for value in values if not math.isnan(value)]
-    return statistics.fmean(numbers) if numbers else None
-
-
-def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Print the means of figures, and the place of the results."""
-    from vrtspike.restoration.folder_figures import verdict_messages
-    from vrtspike.restoration.tiling import Tiling
-
-    output = arguments.output
-    frames = record["frames"]
-    for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
-        restored = _mean(frames, name)
-        if restored is None:
-            continue
-        blurry = _mean(frames, f"{name}_blur")
-        before = "" if blurry is None else f"{blurry:.2f} -> "
-        print(f"{title}: {before}{restored:.2f}")
-    if record["doubts"]:
-        print("figures from the spikes: left out, as the spikes do not fit the frames")
-    for message in verdict_messages(record["verdicts"]):
-        print(message)
-    print(f"spikes: {record['spikes']['from']}")
-    seconds = record["seconds_per_frame"]
-    cost = "" if seconds is None else f", {seconds:.1f} s each"
-    print(
-        f"{len(frames)} frames{cost} ({Tiling(**record['tiling']).describe()}, "
-        f"{record['precision']}, {record['recomputation']:.2f} x computed): {output}; record: "
-        f"{output / RECORD}"
-    )
+        folder = other.request.output if isinstance(other, SecondModel) else other
+        compared = None if folder is None else read_compared(folder, source.names, source.size)
+        write_folder_page(
+            request, model.run, source, sharp, record, compared, progress=progress_bar
+        )
+    print(RestoredFolder(request.output, record, no_reference=request.no_reference))
+    if request.page:
+        print(f"page: {request.output / PAGE}")
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:

@@ -54,7 +54,7 @@ def write_project(folder: Path, data: ProjectData) -> None:
     """Write a new project, as a whole.
 
     Args:
-        folder: absent or empty.
+        folder: folder of the project, absent or empty.
         data: the data that it trains on.
 
     Raises:
@@ -109,7 +109,7 @@ GPUS: auto
 
 
 def _entry(key: str, value: object, example: object) -> str:
-    """A line of DATA; a comment with an example for a key that is not set."""
+    """Return a line of DATA; a comment with an example for a key that is not set."""
     if value is None:
         return f"  # {key}: {json.dumps(example)}"
     return f"  {key}: {json.dumps(value, ensure_ascii=False)}"

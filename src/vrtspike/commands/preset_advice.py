@@ -101,7 +101,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
 
 
 def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dict[str, Settings]:
-    """The presets of the deblurring that train.
+    """Return the presets of the deblurring that train.
 
     The presets of a sweep are left out: they need about as much as their base.
     """
@@ -138,13 +138,13 @@ def recommend(
 
 
 def _preference(name: str) -> tuple[int, str]:
-    """Sorting key of presets, see :data:`PREFERRED`; others come last."""
+    """Return the sorting key of presets, see :data:`PREFERRED`; others come last."""
     rank = PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
     return rank, name
 
 
 def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
-    """Lines about the machine and its disk.
+    """Yield lines about the machine and its disk.
 
     Args:
         machine: the machine.
@@ -160,7 +160,7 @@ def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
 
 
 def _data_lines(data: PresetData, bins: Iterable[int]) -> Iterator[str]:
-    """Lines about a data set.
+    """Yield lines about a data set.
 
     Args:
         data: the data set.
@@ -187,7 +187,7 @@ def _data_lines(data: PresetData, bins: Iterable[int]) -> Iterator[str]:
 
 
 def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
-    """Rows with the resources of each preset."""
+    """Yield rows with the resources of each preset."""
     yield _ROW.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
     for fit in fits:
         cells = [ABSENT] * 4
@@ -200,7 +200,7 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
 
 
 def _cure_lines(fits: Sequence[Fit]) -> list[str]:
-    """Lines with the cures of presets that do not fit, each once."""
+    """Return lines with the cures of presets that do not fit, each once."""
     cures = dict.fromkeys(entry["cure"] for fit in fits for entry in fit.reasons)
     if not cures:
         return []
@@ -208,7 +208,7 @@ def _cure_lines(fits: Sequence[Fit]) -> list[str]:
 
 
 def _batch_lines(batches: Mapping[str, str]) -> list[str]:
-    """Lines with the batches of each preset."""
+    """Return lines with the batches of each preset."""
     if not batches:
         return []
     title = "samples of a micro-step, and the learning rate by the square-root rule:"

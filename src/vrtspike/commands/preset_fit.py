@@ -25,7 +25,7 @@ USABLE = 0.9
 FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
 MIN_STEPS = 1000
-"""Fewest optimiser steps of a useful training, except for presets of generated data."""
+"""Minimum number of optimiser steps of a useful training, except for presets of generated data."""
 _MULTI_GPU_EFFICIENCY = 0.9
 """Parallel efficiency of several GPUs: an assumption."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -54,7 +54,7 @@ class PresetData:
     existing_bytes: int
 
     def missing_bytes(self, bins: int) -> int:
-        """Bytes of stores that are still to be written."""
+        """Return the bytes of stores that are still to be written."""
         return max(0, self.size.store_bytes(bins) - self.existing_bytes)
 
 
@@ -65,7 +65,7 @@ class Fit:
     Attributes:
         name: name of the preset.
         reasons: ``symptom`` with figures, and ``cure``; empty if the preset fits.
-        cost: None for a model whose cost was never counted.
+        cost: cost of the training; None for a model whose cost was never counted.
         memory_gib: system memory of the training.
         hours: duration of the training.
     """
@@ -107,7 +107,7 @@ def assess(
     Args:
         name: name of the preset.
         settings: settings of the preset.
-        data: its data.
+        data: data of the preset.
         machine: the machine to train on.
         free: bytes for stores and checkpoints.
         max_hours: largest duration of a training.
@@ -139,7 +139,7 @@ def assess(
 
 
 def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
-    """Sequences and blurry frames of a training; those of GoPro for an unknown split."""
+    """Count sequences and blurry frames of a training; those of GoPro for an unknown split."""
     split = settings.DATA.TRAIN_SPLIT
     frames = data.size.frames.get(split, GOPRO.frames["train"])
     sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
@@ -151,7 +151,7 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
 
 
 def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Mapping[str, str]]:
-    """Reasons against a preset in its data: frames below its crops, too few clips for its steps."""
+    """Return reasons against a preset in its data: frames below its crops, too few clips."""
     reasons: list[Mapping[str, str]] = []
     height, width = data.size.rgb_size
     crop = largest_crop(settings)
@@ -165,7 +165,7 @@ def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Mapp
 def _memory_reasons(
     cost: TrainingCost, memory_gib: float, machine: Machine
 ) -> list[Mapping[str, str]]:
-    """Reasons against a preset in the memory of GPU and system."""
+    """Return the reasons against a preset in the memory of GPU and system."""
     reasons: list[Mapping[str, str]] = []
     gpu = machine.gpu
     if gpu is not None and cost.gpu_gib > USABLE * gpu.memory_gib:
@@ -176,7 +176,7 @@ def _memory_reasons(
 
 
 def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
-    """System memory of a training: its processes, their workers, and the cache."""
+    """Return the system memory of a training: its processes, their workers, and the cache."""
     workers = resolve_workers(settings.DATALOADER, gpus, cpus)
     process = _PROCESS_GIB["cuda" if gpus else "cpu"]
     process += (workers.train + workers.val) * _WORKER_GIB

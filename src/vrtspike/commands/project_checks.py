@@ -31,7 +31,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 
     Args:
         configfiles: overlays of ``config/config.yaml``.
-        overrides: ``KEY=value``.
+        overrides: overrides, ``KEY=value``.
 
     Yields:
         checks, and titles before groups of checks.
@@ -67,7 +67,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 def _users_of_datasets(
     deblurring: DeblurringWorkflow, presets: Mapping[str, RunSettings]
 ) -> dict[Dataset, dict[str, Settings]]:
-    """The presets of each data set of the deblurring, by name."""
+    """Return the presets of each data set of the deblurring, by name."""
     users: dict[Dataset, dict[str, Settings]] = {}
     for name, settings in presets.items():
         if isinstance(settings, Settings):
@@ -76,7 +76,7 @@ def _users_of_datasets(
 
 
 def _missing_bytes(data: PresetData, users: Mapping[str, Settings]) -> int:
-    """Bytes of stores that are still to be written for the presets of a data set."""
+    """Return the bytes of stores that are still to be written for the presets of a data set."""
     if data.missing is not None:
         return 0
     bins = {settings.DATA.NUM_VOXEL_BINS for settings in users.values()}

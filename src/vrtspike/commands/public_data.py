@@ -97,10 +97,10 @@ def _check(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> lis
 
     if is_download(path):
         return _check_download(path)
-    found = read_contents(path, spike_root)
-    if not found:
+    layouts = read_contents(path, spike_root)
+    if not layouts:
         return [_unrecognised(path, folders_meant(path), sets)]
-    return [fault for contents in found for fault in _check_contents(contents, sets)]
+    return [fault for contents in layouts for fault in _check_contents(contents, sets)]
 
 
 def _check_download(path: Path) -> list[str]:
@@ -144,7 +144,7 @@ def _check_contents(contents: Contents, sets: Sequence[PublicSet]) -> list[str]:
 
 
 def _find_set(contents: Contents, sets: Sequence[PublicSet]) -> PublicSet | None:
-    """The public set of a layout: the one with spikes if the folder has some, else the other."""
+    """Find the public set of a layout: the one with spikes if the folder has some."""
     candidates = [each for each in sets if contents.layout.name in each.layouts]
     for each in candidates:
         if each.has_spikes == contents.has_spikes:
@@ -153,7 +153,7 @@ def _find_set(contents: Contents, sets: Sequence[PublicSet]) -> PublicSet | None
 
 
 def _unrecognised(path: Path, others: Sequence[Path], sets: Sequence[PublicSet]) -> str:
-    """The fault of a folder that no layout recognises."""
+    """Return the fault of a folder that no layout recognises."""
     advice = "see the layouts in docs/data-formats.md"
     if others:
         advice = f"did you mean {' or '.join(map(str, others))}?"

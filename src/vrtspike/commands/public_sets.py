@@ -26,11 +26,11 @@ class PublicSet(BaseModel):
         name: name of the set.
         layouts: names of DATA.LAYOUT in which it occurs, or :data:`ERA5`.
         source: public address of its page.
-        size: of the download.
-        licence: as its page states it.
+        size: size of the download.
+        licence: licence as its page states it.
         checksum: published digest of the download.
         folders: pattern of the files after unpacking.
-        has_spikes: whether spikes belong to it.
+        has_spikes: true if spikes belong to it.
         sequences: published number of sequences, by split; empty if not stated.
         frames: published number of blurry frames, by split; empty if not stated.
         seen: page on which each of the facts was seen.

@@ -59,10 +59,10 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
 
     Args:
         checks: checks, and titles before groups of checks.
-        show: called with each line.
+        show: function called with each line.
 
     Returns:
-        whether nothing is broken.
+        true if nothing is broken.
     """
     title = MACHINE
     results: list[tuple[str, Check]] = []
@@ -80,7 +80,7 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
 
 
 def _conclusion(results: Sequence[tuple[str, Check]]) -> str:
-    """The last line: what is ready, or what to fix first.
+    """Return the last line: what is ready, or what to fix first.
 
     Args:
         results: the checks with the titles of their groups.

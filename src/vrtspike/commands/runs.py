@@ -11,11 +11,9 @@ from pathlib import Path
 from vrtspike.runs.folder import latest_run
 from vrtspike.system.cli import add_output
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.home import SNAKEFILE, require_home, require_project
+from vrtspike.system.home import require_project
 from vrtspike.workflow.plan_view import SUMMARY_ONLY
-
-SNAKEFILE_CHOICES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
-"""Files that Snakemake looks for in the working directory."""
+from vrtspike.workflow.snakemake_call import snakemake_command
 
 
 def add_pack(parser: argparse.ArgumentParser) -> None:
@@ -185,11 +183,7 @@ def why(arguments: argparse.Namespace) -> None:
     --configfile my.yaml
     """
     require_project()
-    command = [sys.executable, "-m", "snakemake", "--logger", "vrtspike", "--dry-run"]
-    if not any(map(os.path.isfile, SNAKEFILE_CHOICES)):
-        command += ["--snakefile", str(require_home() / SNAKEFILE)]
-    done = subprocess.run(
-        [*command, *arguments.targets], env={**os.environ, SUMMARY_ONLY: "1"}, check=False
-    )
+    command = snakemake_command("--dry-run", *arguments.targets)
+    done = subprocess.run(command, env={**os.environ, SUMMARY_ONLY: "1"}, check=False)
     if done.returncode:
         raise RunError("Snakemake could not make a plan; see its message above")

@@ -11,8 +11,8 @@ class Variant:
     """One of the models of an ablation.
 
     Attributes:
-        label: its name in tables.
-        suffix: of its preset's name.
+        label: name of the model in tables.
+        suffix: suffix of its preset's name.
         override: the key that differs, with its value.
         phrase: beginning of the sentence on its metric.
         no_worse: sentence if it is no worse than the preset; may be empty.
@@ -30,7 +30,7 @@ class Ablation:
     """A preset and its variants.
 
     Attributes:
-        title: of the page.
+        title: title of the page.
         label: name of the preset's own model in tables.
         phrase: end of sentences that compare with it.
         note: explanation of the models.
@@ -51,12 +51,12 @@ class Ablation:
         return (self.label, *(variant.label for variant in self.variants))
 
     def origin(self, name: str) -> str | None:
-        """The preset of a variant's name; None for other names."""
+        """Return the preset of a variant's name; None for other names."""
         for variant in self.variants:
             if name.endswith(variant.suffix):
                 return name.removesuffix(variant.suffix)
         return None
 
     def names(self, preset: str) -> list[str]:
-        """The names of a preset's variants, in the order of :attr:`variants`."""
+        """Return the names of a preset's variants, in the order of :attr:`variants`."""
         return [preset + variant.suffix for variant in self.variants]

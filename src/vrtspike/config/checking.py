@@ -33,8 +33,8 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
         advice: last line of the message, such as where the keys are documented.
 
     Raises:
-        ConfigError: a line for each fault: file, line, key, what was found, what is allowed, and
-            for an unknown key the nearest known one.
+        ConfigError: with a line for each fault: file, line, key, what was found, what is allowed,
+            and for an unknown key the nearest known one.
     """
     try:
         return model.model_validate(document.tree)
@@ -44,7 +44,7 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
 
 
 def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) -> str:
-    """A line on a fault: place, key, what was found and what is allowed."""
+    """Return a line on a fault: place, key, what was found and what is allowed."""
     kind = detail["type"]
     location = detail["loc"]
     path = _written_path(document, location)
@@ -66,7 +66,7 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 
 def _written_path(document: Document, location: KeyPath) -> KeyPath:
-    """The longest beginning of a location that the document contains.
+    """Return the longest beginning of a location that the document contains.
 
     Locations of pydantic also have members of unions, which no document contains.
     """
@@ -77,7 +77,7 @@ def _written_path(document: Document, location: KeyPath) -> KeyPath:
 
 
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
-    """A hint at the nearest name in the same section, else in any."""
+    """Return a hint at the nearest name in the same section, else in any."""
     all_keys = [key for key, _ in fields_of(model)]
     in_section = [key for key in all_keys if key[:-1] == path[:-1]]
     for keys in (in_section, all_keys):
@@ -89,7 +89,7 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
 
 
 def fields_of(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
-    """Every key of a schema with its definition, sections before their keys."""
+    """Yield every key of a schema with its definition, sections before their keys."""
     for name, field in model.model_fields.items():
         yield (*prefix, name), field
         for kind in (field.annotation, *get_args(field.annotation)):

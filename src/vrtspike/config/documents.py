@@ -28,7 +28,7 @@ class Document:
     """Values by key; a later value replaces an earlier one that it contradicts.
 
     Attributes:
-        values: of keys; sections stand here only if they are empty.
+        values: values of keys; sections stand here only if they are empty.
         places: "file:line" of each key, section and item of a list.
     """
 
@@ -51,7 +51,7 @@ class Document:
 
 
 def dotted(path: KeyPath) -> str:
-    """``TRAIN.OPTIM.LR`` for its path.
+    """Return the dotted name of a path, such as ``TRAIN.OPTIM.LR``.
 
     >>> dotted(("TRAIN", "BETAS", 0))
     'TRAIN.BETAS.0'
@@ -60,7 +60,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted keys as a tree.
+    """Return the tree of values that are given by dotted keys.
 
     >>> nested({"TRAIN.EMA": 0.9, "TRAIN.OPTIM.LR": 1e-3})
     {'TRAIN': {'EMA': 0.9, 'OPTIM': {'LR': 0.001}}}
@@ -69,7 +69,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_of(tree: Mapping[str, Any], place: str) -> Document:
-    """A tree that is no file, such as a command line's values; all keys have one place."""
+    """Convert a tree that is no file, such as a command line's values; all keys have one place."""
     values = dict(leaves(tree))
     places = {}
     for path in values:
@@ -96,7 +96,7 @@ def read_yaml(path: str | Path) -> Document:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """As :func:`read_yaml`, for text; ``name`` is the file's name in messages.
+    """Parse text as :func:`read_yaml` does a file; ``name`` is the file's name in messages.
 
     >>> parse_yaml("DATA: {NUM_VOXEL_BINS: 8}", "preset.yaml").places
     {('DATA',): 'preset.yaml:1', ('DATA', 'NUM_VOXEL_BINS'): 'preset.yaml:1'}
@@ -126,7 +126,7 @@ def parse_yaml(text: str, name: str) -> Document:
 
 
 def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str]]:
-    """The place of each key and item.
+    """Yield the place of each key and item.
 
     Raises:
         ConfigError: if a key is given twice.
@@ -150,7 +150,7 @@ def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str
 
 
 def overlay(lower: Document, upper: Document) -> Document:
-    """``upper`` merged over ``lower``: sections are merged, everything else is replaced.
+    """Merge ``upper`` over ``lower``: sections are merged, everything else is replaced.
 
     >>> lower = document_of({"A": {"B": 32, "C": "c"}}, "lower")
     >>> overlay(lower, document_of({"A": {"B": 8}}, "upper")).tree
@@ -161,10 +161,11 @@ def overlay(lower: Document, upper: Document) -> Document:
 
 
 def read_overrides(words: Sequence[str]) -> Document:
-    """The words of ``--config`` as a document; later ones override earlier ones.
+    """Read the words of ``--config`` as a document; later ones override earlier ones.
 
     Args:
-        words: each is ``KEY=VALUE`` with a value in YAML, or a JSON mapping, as rules pass it.
+        words: words of the command line: ``KEY=VALUE`` with a value in YAML, or a JSON mapping, as
+            rules pass it.
 
     Raises:
         ConfigError: if a word is neither.
@@ -184,7 +185,7 @@ def read_overrides(words: Sequence[str]) -> Document:
 
 
 def _read_json(word: str, origin: str) -> Mapping[str, Any]:
-    """A word of the command line that is a JSON mapping.
+    """Read a word of the command line that is a JSON mapping.
 
     Raises:
         ConfigError: if it is none.
@@ -199,7 +200,7 @@ def _read_json(word: str, origin: str) -> Mapping[str, Any]:
 
 
 def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document:
-    """``["TRAIN.BATCH_SIZE=2", "MODEL.USE_SPIKE=false"]`` as a document; values are YAML.
+    """Read overrides such as ``["TRAIN.BATCH_SIZE=2", "MODEL.USE_SPIKE=false"]``; values are YAML.
 
     Raises:
         ConfigError: if an override is not ``KEY.SUBKEY=value`` or its value is not YAML.

@@ -28,22 +28,22 @@ class Section(BaseModel):
 
 
 def key(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401 - a field
-    """A key whose value changes the results."""
+    """Declare a key whose value changes the results."""
     return Field(default, description=description, **limits)
 
 
 def operational(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
-    """A key whose value changes speed, memory or logs, but no result."""
+    """Declare a key whose value changes speed, memory or logs, but no result."""
     return Field(default, description=description, json_schema_extra={_OPERATIONAL: True}, **limits)
 
 
 def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
-    """A key with a path of weights: their contents change the results, the path does not."""
+    """Declare a key with a path of weights, whose contents change the results."""
     return Field(default, description=description, json_schema_extra={_WEIGHTS: True}, **limits)
 
 
 def private(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
-    """An operational key of the user alone, such as a command with a password.
+    """Declare an operational key of the user alone, such as a command with a password.
 
     It is left out of what is published (:func:`public_tree`).
     """
@@ -71,17 +71,17 @@ def decides_results(field: FieldInfo) -> bool:
 
 
 def public_tree(section: BaseModel) -> dict[str, Any]:
-    """A section as JSON values for other people: private keys have their defaults."""
+    """Return a section as JSON values for other people: private keys have their defaults."""
     return _tree_without_private(section, lambda default: default)
 
 
 def shown_tree(section: BaseModel) -> dict[str, Any]:
-    """A section as JSON values for pages and tables: private keys that are set are marked only."""
+    """Return a section as JSON values for pages: private keys that are set are only marked."""
     return _tree_without_private(section, lambda default: "(not shown)")
 
 
 def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any]) -> dict[str, Any]:
-    """A section as JSON values.
+    """Return a section as JSON values.
 
     Args:
         section: the section.

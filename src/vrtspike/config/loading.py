@@ -24,7 +24,7 @@ TASK = ("TASK",)
 """Key of a preset's problem."""
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
-"""By key of LOG: the imported module and its package."""
+"""Imported module and its package, by key of LOG."""
 _ADVICE = "Every key is explained in config/README.md."
 
 
@@ -50,7 +50,7 @@ def merged(layers: Sequence[Document]) -> Document:
 
 
 def without_former_root(layer: Document, above: Document) -> Document:
-    """A layer without the keys that describe its data root, if a layer above names another one."""
+    """Drop the keys of a layer that describe its data root, if a layer above names another."""
     values = layer.values
     for root, keys in all_root_keys().items():
         if root in values and above.values.get(root, values[root]) != values[root]:
@@ -60,7 +60,7 @@ def without_former_root(layer: Document, above: Document) -> Document:
 
 @cache
 def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
-    """The keys that describe a data root, of all problems, by the key that names it."""
+    """Return the keys that describe a data root, of all problems, by the key that names it."""
     return ChainMap(*(dict(find_problem(name).SETTINGS.root_keys) for name in PROBLEMS))
 
 
@@ -68,7 +68,7 @@ def override_settings(settings: RunSettings, above: Document, place: str) -> Run
     """Complete settings with overrides.
 
     Args:
-        settings: complete.
+        settings: complete settings.
         above: the overrides; they may change TASK.
         place: source of the settings, for messages.
 
@@ -89,17 +89,17 @@ def present_names(document: Document) -> Document:
 
 @cache
 def all_old_keys() -> OldKeys:
-    """Former names of keys, in presets of any problem."""
+    """Return the former names of keys, in presets of any problem."""
     return ChainMap(*(dict(find_problem(name).SETTINGS.old_keys) for name in PROBLEMS))
 
 
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
-    """A preset and its parents as documents, not yet validated, the oldest first.
+    """Read a preset and its parents as documents, not yet validated, the oldest first.
 
     ``BASE: name`` means ``name.yaml`` in the same folder or among the presets of the workflow.
 
     Args:
-        path: of the preset.
+        path: path of the preset.
         children: the presets that inherit from it, the youngest first.
     """
     path = Path(path)
@@ -122,7 +122,7 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
 
 
 def problem_name(document: Document) -> str:
-    """The name of the problem of a preset.
+    """Return the name of the problem of a preset.
 
     Raises:
         ConfigError: if there is no such problem.
@@ -144,8 +144,8 @@ def check_training(
     """Refuse settings that cannot be trained, and missing files and packages of loggers.
 
     Args:
-        settings: of the preset.
-        preset: its name, for the message.
+        settings: settings of the preset.
+        preset: name of the preset, for the message.
         weights: files of weights that must exist, too, by key.
 
     Raises:
@@ -165,10 +165,10 @@ def check_training(
 def _missing_files(
     files: Mapping[str, str | Path | None], advice: Mapping[str, str]
 ) -> Iterator[str]:
-    """Faults of keys that name missing files.
+    """Yield the faults of keys that name missing files.
 
     Args:
-        files: by key; empty for none.
+        files: files by key; empty for none.
         advice: remedies by key.
     """
     for key, path in files.items():
@@ -178,7 +178,7 @@ def _missing_files(
 
 
 def _missing_packages(settings: RunSettings) -> Iterator[str]:
-    """Faults of keys of LOG whose packages are not installed."""
+    """Yield the faults of keys of LOG whose packages are not installed."""
     for key, (module, package) in _PACKAGES.items():
         is_set = getattr(settings.LOG, key) is not None
         if is_set and importlib.util.find_spec(module) is None:
@@ -189,7 +189,7 @@ def _missing_packages(settings: RunSettings) -> Iterator[str]:
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
-    """The ablation of a preset's problem.
+    """Return the ablation of a preset's problem.
 
     Raises:
         ConfigError: if its problem has no ablation.
@@ -203,12 +203,12 @@ def require_ablation(preset: str, settings: RunSettings) -> Ablation:
 
 
 def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
-    """The settings of a variant of a preset.
+    """Return the settings of a variant of a preset.
 
     Args:
         preset: name of the preset, for messages.
-        settings: of the preset.
-        variant: of its ablation.
+        settings: settings of the preset.
+        variant: variant of its ablation.
 
     Raises:
         ConfigError: if the preset trains nothing or lacks what the ablation removes, or the changed

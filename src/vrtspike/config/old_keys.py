@@ -16,9 +16,9 @@ class OldKey:
     """Meaning of a key that the schema does not have.
 
     Attributes:
-        key: the key of the schema that it is; None if it has no effect.
-        values: values that it may have, and what they are today; None: any, unchanged.
-        reason: why it has no effect.
+        key: present key of the schema; None if the old key has no effect.
+        values: present values by old ones; None if every value stays as it is.
+        reason: reason why it has no effect.
     """
 
     key: KeyPath | None = None
@@ -46,7 +46,7 @@ COMMON: OldKeys = {
         values={"cosine": "cosine"}, reason="the learning rate follows a cosine"
     ),
 }
-"""Those of every preset; a problem adds its own (``old_keys`` of its settings)."""
+"""Old keys of every preset; a problem adds its own (``old_keys`` of its settings)."""
 
 
 def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
@@ -63,11 +63,11 @@ def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
 
 
 def canonical(document: Document, old_keys: OldKeys) -> Document:
-    """The document with the schema's names of keys; a warning for each key without effect.
+    """Return the document with the schema's names of keys, and warn of each key without effect.
 
     Args:
-        document: of one file, or of one source of overrides.
-        old_keys: of the preset's problem.
+        document: document of one file, or of one source of overrides.
+        old_keys: old keys of the preset's problem.
 
     Raises:
         ConfigError: if a key is given under two names with different values, or an old key has a

@@ -60,7 +60,7 @@ def find_presets(folder: Path) -> PresetFiles:
     (PRESET_DIR) presets of the workflow are found as ``BASE`` only.
 
     Args:
-        folder: as in PRESET_DIR.
+        folder: folder of the presets, as in PRESET_DIR.
     """
     project = _files(folder)
     workflow = _workflow_files(folder)
@@ -79,5 +79,5 @@ def _workflow_files(folder: Path) -> dict[str, Path]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """The files ``<preset>.yaml`` of a folder by name."""
+    """Return the files ``<preset>.yaml`` of a folder by name."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}

@@ -30,9 +30,9 @@ class Metric:
     """A metric, as tables and reports show it.
 
     Attributes:
-        name: in columns of tables.
-        title: in sentences.
-        definition: what is measured, as reports print it.
+        name: name in columns of tables.
+        title: title in sentences.
+        definition: definition of the measured quantity, as reports print it.
         unit: empty for none.
         decimals: shown digits after the decimal point.
         larger_is_better: false if smaller values are better.
@@ -86,17 +86,17 @@ class Metric:
         return f".{self.decimals}f"
 
     def text(self, value: float) -> str:
-        """A figure with its unit, such as ``31.20 dB``."""
+        """Return a figure with its unit, such as ``31.20 dB``."""
         return f"{value:{self.format}} {self.unit}".strip()
 
     def gain(self, value: float, reference: float) -> float:
-        """Improvement of ``value`` over ``reference``; negative where it is worse."""
+        """Return the improvement of ``value`` over ``reference``; negative where it is worse."""
         if self.larger_is_better:
             return value - reference
         return reference - value
 
     def best(self, values: Iterable[float]) -> float:
-        """The best of some values.
+        """Return the best of some values.
 
         Raises:
             ValueError: if there are none.
@@ -132,13 +132,13 @@ class Problem(Protocol):
     METRICS: Mapping[str, Metric]
 
     def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
-        """Folder of the prepared data below ``<results>/data``; presets with equal data share it.
+        """Return the folder of prepared data below ``<results>/data``, which equal data share.
 
         Its file ``dataset.json`` is their manifest.
         """
 
     def dataset_digest(self, manifest: Path) -> str:
-        """The digest of the contents of prepared data.
+        """Return the digest of the contents of prepared data.
 
         Raises:
             DataError: if there is no such manifest, or none of this version.
@@ -152,13 +152,13 @@ class Problem(Protocol):
         """
 
     def training_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
-        """Files of weights that a training starts from or uses, by key."""
+        """Return the files of weights that a training starts from or uses, by key."""
 
     def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
-        """Files of weights that an evaluation's metrics use, by key."""
+        """Return the files of weights that an evaluation's metrics use, by key."""
 
     def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
-        """Statistics that standardise the model's inputs, as JSON; kept beside its weights.
+        """Return the statistics that standardise inputs, as JSON; kept beside the weights.
 
         It includes ``dataset`` and ``dataset_digest``.
 
@@ -174,14 +174,14 @@ class PreparedProblem(Problem, Protocol):
     """
 
     def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
-        """The user's raw files, which :meth:`prepare` reads; none where the data are generated.
+        """Return the raw files that :meth:`prepare` reads; none where the data are generated.
 
         Raises:
             DataError: if they are missing.
         """
 
     def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
-        """The keys that change what :meth:`prepare` writes."""
+        """Return the keys that change what :meth:`prepare` writes."""
 
     def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
         """Prepare the data of a preset and write their manifest, last.
@@ -195,20 +195,20 @@ class EstimatedProblem(Problem, Protocol):
     """A problem that estimates the memory of a training: its module defines :meth:`memory`."""
 
     def memory(self, settings: Any) -> tuple[float, float]:  # noqa: ANN401 - of SETTINGS
-        """Memory of a training in GiB: fixed, and per sample of a micro-step."""
+        """Return memory of a training in GiB: fixed, and per sample of a micro-step."""
 
 
 def all_metrics() -> dict[str, Metric]:
-    """The metrics of all problems by name; the first problem's for a name that two have."""
+    """Return the metrics of all problems by name; the first problem's for a name that two have."""
     return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
 
 
 def find_problem(name: str, place: str = "settings") -> Problem:
-    """The problem that TASK names.
+    """Return the problem that TASK names.
 
     Args:
         name: value of TASK.
-        place: its file and line, for the message.
+        place: file and line of TASK, for the message.
 
     Raises:
         ConfigError: if there is none.
@@ -222,13 +222,13 @@ def find_problem(name: str, place: str = "settings") -> Problem:
 
 
 def prepared_problem(name: str) -> PreparedProblem | None:
-    """The problem that TASK names, if the rule ``prepare`` makes its data.
+    """Return the problem that TASK names, if the rule ``prepare`` makes its data.
 
     Args:
         name: value of TASK.
 
     Returns:
-        None if rules of the problem's own make them.
+        the problem; None if rules of the problem's own make its data.
 
     Raises:
         ConfigError: if there is no such problem.
@@ -243,7 +243,7 @@ def prepared_problem(name: str) -> PreparedProblem | None:
 
 
 def estimated_problem(name: str) -> EstimatedProblem | None:
-    """The problem that TASK names, if it estimates the memory of a training.
+    """Return the problem that TASK names, if it estimates the memory of a training.
 
     Args:
         name: value of TASK.

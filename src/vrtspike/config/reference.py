@@ -24,7 +24,7 @@ from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.config.workflow_schema import workflow_schema
 
 Translate = Callable[[str], str]
-"""From an English text to that of a page."""
+"""Function from an English text to that of a page."""
 TEXTS: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("reference.toml").read_text(encoding="utf-8")
 )
@@ -32,10 +32,10 @@ TEXTS: dict[str, str] = tomllib.loads(
 
 
 def reference_page(translate: Translate = str) -> str:
-    """The text of ``config/README.md``, or of ``docs/zh/configuration.md``.
+    """Return the text of ``config/README.md``, or of ``docs/zh/configuration.md``.
 
     Args:
-        translate: called with each English text of the page, such as
+        translate: function called with each English text of the page, such as
             :func:`vrtspike.config.translations.chinese`.
     """
     default = find_problem(DEFAULT_PROBLEM).SETTINGS
@@ -61,7 +61,7 @@ def reference_page(translate: Translate = str) -> str:
 
 
 def preset_json_schema() -> str:
-    """The JSON schema of a preset, for completion and checks in editors."""
+    """Return the JSON schema of a preset, for completion and checks in editors."""
     kinds: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
     for name in PROBLEMS:
@@ -76,7 +76,7 @@ def preset_json_schema() -> str:
 
 
 def _table(model: type[BaseModel], translate: Translate, excluded: Collection[str] = ()) -> str:
-    """A table of the keys of a schema."""
+    """Return a table of the keys of a schema."""
     rows: dict[tuple[str, ...], list[tuple[str, FieldInfo]]] = {}
     for name, field in _leaves(model):
         if name not in excluded:
@@ -87,7 +87,7 @@ def _table(model: type[BaseModel], translate: Translate, excluded: Collection[st
 
 
 def _identity(name: str, field: FieldInfo) -> tuple[str, ...]:
-    """Texts that are equal for keys that share a row: equal keys of neighbouring sections."""
+    """Return texts that are equal for keys of one row: equal keys of neighbouring sections."""
     section, _, key = name.rpartition(".")
     if not section:
         return (name,)
@@ -96,14 +96,14 @@ def _identity(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 def _leaves(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """The keys that are no sections, or sections that may be absent."""
+    """Yield the keys that are no sections, or sections that may be absent."""
     for path, field in fields_of(model):
         if not isinstance(field.default, BaseModel):
             yield dotted(path), field
 
 
 def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
-    """A line of the table for keys of the same default and meaning."""
+    """Return a line of the table for keys of the same default and meaning."""
     field = keys[0][1]
     meaning = translate(field.description or "").replace("|", "\\|")
     values = _names(field.annotation)
@@ -115,13 +115,13 @@ def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
 
 
 def _marked(name: str, field: FieldInfo) -> str:
-    """A key's name; an operational key has an asterisk."""
+    """Return a key's name; an operational key has an asterisk."""
     mark = "\\*" if is_operational(field) else ""
     return f"`{name}`{mark}"
 
 
 def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
-    """The names that a key takes, alone or in a list; empty for a key of another type."""
+    """Return the names that a key takes, alone or in a list; empty for a key of another type."""
     if get_origin(annotation) is tuple:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) is not Literal:

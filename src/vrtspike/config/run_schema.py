@@ -194,8 +194,8 @@ class RunSettings(Section):
             such as ``vrtspike.data.manifests``.
         cache_key: the key with the size of the cache that data are read through; empty if the
             problem has no cache.
-        root_keys: by the key of a data root, the keys that describe the data there. They do not
-            apply to another root.
+        root_keys: keys that describe the data at a root, by the key of that root. They do not apply
+            to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
     """
 
@@ -244,7 +244,7 @@ class RunSettings(Section):
 
     @classmethod
     def completed(cls, document: Document) -> Document:
-        """The keys of a preset, merged over those of files that it includes."""
+        """Return the keys of a preset, merged over those of files that it includes."""
         return document
 
     @property
@@ -283,7 +283,7 @@ class RunSettings(Section):
         return 0.0
 
     def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
-        """Keys that make reading of the problem's data faster, and are not set yet.
+        """Return keys that make reading of the problem's data faster, and are not set yet.
 
         Args:
             has_memory: true if system memory is free.
@@ -291,10 +291,10 @@ class RunSettings(Section):
         return {}
 
     def faster_section(self, section: str) -> dict[str, Any]:
-        """Keys that make a part of the model faster, and are not set yet.
+        """Return keys that make a part of the model faster, and are not set yet.
 
         Args:
-            section: its name in the timings, such as ``vrt/fusion1``.
+            section: name of the section in the timings, such as ``vrt/fusion1``.
         """
         return {}
 
@@ -311,7 +311,7 @@ class RunSettings(Section):
         return self.SEEDS if self.untrained_weights is None else 1
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
-        """The value of a key, such as ``TRAIN.EPOCHS``; None if this problem has no such key.
+        """Return the value of a key, such as ``TRAIN.EPOCHS``; None without such a key.
 
         >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE")
         (40, None)
@@ -354,7 +354,7 @@ class RunSettings(Section):
         return self
 
     def training_faults(self) -> list[str]:
-        """Reasons not to begin a training; results of earlier ones with them can still be read."""
+        """Return reasons not to begin a training; earlier results with them can still be read."""
         faults = []
         if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
             faults.append(
@@ -379,10 +379,10 @@ class RunSettings(Section):
 
 
 def untrained_note(start: str) -> str:
-    """Note on a run that trains nothing.
+    """Return the note on a run that trains nothing.
 
     Args:
-        start: its :attr:`RunSettings.untrained_weights`. Of an absolute path the last part is
+        start: value of :attr:`RunSettings.untrained_weights`. Of an absolute path the last part is
             named.
 
     >>> untrained_note("general")

@@ -10,7 +10,7 @@ _OTHER_SEED = re.compile(r"(.+)-seed-([1-9]\d*)")
 
 
 def seed_names(preset: str, seeds: int) -> list[str]:
-    """Names of the trainings of a preset with several seeds, that of the first seed first.
+    """Return the names of the trainings of a preset with several seeds, in their order.
 
     >>> seed_names("demo", 3)
     ['demo', 'demo-seed-2', 'demo-seed-3']
@@ -19,7 +19,7 @@ def seed_names(preset: str, seeds: int) -> list[str]:
 
 
 def split_seed(name: str) -> tuple[str, int]:
-    """The preset of a training, and the number of its seed, from 1.
+    """Return the preset of a training, and the number of its seed, from 1.
 
     >>> split_seed("demo"), split_seed("demo-seed-3")
     (('demo', 1), ('demo', 3))

@@ -64,7 +64,7 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
 
     Args:
         path: the file.
-        presets: by name.
+        presets: presets by name.
         broken: error messages of invalid presets.
     """
     try:
@@ -87,7 +87,7 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
 def _member(
     base: RunSettings, tree: Mapping[str, Any], values: Values, path: str, place: str
 ) -> RunSettings:
-    """The settings of a preset with other values.
+    """Return the settings of a preset with other values.
 
     Most sweeps set plain keys by their present names: this is several times as fast as
     :func:`override_settings`, which does the rest, and explains what is wrong.
@@ -117,7 +117,7 @@ def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
 
 
 def _replaced(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
-    """Nested mappings with other values; sections without any are shared.
+    """Return nested mappings with other values; sections without any are shared.
 
     >>> _replaced({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
     {'A': {'B': 3, 'C': 2}, 'D': {}}
@@ -134,7 +134,7 @@ def _replaced(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
 
 
 def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
-    """The base of a sweep, and the changed values of each member.
+    """Return the base of a sweep, and the changed values of each member.
 
     The name of a member contains a digest of its values, so that it does not depend on others; of
     two with the same six digits the later one has more.

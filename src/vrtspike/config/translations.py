@@ -29,18 +29,18 @@ _SAME = re.compile(r"``.+?``|`[^`\n]+`|(?<![\w`])\d[\d.,]*\d|(?<![\w`])\d")
 
 
 def chinese(text: str) -> str:
-    """The Chinese translation of an English text; the English text without a translation."""
+    """Return the Chinese translation of an English text; the English text without a translation."""
     return translations().get(text, text)
 
 
 @cache
 def translations() -> dict[str, str]:
-    """All translated texts: English to Chinese."""
+    """Return all translated texts: English to Chinese."""
     return dict(tomllib.loads(TRANSLATIONS.read_text(encoding="utf-8"))["texts"])
 
 
 def missing_page(root: Path) -> str:
-    """The text of ``docs/zh/missing.md``: untranslated texts, and gaps of translated pages.
+    """Return the text of ``docs/zh/missing.md``: untranslated texts, and gaps of translated pages.
 
     Args:
         root: folder of the project.
@@ -63,7 +63,7 @@ def missing_page(root: Path) -> str:
 
 
 def _texts_of_reference() -> list[str]:
-    """Every English text of the reference, each once."""
+    """Return every English text of the reference, each once."""
     texts: dict[str, None] = {}
 
     def note(text: str) -> str:
@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
 
 
 def page_gaps(english: str, chinese: str) -> list[str]:
-    """Commands, names and figures that a Chinese page lacks, section by section.
+    """Return the commands, names and figures that a Chinese page lacks, section by section.
 
     >>> page_gaps("# A\\nUse `x` 3 times.", "# 甲\\n用 `x` 两次。")
     ['A: 3']

@@ -51,7 +51,7 @@ class Training(NamedTuple):
     Attributes:
         origin: preset file, or member of a sweep.
         first_seed: name of the training of the first seed.
-        variant: of the ablation.
+        variant: variant of the ablation; None for the preset itself.
         seed: number that is added to SEED.
     """
 
@@ -66,12 +66,12 @@ class Workflow:
     """The configuration that the Snakefile uses.
 
     Attributes:
-        settings: of ``config/config.yaml``.
-        presets: of the files in PRESET_DIR and of the workflow, by name; without variants of
-            ablations.
+        settings: settings of ``config/config.yaml``.
+        presets: presets of the files in PRESET_DIR and of the workflow, by name; without variants
+            of ablations.
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
-        sweeps: by name, valid or not.
+        sweeps: sweeps by name, valid or not.
     """
 
     settings: WorkflowSettings
@@ -121,7 +121,7 @@ class Workflow:
         return trainings
 
     def _named_trainings(self) -> Iterator[tuple[str, Training]]:
-        """Names and sources of all trainings; of invalid presets only the preset itself."""
+        """Yield names and sources of all trainings; of invalid presets only the preset itself."""
         for origin in self.broken:
             if origin not in self.every_preset:
                 yield origin, Training(origin, origin, None, 0)
@@ -135,7 +135,7 @@ class Workflow:
                     yield name, Training(origin, first, variant, number)
 
     def seeds(self, preset: str) -> list[str]:
-        """The trainings of a preset with all its seeds; only itself for a training of one seed."""
+        """Return the trainings of a preset with all its seeds; for one seed only itself."""
         return [
             name
             for name, training in self.trainings.items()
@@ -148,7 +148,7 @@ class Workflow:
         return [name for name, settings in self.presets.items() if settings.seeds > 1]
 
     def sweep(self, name: str) -> Sweep:
-        """A sweep.
+        """Return a sweep by its name.
 
         Raises:
             ConfigError: if its file or its base is invalid.
@@ -174,7 +174,7 @@ class Workflow:
         ]
 
     def derived(self, preset: str) -> list[str]:
-        """The names of a preset's variants.
+        """Return the names of a preset's variants.
 
         Raises:
             ConfigError: if the preset is invalid, or its problem has no ablation.
@@ -182,7 +182,7 @@ class Workflow:
         return require_ablation(preset, self.preset(preset)).names(preset)
 
     def preset(self, name: str) -> RunSettings:
-        """The settings of a preset, a variant, a sweep's member, or a training of another seed.
+        """Return the settings of a preset, a variant, a sweep's member, or of another seed.
 
         Raises:
             ConfigError: if there is no such preset, or its file or variant is invalid.
@@ -208,7 +208,7 @@ class Workflow:
         return presets
 
     def manifest(self, preset: str) -> Path:
-        """Path of the manifest of a preset's prepared data.
+        """Return the path of the manifest of a preset's prepared data.
 
         Raises:
             ConfigError: as :meth:`preset`.
@@ -250,7 +250,7 @@ def load_workflow(
 
 
 def _overrides_of_set(settings: WorkflowSettings) -> Document:
-    """The keys of SET.
+    """Return the keys of SET.
 
     Raises:
         ConfigError: if a key is given twice.
@@ -267,7 +267,7 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
 def _read_presets(
     files: PresetFiles, beneath: Mapping[str, Document], above: Document
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
-    """The valid presets of a project by name, and the faults of the others.
+    """Return the valid presets of a project by name, and the faults of the others.
 
     Args:
         files: files of the presets.
@@ -288,7 +288,7 @@ def _read_presets(
 
 
 def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
-    """Message where no preset is valid: the faults, each line once, or the empty folder."""
+    """Describe that no preset is valid: the faults, each line once, or the empty folder."""
     lines = dict.fromkeys("\n".join(broken.values()).splitlines())
     if lines:
         return "\n".join(lines)
@@ -301,7 +301,7 @@ def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
 def _read_sweeps(
     folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
 ) -> dict[str, Sweep]:
-    """The sweeps of a folder by name; those of forbidden names with their fault."""
+    """Return the sweeps of a folder by name; those of forbidden names with their fault."""
     sweeps = {
         path.stem: read_sweep(path, presets, broken) for path in sorted(folder.glob("*.yaml"))
     }
@@ -330,11 +330,11 @@ def _check_names(
 
 
 def _misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
-    """Error messages on files ``*.yml``, by the names that they would have as presets.
+    """Return the error messages on files ``*.yml``, by the names that they would have as presets.
 
     Args:
-        folder: of the files.
-        names: of existing presets or sweeps; files of these names are ignored.
+        folder: folder of the files.
+        names: names of existing presets or sweeps; files of these names are ignored.
     """
     faults = {}
     for path in sorted(folder.glob("*.yml")):
@@ -347,12 +347,12 @@ def _misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
 
 
 def _old_keys() -> OldKeys:
-    """Former names of keys of ``config/config.yaml``, of all problems."""
+    """Return the former names of keys of ``config/config.yaml``, of all problems."""
     return ChainMap(*(dict(find_problem(name).SETTINGS.workflow_old_keys) for name in PROBLEMS))
 
 
 def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str) -> Document:
-    """The keys of ``config/config.yaml`` that are the lowest layer of a problem's presets.
+    """Return the keys of ``config/config.yaml`` that are the lowest layer of a problem's presets.
 
     Args:
         settings: the contents of the file.
@@ -364,7 +364,7 @@ def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str)
 
 
 def _below(document: Document, section: str) -> Document:
-    """The keys of a section as a document, named without the section."""
+    """Return the keys of a section as a document, named without the section."""
     return Document(
         _entries_below(document.values, section), _entries_below(document.places, section)
     )
@@ -377,14 +377,14 @@ def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, 
 
 
 def keys_of_problem(document: Document, problem: str) -> Document:
-    """The overrides of all presets that apply to one problem.
+    """Return the overrides of all presets that apply to one problem.
 
     Keys that only other problems have are removed. Keys that no problem has stay, so that
     validation refuses them.
 
     Args:
         document: overrides of all presets.
-        problem: its name.
+        problem: name of the problem.
     """
     keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
     others = set().union(*keys.values()) - keys[problem]
@@ -393,7 +393,7 @@ def keys_of_problem(document: Document, problem: str) -> Document:
 
 
 def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
-    """The configuration of the project in the working directory.
+    """Read the configuration of the project in the working directory.
 
     Args:
         configfiles: overlays of ``config/config.yaml``.

@@ -52,7 +52,7 @@ class WorkflowSettings(Section):
 
 @cache
 def workflow_schema() -> type[WorkflowSettings]:
-    """The schema of ``config/config.yaml`` with the sections of all problems.
+    """Return the schema of ``config/config.yaml`` with the sections of all problems.
 
     Raises:
         ConfigError: if a key is defined twice.

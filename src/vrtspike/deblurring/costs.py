@@ -55,8 +55,8 @@ class ClipCost:
     Attributes:
         state_gib: GPU memory of a training without clips.
         clip_gib: GPU memory for each clip of a micro-step.
-        tflop: forward and backward pass, without recomputation.
-        run_tflop: forward and backward pass, with recomputation.
+        tflop: TFLOP of forward and backward pass, without recomputation.
+        run_tflop: TFLOP of forward and backward pass, with recomputation.
         parameters: number of parameters of the model.
     """
 
@@ -86,7 +86,7 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
         side: side of the crop in pixels; None is ``DATA.CROP_SIZE``.
 
     Returns:
-        None for a model that is not in the table.
+        cost of the clip; None for a model that is not in the table.
     """
     model = model_digest(settings)
     rows = {key: row for key, row in table()["presets"].items() if row["model"] == model}
@@ -116,7 +116,7 @@ def forward_gflop(name: str, settings: Settings) -> float | None:
         settings: settings of the preset.
 
     Returns:
-        None for a model that is not in the table.
+        GFLOP for a frame; None for a model that is not in the table.
     """
     cost = clip_cost(name, settings, FRAME_SIDE)
     if cost is None:
@@ -148,7 +148,7 @@ class TrainingCost:
         return self.largest.state_gib + self.batch * self.largest.clip_gib
 
     def checkpoint_gib(self, kept: int) -> float:
-        """Disk space of the checkpoints of a run, including the one that is being written."""
+        """Return the GiB of a run's checkpoints, including the one that is being written."""
         return (kept + 1) * _CHECKPOINT * self.largest.parameters / GIB
 
 
@@ -165,7 +165,7 @@ def training_cost(
         gpus: number of GPUs; 0 counts as 1.
 
     Returns:
-        None for a model that is not in the table.
+        cost of the training; None for a model that is not in the table.
     """
     train = settings.TRAIN
     data = settings.DATA

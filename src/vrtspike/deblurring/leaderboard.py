@@ -103,7 +103,7 @@ def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
 def _rows(
     name: str, runs: Sequence[PublishedRun], summaries: Sequence[Summary]
 ) -> list[dict[str, object]]:
-    """The rows of a preset, one for each protocol."""
+    """Return the rows of a preset, one for each protocol."""
     first = summaries[0]
     settings = runs[0].settings
     table, _ = quality_table([summaries])
@@ -141,7 +141,7 @@ def read_leaderboard(folders: Sequence[Path]) -> pd.DataFrame:
     """Read the rows of own runs and of published models.
 
     Args:
-        folders: as for :func:`own_figures`.
+        folders: folders of the results, as for :func:`own_figures`.
 
     Returns:
         rows sorted by protocol, data set and PSNR, the best first; other protocols come last, and
@@ -162,9 +162,10 @@ def write_leaderboard(
     """Write the leaderboard in four formats.
 
     Args:
-        folders: as for :func:`own_figures`.
+        folders: folders of the results, as for :func:`own_figures`.
         output: folder for ``leaderboard.{csv,md,tex,html}``; the CSV file has all columns.
-        all_columns: show all columns in the other files, too, not only :data:`DEFAULT_COLUMNS`.
+        all_columns: if true, show all columns in the other files, too, instead of only
+            :data:`DEFAULT_COLUMNS`.
 
     Returns:
         the table of :func:`read_leaderboard`.
@@ -209,7 +210,7 @@ class _Part:
         return cls(title, note, rows[columns], lines)
 
     def page_table(self) -> Table:
-        """The table of the HTML page."""
+        """Return the table of the HTML page."""
         text = " ".join(filter(None, [self.note, *self.lines]))
         return Table(
             self.rows.rename(columns=HEADERS),
@@ -222,7 +223,7 @@ class _Part:
 
 
 def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
-    """The leaderboard in Markdown."""
+    """Return the leaderboard in Markdown."""
     blocks = ["# Leaderboard", "", NOTE, ""]
     for part in parts:
         blocks.append(f"## {part.title}\n")
@@ -238,7 +239,7 @@ def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
 
 
 def _latex_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
-    """The leaderboard in LaTeX."""
+    """Return the leaderboard in LaTeX."""
     blocks = [f"% {NOTE}", "% It takes the package booktabs."]
     for part in parts:
         blocks.append(f"% {part.title}")
@@ -249,7 +250,7 @@ def _latex_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
 
 
 def _parts(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
-    """Title, note and rows of each table, the rows that do not count last."""
+    """Return title, note and rows of each table, the rows that do not count last."""
     counted = table[table["counts"]]
     parts = []
     for name, rows in counted.groupby("protocol", sort=False):
@@ -263,7 +264,7 @@ def _parts(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
 
 
 def _sources(table: pd.DataFrame) -> list[str]:
-    """The sources of all models, each once."""
+    """Return the sources of all models, each once."""
     rows = table.drop_duplicates(["model", "source"]).to_dict("records")
     return [f"{row['model']}: {row['source']}." for row in rows]
 
@@ -306,7 +307,7 @@ def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, in
 
 
 def _decimals(column: str) -> int:
-    """Decimals of a column, from its format."""
+    """Return the number of decimals of a column, from its format."""
     return int(FORMATS[column].strip(".f"))
 
 

@@ -22,7 +22,7 @@ from vrtspike.monitoring.timing import section
 
 
 class DeblurringObjective:
-    """Restore clips; the loss is a sum of terms, the metrics are those of 8-bit RGB frames.
+    """Objective of the restoration: a loss of several terms, and metrics of 8-bit RGB frames.
 
     Args:
         statistics: mean and standard deviation of gain x rate; None without spikes.
@@ -75,7 +75,7 @@ class DeblurringObjective:
 
         Args:
             output: restored clips, (B, T, 3, H, W).
-            batch: from :meth:`add_targets`.
+            batch: batch from :meth:`add_targets`.
             step: finished optimiser steps.
         """
         terms = {}
@@ -101,8 +101,8 @@ class DeblurringObjective:
         """Compute the metrics of one clip, averaged over its frames.
 
         Args:
-            restored: (T, H, W, 3).
-            sharp: the same shape.
+            restored: restored frames, (T, H, W, 3).
+            sharp: sharp frames of the same shape.
         """
         means = {}
         for metric, score in self._scores.items():
@@ -116,7 +116,7 @@ class DeblurringObjective:
         return clips, clips * frames
 
     def pictures(self, output: torch.Tensor, batch: ClipBatch) -> dict[str, NDArray[np.uint8]]:
-        """The middle frame of the first clip: blurry, restored, sharp."""
+        """Return the middle frame of the first clip: blurry, restored, sharp."""
         middle = output.shape[1] // 2
         blur = to_uint8(batch.blur[0, middle])
         restored = to_uint8(output[0, middle])

@@ -213,7 +213,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
 
 
 def _notes(text: str, timing: pd.DataFrame) -> list[str]:
-    """Notes about times that are less than they seem.
+    """Return notes about times that are less than they seem.
 
     Args:
         text: the logs.

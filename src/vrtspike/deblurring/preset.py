@@ -43,7 +43,8 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
-        UserError: the same on all processes if it concerns all of them.
+        UserError: if the data, weights or settings cannot be used; the same on all processes if it
+            concerns all of them.
     """
     settings = deblurring_settings(run.settings)
     dataset = load_dataset(run.dataset)

@@ -161,6 +161,14 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             ssim="3d",
         ),
         Protocol(
+            "basicsr",
+            "Chen et al., Simple Baselines for Image Restoration (NAFNet), ECCV 2022, as in its "
+            "copy of BasicSR",
+            blur_dir="blur",
+            tile=WHOLE_FRAMES,
+            ssim="3d",
+        ),
+        Protocol(
             "spkdeblurnet",
             "Chen et al., Enhancing Motion Deblurring in High-Speed Scenes with Spike Streams, "
             "NeurIPS 2023",

@@ -50,7 +50,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     process.
 
     Args:
-        path: of the finished file or directory; its parent is created.
+        path: path of the finished file or directory; its parent is created.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +78,8 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     On a full disk, or at a limit of file sizes, such an error takes the place of a library's own.
 
     Args:
-        path: of the file that the body writes.
-        temporary: its temporary name, which is replaced in errors.
+        path: path of the file that the body writes.
+        temporary: temporary name of the file, which is replaced in errors.
     """
     try:
         yield
@@ -95,7 +95,7 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def _space_error(error: Exception, path: Path) -> OSError | None:
-    """The full disk or limit that made a library fail to write a file; None without either."""
+    """Return the full disk or limit that made a library fail to write a file, if any."""
     match = _SYSTEM_ERROR.search(str(error))
     if match is not None:
         number = int(match[1])
@@ -109,7 +109,7 @@ def _space_error(error: Exception, path: Path) -> OSError | None:
 
 
 def disk_full_error(folder: Path) -> OSError | None:
-    """The error of a test write into a folder if the disk or the quota is full; else None."""
+    """Return the error of a test write into a folder if disk or quota is full; else None."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(_PROBE))
@@ -151,7 +151,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
 
 
 def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """Inode, size and time of a file, which change with every write; None without a file."""
+    """Return inode, size and time of a file, which change with every write; None without a file."""
     try:
         status = os.stat(path)  # noqa: PTH116 - of many files
     except OSError:
@@ -160,7 +160,7 @@ def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 
 
 def _temporary_name(target: Path, ending: str) -> Path:
-    """A random name beside a file.
+    """Return a random name beside a file.
 
     It is short, because file systems limit names, and the file's own name may be at the limit.
     """
@@ -171,7 +171,7 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
     """Remove temporary files of :func:`atomic_path` of processes that were killed.
 
     Args:
-        folder: of the files; it may be missing.
+        folder: folder of the files; it may be missing.
         older_than_s: age in seconds from which they are removed; 0 only if no other process can be
             writing there.
     """
@@ -203,7 +203,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
 
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """A new folder that replaces ``path`` at the end of the body."""
+    """Yield a new folder that replaces ``path`` at the end of the body."""
     with atomic_path(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -225,7 +225,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN40
 
 
 def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with None for numbers that are not finite.
+    """Return a JSON value with None for numbers that are not finite.
 
     >>> finite_or_null({"loss": float("nan"), "step": 3})
     {'loss': None, 'step': 3}
@@ -234,7 +234,7 @@ def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
         ValueError: if it is no JSON, or its brackets are nested too deeply for Python.
@@ -259,7 +259,7 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
     """Read a JSON file that contains a mapping.
 
     Args:
-        path: of the file.
+        path: path of the file.
         advice: the remedy if it is damaged, such as ``evaluate again``.
 
     Raises:
@@ -275,7 +275,7 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
 
 
 def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
-    """Number and bytes of all files below a folder; (0, 0) for a missing folder."""
+    """Return the number of files below a folder, and their bytes; (0, 0) for a missing folder."""
     count = 0
     total = 0
     for path, _, names in os.walk(folder):
@@ -297,7 +297,7 @@ def refuse_pipe(path: str | os.PathLike[str]) -> None:
 
 
 def placeholder_fault(path: str | os.PathLike[str]) -> str:
-    """The fault of a Git LFS pointer or a web page in place of the file; empty for other files.
+    """Describe a Git LFS pointer or a web page in place of the file; empty for other files.
 
     Raises:
         OSError: if it cannot be read.
@@ -312,7 +312,7 @@ def placeholder_fault(path: str | os.PathLike[str]) -> str:
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's contents, in hexadecimal.
+    """Return the SHA-256 of a file's contents, in hexadecimal.
 
     Raises:
         OSError: if it cannot be read, or is a pipe.
@@ -323,7 +323,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 
 def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """SHA-256 of a JSON value, independent of the order of its keys.
+    """Return the SHA-256 of a JSON value, independent of the order of its keys.
 
     >>> json_digest({"a": 1, "b": [2]}) == json_digest({"b": [2], "a": 1})
     True

@@ -8,11 +8,11 @@ from itertools import chain
 from typing import Any
 
 ABSENT = "–"
-"""Shown in place of a missing value, in every table."""
+"""Text in place of a missing value, in every table."""
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of a tree by dotted keys, in their order; empty mappings are left out.
+    """Return the leaves of a tree by dotted keys, in their order; empty mappings are left out.
 
     >>> flatten({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'TRAIN.OPTIM.LR': 0.1, 'TRAIN.EMA': None, 'SEED': 1}
@@ -21,7 +21,7 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings by sorted dotted keys, values as JSON.
+    """Return settings by sorted dotted keys, values as JSON.
 
     >>> flat_settings({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'SEED': '1', 'TRAIN.EMA': 'null', 'TRAIN.OPTIM.LR': '0.1'}
@@ -33,7 +33,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 def unequal(
     *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = ABSENT
 ) -> dict[str, tuple[str, ...]]:
-    """The dotted keys in which trees differ, with the values as texts.
+    """Return the dotted keys in which trees differ, with the values as texts.
 
     >>> unequal({"A": {"B": 1, "C": 2}}, {"A": {"B": 1.5, "C": 2}, "D": None})
     {'A.B': ('1', '1.5'), 'D': ('–', 'null')}
@@ -48,7 +48,7 @@ def unequal(
 
 
 def leaves(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """The leaves of a tree by their paths; an empty mapping is a leaf.
+    """Yield the leaves of a tree by their paths; an empty mapping is a leaf.
 
     >>> list(leaves({"TRAIN": {"OPTIM": {"LR": 0.1}}, "LOG": {}}))
     [(('TRAIN', 'OPTIM', 'LR'), 0.1), (('LOG',), {})]

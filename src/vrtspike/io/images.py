@@ -84,7 +84,7 @@ def _decode(path: Path) -> NDArray[Any]:
 
 
 def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
-    """The stored pixels of an image, and its EXIF data; pixels are None if it is no image.
+    """Return the stored pixels of an image, and its EXIF data; pixels are None if it is no image.
 
     OpenCV itself applies the orientation of some files only: not of WebP, of transparent PNG, nor
     of JPEG whose EXIF data follow a JFIF header. TIFF files are always turned and give no data.
@@ -98,7 +98,7 @@ def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
 
 
 def _orientation(exif: bytes) -> int:
-    """The orientation in EXIF data, 1 to 8; 1, upright, if there is none."""
+    """Return the orientation in EXIF data, 1 to 8; 1, upright, if there is none."""
     order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     if order is None:
         return 1
@@ -135,7 +135,7 @@ def _require_standard_colours(path: Path, contents: bytes) -> None:
 
 
 def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and data of the chunks of a PNG file before its pixels; none of another file."""
+    """Yield names and data of a PNG file's chunks before its pixels; none of another file."""
     if not contents.startswith(_PNG):
         return
     place = len(_PNG)
@@ -150,8 +150,9 @@ def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
     """Refuse a damaged JPEG file, of which OpenCV would decode a part without an error.
 
-    With a block of zeros the picture is complete before the end of the file, so that it does not
-    change without the last bytes; a sound file's picture does.
+    The picture is decoded a second time without the last bytes of its data. That of a sound file
+    changes. If a block of the data is zero, the picture is complete before the end and stays the
+    same.
     """
     import av
 
@@ -175,7 +176,7 @@ def _require_whole_jpeg(path: Path, contents: bytes) -> None:
 
 
 def _decoded_jpeg(contents: bytes) -> list[bytes]:
-    """The planes of a JPEG picture, by a decoder that raises an error for damaged data."""
+    """Return the planes of a JPEG picture, by a decoder that raises an error for damaged data."""
     import av
 
     decoder = av.CodecContext.create("mjpeg", "r")
@@ -275,7 +276,7 @@ def write_png(path: str | Path, image: NDArray[np.uint8] | NDArray[np.uint16]) -
 
 
 def luma(image: NDArray[np.generic]) -> NDArray[np.float32]:
-    """Gamma-coded luma of ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B).
+    """Return the gamma-coded luma of ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B).
 
     Args:
         image: (..., H, W, 3) RGB of any range, or (H, W), which is returned as it is.

@@ -24,8 +24,8 @@ def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = 
     """Lock an open file against other processes.
 
     Args:
-        descriptor: of the file; the lock ends when its last copy is closed.
-        path: of the file, for the message.
+        descriptor: descriptor of the file; the lock ends when its last copy is closed.
+        path: path of the file, for the message.
         wait: true to wait for a process that holds the lock.
         advice: the remedy if the file system cannot be mounted with locks.
 
@@ -56,7 +56,7 @@ def locked(path: Path) -> Iterator[None]:
     """Wait for other processes, then hold a lock for the duration of the body.
 
     Args:
-        path: of the lock file, which is created with its folder and kept.
+        path: path of the lock file, which is created with its folder and kept.
 
     Raises:
         RunError: if the file system has no locks.
@@ -68,7 +68,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def describe_process() -> str:
-    """This process for messages to others: Slurm job, process ID, user and host."""
+    """Describe this process in messages to others: Slurm job, process ID, user and host."""
     where = f"process {os.getpid()} of {psutil.Process().username()} on {socket.gethostname()}"
     job = os.environ.get("SLURM_JOB_ID")
     return f"Slurm job {job} ({where})" if job else where

@@ -18,7 +18,7 @@ class ManifestKind:
     """One kind of manifest.
 
     Attributes:
-        name: in messages.
+        name: name in messages.
         schema: version of its format.
         stage: the stage that writes it.
     """
@@ -33,7 +33,7 @@ SEAL = "seal"
 
 
 def sealed(contents: dict[str, Any]) -> dict[str, Any]:
-    """A manifest with the digest of its entries, by which :func:`read_manifest` notices changes."""
+    """Add the digest of all entries, by which :func:`read_manifest` notices changes."""
     return {**contents, SEAL: _digest_of_entries(contents)}
 
 
@@ -75,7 +75,7 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
 
 
 def size_and_date(root: Path, path: str) -> tuple[int, int]:
-    """Size and modification time of a file; -1 for a missing one, which its job reports."""
+    """Return size and modification time of a file; -1 for a missing one, which its job reports."""
     # A string, because creating Paths of all raw files would slow down planning.
     mark = file_mark(f"{root}/{path}")
     if mark is None:
@@ -84,7 +84,7 @@ def size_and_date(root: Path, path: str) -> tuple[int, int]:
 
 
 def file_entry(root: Path, path: str) -> dict[str, Any]:
-    """The entry of a file in a manifest; its ``digest`` is empty if it cannot be read.
+    """Return the entry of a file in a manifest; its ``digest`` is empty if it cannot be read.
 
     Returns:
         ``{"path", "size", "mtime_ns", "digest"}``.
@@ -101,7 +101,7 @@ def _digest(path: Path) -> str:
 
 
 def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> str:
-    """The digest of a file, from the manifest if size and time are unchanged, else computed.
+    """Return the digest of a file, from the manifest if size and time are unchanged, else computed.
 
     Args:
         root: the folder that paths are relative to.

@@ -53,7 +53,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     """Download published weights to ``path`` and verify their SHA-256.
 
     Args:
-        path: of the file to write, with its published name.
+        path: path of the file to write, with its published name.
         source: URL of the folder.
 
     Raises:
@@ -80,7 +80,7 @@ def _compare(path: Path, source: str) -> None:
 
     Args:
         path: the file.
-        source: its path or URL, which ends with its published name.
+        source: path or URL of the file, which ends with its published name.
     """
     digest = file_digest(path)
     expected = PUBLISHED[Path(source).name]

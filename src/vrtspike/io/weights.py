@@ -17,7 +17,7 @@ from vrtspike.system.errors import RunError, list_faults
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
 _LISTED = 12
 _SHOWN = 200
-"""Shown characters of the names in a file without state dictionary."""
+"""Maximum number of characters of names shown for a file without state dictionary."""
 _MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
 """PyTorch's messages on files with Python objects, or with a TorchScript program."""
 UNREADABLE = (
@@ -116,7 +116,7 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
 
 
 def _unwrapped(contents: object) -> object:
-    """The mapping under the first of :data:`_WRAPPERS`, or the contents themselves."""
+    """Return the mapping under the first of :data:`_WRAPPERS`, or the contents themselves."""
     if isinstance(contents, Mapping):
         for name in _WRAPPERS:
             if isinstance(contents.get(name), Mapping):
@@ -125,7 +125,7 @@ def _unwrapped(contents: object) -> object:
 
 
 def floating_type(path: str | Path) -> str:
-    """The types of the floating-point numbers in a file, such as ``float32``.
+    """Return the types of the floating-point numbers in a file, such as ``float32``.
 
     Raises:
         RunError: as :func:`read_weights`.
@@ -174,7 +174,7 @@ def load_trained(model: nn.Module, path: str | Path) -> None:
     """Load the weights of a trained model.
 
     Args:
-        model: built with the settings of its training; changed in place.
+        model: model built with the settings of its training; changed in place.
         path: ``weights.safetensors`` of a run.
 
     Raises:
@@ -191,14 +191,14 @@ def load_strictly(
     """Load all of a state dictionary or nothing.
 
     Args:
-        model: changed in place.
+        model: model to load the tensors into; changed in place.
         state: names and tensors.
-        title: of the message.
-        advice: its last line.
+        title: title of the message.
+        advice: last line of the message.
         more: further faults of the weights for this model.
 
     Raises:
-        RunError: a tensor is missing, unknown or has another shape, or there are more faults.
+        RunError: if a tensor is missing, unknown or has another shape, or there are more faults.
     """
     faults = [*_mismatches(state, model.state_dict()), *more]
     if faults:
@@ -207,7 +207,7 @@ def load_strictly(
 
 
 def _mismatches(state: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> list[str]:
-    """Differences between the tensors of a file and those of a model."""
+    """Return the differences between the tensors of a file and those of a model."""
     faults = [f"{name}: missing" for name in model if name not in state]
     faults += [f"{name}: not in this model" for name in state if name not in model]
     for name, tensor in state.items():

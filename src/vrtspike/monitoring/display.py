@@ -30,7 +30,7 @@ _BAR_CELLS = 24
 
 @dataclass(frozen=True)
 class Messages:
-    """Writes a launcher's messages.
+    """Messages of a launcher.
 
     Attributes:
         log: a file for all messages; None for the terminal.
@@ -55,14 +55,14 @@ class Messages:
 
 
 class Display:
-    """Shows messages, progress and timings of a training.
+    """Display of messages, progress and timings of a training.
 
     On a terminal, an area at its bottom is redrawn: timings and below them the progress bar.
     Elsewhere there are lines without control characters. With a log, the screen shows only
     progress, timings that can be redrawn, and important messages.
 
     Args:
-        screen: None shows nothing, as on the other ranks.
+        screen: stream of the terminal; None shows nothing, as on the other ranks.
         log: file for all messages.
     """
 
@@ -102,7 +102,7 @@ class Display:
 
         Args:
             line: the state of the run.
-            share: its finished part, 0 to 1.
+            share: finished share of the run, 0 to 1.
         """
         filled = int(_BAR_CELLS * share)
         self._progress = f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {share:4.0%} {line}"

@@ -20,7 +20,7 @@ HIGH_PERCENT = 90.0
 
 
 def measure_memory(device: torch.device) -> dict[str, Any]:
-    """Memory in megabytes (2**20 bytes) now, as a JSON value.
+    """Measure the memory in use, in megabytes (2**20 bytes), as a JSON value.
 
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
@@ -45,7 +45,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
 
 
 def gpu_utilisation(device: torch.device) -> int | None:
-    """GPU utilisation in percent, from the driver.
+    """Return the GPU utilisation in percent, from the driver.
 
     None if it is unknown: for a MIG instance, or in a container without the driver's library.
     """
@@ -56,7 +56,7 @@ def gpu_utilisation(device: torch.device) -> int | None:
 
 
 def memory_line(record: dict[str, Any]) -> str:
-    """A record of the memory log as a line of text."""
+    """Format a record of the memory log as a line of text."""
     parts = [
         f"process {record['process_mb']} MB and {record['children_mb']} MB in workers",
         f"system {record['system_percent']:.0f} % of {record['system_total_mb']} MB",
@@ -78,7 +78,7 @@ def memory_line(record: dict[str, Any]) -> str:
 
 
 def categories_line(record: dict[str, Any]) -> str:
-    """The result of :func:`gpu_categories` as a line of text."""
+    """Format the result of :func:`gpu_categories` as a line of text."""
     names = ("parameters", "gradients", "optimizer", "activations", "peak")
     sizes = {name: record[f"{name}_mb"] for name in names}
     parts = [f"{name} {mb:.1f} MB" for name, mb in sizes.items() if mb is not None]
@@ -86,7 +86,7 @@ def categories_line(record: dict[str, Any]) -> str:
 
 
 def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
-    """Warnings if the memory of the machine or the GPU is nearly full, with keys to lower."""
+    """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to lower."""
     percent = record["system_percent"]
     if percent >= HIGH_PERCENT:
         yield (
@@ -105,7 +105,7 @@ def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
 def gpu_categories(
     model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> dict[str, Any]:
-    """GPU memory at its peak by category, in megabytes.
+    """Return the GPU memory at its peak by category, in megabytes.
 
     Activations are the peak less parameters, gradients and optimiser state. On a CPU
     ``activations_mb`` and ``peak_mb`` are None.
@@ -127,9 +127,10 @@ def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device)
     """Write the contents of a device's memory after an out-of-memory error.
 
     Args:
-        folder: for ``out_of_memory.json`` and, on CUDA, ``out_of_memory.txt`` (the allocator's own
-            summary) and ``out_of_memory.pickle`` (for https://pytorch.org/memory_viz).
-        contents: of the memory by category, from :func:`gpu_categories`.
+        folder: folder for ``out_of_memory.json`` and, on CUDA, ``out_of_memory.txt`` (the
+            allocator's own summary) and ``out_of_memory.pickle`` (for
+            https://pytorch.org/memory_viz).
+        contents: memory by category, from :func:`gpu_categories`.
         device: the device whose memory is full.
 
     Returns:
@@ -144,7 +145,7 @@ def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device)
 
 
 def _megabytes(values: Iterable[object]) -> float:
-    """Size of the tensors among some values."""
+    """Return the size of the tensors among some values."""
     return round(sum(v.nbytes for v in values if isinstance(v, Tensor)) / MEGABYTE, 2)
 
 

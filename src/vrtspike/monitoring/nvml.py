@@ -16,8 +16,8 @@ class Gpu:
 
     Attributes:
         uuid: a value for ``CUDA_VISIBLE_DEVICES``.
-        index: of the GPU in ``nvidia-smi``.
-        name: of the model.
+        index: index of the GPU in ``nvidia-smi``.
+        name: name of the model.
         total: bytes of memory.
         free: bytes of free memory.
         is_part: true for a MIG instance.
@@ -33,7 +33,7 @@ class Gpu:
 
 @contextlib.contextmanager
 def _driver() -> Iterator[range]:
-    """NVML for the duration of the body: yields the indices of the GPUs, none without a driver."""
+    """Open NVML for the body, and yield the indices of the GPUs; none without a driver."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -46,7 +46,7 @@ def _driver() -> Iterator[range]:
 
 
 def installed_gpus() -> list[Gpu]:
-    """The machine's GPUs, or their MIG instances; empty without a driver."""
+    """Return the machine's GPUs, or their MIG instances; empty without a driver."""
     gpus = []
     with _driver() as indices:
         for index in indices:
@@ -61,13 +61,13 @@ def installed_gpus() -> list[Gpu]:
 
 
 def driver_version() -> str:
-    """Version of the driver; empty without a driver or a GPU."""
+    """Return the version of the driver; empty without a driver or a GPU."""
     with _driver() as indices:
         return str(pynvml.nvmlSystemGetDriverVersion()) if indices else ""
 
 
 def gpu_memory() -> dict[int, float]:
-    """Megabytes (2**20 bytes) on all GPUs by process ID.
+    """Return the megabytes (2**20 bytes) on all GPUs by process ID.
 
     Empty without a driver; in a container, processes outside of it may be missing.
     """
@@ -83,7 +83,7 @@ def gpu_memory() -> dict[int, float]:
 
 
 def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
-    """The MIG instances of a GPU; empty without MIG."""
+    """Return the MIG instances of a GPU; empty without MIG."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)
     except pynvml.NVMLError:

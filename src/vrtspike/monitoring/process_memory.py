@@ -41,9 +41,9 @@ class ProcessMemory:
 
     Attributes:
         pid: process ID.
-        role: in the training: ``torchrun``, ``training``, ``helper`` (of multiprocessing) or
+        role: role in the training: ``torchrun``, ``training``, ``helper`` (of multiprocessing) or
             ``worker`` (started by a helper).
-        depth: in the tree of the run's processes.
+        depth: depth in the tree of the run's processes.
         resident: RSS.
         proportional: PSS; None if unknown, as for another user's process.
         own: USS, the pages of this process alone; None if unknown.
@@ -69,8 +69,8 @@ class SystemMemory:
     """The machine, or the container or batch job that this process is in; all in megabytes.
 
     Attributes:
-        total: of the machine, or of the container if its limit is lower.
-        used: of that.
+        total: memory of the machine, or of the container if its limit is lower.
+        used: used part of ``total``.
         available: free memory and page cache, within the container's limit.
         page_cache: cached contents of files.
         shared_total: size of ``/dev/shm``; None if there is none.
@@ -92,13 +92,13 @@ _TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
 
 
 def processes_of_run(folder: Path) -> list[ProcessMemory]:
-    """The processes of this machine that train in a run's folder, and their descendants.
+    """Return the processes of this machine that train in a run's folder, and their descendants.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
 
     Returns:
-        parents before their children; empty where no process trains there.
+        the processes, parents before their children; empty if none trains there.
     """
     run_folder = folder.resolve()
     on_gpus = gpu_memory()
@@ -122,7 +122,7 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
 
 
 def _by_age() -> list[psutil.Process]:
-    """All processes, the oldest first: parents are older than their children."""
+    """Return all processes, the oldest first: parents are older than their children."""
     processes = psutil.process_iter(["create_time"])
     return sorted(processes, key=lambda process: process.info["create_time"])
 
@@ -144,7 +144,7 @@ def _process_memory(
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
-    """The run's folder in the command line of a training program."""
+    """Return the run's folder in the command line of a training program."""
     try:
         words = process.cmdline()
         place = words.index(RUN_OPTION)
@@ -154,7 +154,7 @@ def _run_folder(process: psutil.Process) -> Path | None:
 
 
 def system_memory(cgroups: Path = ROOT) -> SystemMemory:
-    """Memory of the machine, and of the container or batch job.
+    """Return the memory of the machine, and of the container or batch job.
 
     Args:
         cgroups: mount point of the control groups.
@@ -182,7 +182,7 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
 
 
 def _limit(groups: Iterable[Path]) -> tuple[float, float]:
-    """Smallest limit and smallest free memory of nested groups in bytes; infinite for none.
+    """Return the smallest limit and free memory of nested groups in bytes; infinite for none.
 
     An outer group, which others use, may have less free memory than the one with the lowest limit.
     """

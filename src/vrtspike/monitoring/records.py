@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from vrtspike.system.errors import RunError
 
 
 class Records:
-    """Appends JSON objects to a file, one per line, flushing each.
+    """Writer of JSON objects to a file, one per line, each flushed.
 
     Args:
         path: the file; its folder is created.
@@ -35,12 +36,12 @@ class Records:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """:func:`iter_records` as a list."""
+    """Return the records of :func:`iter_records` as a list."""
     return list(iter_records(path))
 
 
 def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file, without an incomplete last line after a crash.
+    """Yield the records of a file, without an incomplete last line after a crash.
 
     Raises:
         RunError: if another line is not JSON.
@@ -49,12 +50,91 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(stream, start=1):
             if not line.endswith("\n"):
                 return
-            try:
-                yield parse_json(line)
-            except ValueError as error:
-                raise RunError(
-                    f"{path}, line {number}: not a JSON record ({error}); remove the line"
-                ) from error
+            yield _parse(path, line, f"line {number}")
+
+
+def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
+    """The record of a complete line, which stands at a place of a file.
+
+    Raises:
+        RunError: if it is not JSON.
+    """
+    try:
+        record: dict[str, Any] = parse_json(line)
+    except ValueError as error:
+        raise RunError(f"{path}, {place}: not a JSON record ({error}); remove the line") from error
+    return record
+
+
+class Growth(NamedTuple):
+    """Records that a file has gained.
+
+    Attributes:
+        records: in their order.
+        is_anew: true if they begin at the start of the file, so that earlier ones are void.
+    """
+
+    records: list[dict[str, Any]]
+    is_anew: bool
+
+
+class GrowingRecords:
+    """Reads a file of records that another process writes, each time what was added.
+
+    A line counts once it is complete. A file that was replaced or cut, as when a run is resumed
+    (:func:`truncate_records`), is read from its start.
+
+    Args:
+        path: the file; it may not exist yet.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._inode: int | None = None
+        self._offset = 0
+
+    def read(self) -> Growth:
+        """Read the records since the last call.
+
+        Raises:
+            RunError: if a complete line is not JSON.
+        """
+        if not self._path.is_file():
+            return Growth([], False)
+        with self._path.open("rb") as stream:
+            state = os.fstat(stream.fileno())
+            is_anew = state.st_ino != self._inode or state.st_size < self._offset
+            offset = 0 if is_anew else self._offset
+            stream.seek(offset)
+            records = []
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                records.append(_parse(self._path, line, f"byte {offset}"))
+                offset += len(line)
+        self._inode = state.st_ino
+        self._offset = offset
+        return Growth(records, is_anew)
+
+
+def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
+    """The complete records within the last bytes of a file, without reading the others.
+
+    Args:
+        path: the file.
+        size: bytes.
+
+    Raises:
+        RunError: if a complete line is not JSON.
+    """
+    with Path(path).open("rb") as stream:
+        start = max(0, os.fstat(stream.fileno()).st_size - size)
+        if start > 0:
+            # The byte before tells a whole first line from the end of one.
+            stream.seek(start - 1)
+            stream.readline()
+        lines = [line for line in stream if line.endswith(b"\n")]
+    return [_parse(path, line, "near its end") for line in lines]
 
 
 def truncate_records(path: str | Path, step: int, **limits: int) -> None:
@@ -91,7 +171,7 @@ class CacheUse(NamedTuple):
     limit_bytes: int = 0
 
     def figures(self) -> dict[str, float]:
-        """The entry ``cache`` of a record of memory; every read has added an item.
+        """Return the entry ``cache`` of a record of memory; every read has added an item.
 
         >>> CacheUse(lookups=40, reads=10, evictions=2).figures()["hit_rate"]
         0.75

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 
 class StorageCounter(TorchDispatchMode):
-    """Counts the storages that operations create while the mode is active.
+    """Counter of the storages that operations create while the mode is active.
 
     Attributes:
         now: bytes of the living storages.
@@ -47,7 +47,7 @@ class StorageCounter(TorchDispatchMode):
 
         Args:
             tensor: result of an operation, or a tensor that existed before.
-            counts: false leaves out the tensor and all its views.
+            counts: if false, the tensor and all its views are left out.
         """
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -89,7 +89,7 @@ def _convolution_backward(
     *options: Any,  # noqa: ANN401 - as PyTorch calls it
     **_: object,
 ) -> int:
-    """FLOPs of the backward pass of a convolution: for each gradient those of the forward pass.
+    """Return the FLOPs of a convolution's backward pass: for each gradient those of forward.
 
     PyTorch's own formula ignores groups.
     """
@@ -118,9 +118,10 @@ def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], 
     """Count the memory of a micro-step (:attr:`StepCost.working`).
 
     Args:
-        model: gets gradients of zero, as in every micro-step of a step but the first.
+        model: the model, which gets gradients of zero, as in every micro-step of a step but the
+            first.
         batch: inputs of ``loss``.
-        loss: runs the forward pass; the result is back-propagated.
+        loss: function that runs the forward pass; the result is back-propagated.
     """
     memory = StorageCounter()
     for parameter in model.parameters():

@@ -41,7 +41,7 @@ _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", de
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 Switch: TypeAlias = Callable[[str], None]
-"""Ends a section and continues it as its sibling of a given name."""
+"""Function that ends a section and continues it as its sibling of a given name."""
 
 
 def section(name: str) -> AbstractContextManager[Switch | None]:
@@ -65,13 +65,14 @@ Span: TypeAlias = tuple[str, Event, Event]
 
 
 class TimingLogger:
-    """Collects the times of sections per step and writes them to the console and to files.
+    """Logger of the times of sections per step, on the console and in files.
 
     Args:
-        folder: of ``timing_<start>.log`` (text) and ``timing_<start>.jsonl``; None writes no files.
-        device: of the timed work; CUDA devices are timed by events.
+        folder: folder for ``timing_<start>.log`` (text) and ``timing_<start>.jsonl``; None writes
+            no files.
+        device: device of the timed work; CUDA devices are timed by events.
         enabled: if false, every method does nothing.
-        console: shows the five slowest entries; None for none.
+        console: function that shows the five slowest entries; None for none.
         console_interval: steps between two updates of the console.
         file_interval: steps between two writes to the files.
 
@@ -165,9 +166,9 @@ class TimingLogger:
         """End a step; its record is written when the device has finished it.
 
         Args:
-            number: of the step.
+            number: number of the step.
             samples: samples the step has processed, for the throughput in the summary.
-            frames: video frames the step has processed, likewise.
+            frames: video frames the step has processed, for the same.
         """
         if not self.enabled:
             return
@@ -185,7 +186,7 @@ class TimingLogger:
         self._finish_steps(wait=False)
 
     def summary(self) -> dict[str, Any]:
-        """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
+        """Return milliseconds per name (mean, min, max, p50, p95), throughput, data wait."""
         self._finish_steps(wait=True)
         return summarize(self._history, self._totals, self._arithmetic)
 
@@ -201,7 +202,7 @@ class TimingLogger:
         self._flush()
 
     def flush(self) -> None:
-        """Flush the records of all ended steps; waits for the device."""
+        """Wait for the device, and flush the records of all ended steps."""
         self._finish_steps(wait=True)
         self._flush()
 
@@ -215,7 +216,7 @@ class TimingLogger:
         self.enabled = False
 
     def _event(self) -> Event:
-        """An event after the work launched so far, without synchronisation."""
+        """Return an event after the work launched so far, without synchronisation."""
         if not self._on_gpu:
             return time.perf_counter()
         event = self._events.pop() if self._events else torch.cuda.Event(enable_timing=True)
@@ -277,7 +278,7 @@ class TimingLogger:
 
 
 def seconds(device: torch.device, call: Callable[[], object]) -> float:
-    """The time of a call, with the work that it launches on the device."""
+    """Measure the time of a call, with the work that it launches on the device."""
     start = time.perf_counter()
     call()
     if device.type == "cuda":

@@ -17,7 +17,7 @@ _RULE = "=" * 80
 
 
 def with_parents(measured: Mapping[str, float]) -> dict[str, float]:
-    """Milliseconds per path; a parent that was not measured is the sum of its children.
+    """Return the milliseconds per path; a parent that was not measured is the sum of its children.
 
     >>> with_parents({"step/vrt/a": 1.0, "step/vrt/b": 2.0, "step": 4.0})
     {'step/vrt/a': 1.0, 'step/vrt/b': 2.0, 'step': 4.0, 'step/vrt': 3.0}
@@ -32,7 +32,7 @@ def with_parents(measured: Mapping[str, float]) -> dict[str, float]:
 
 
 def tree_order(paths: Iterable[str]) -> list[str]:
-    """Paths with parents before their children, siblings in order of their first appearance.
+    """Sort paths: parents before their children, siblings by their first appearance.
 
     >>> tree_order(["step/b/first", "step/a", "step/b/last", "step"])
     ['step', 'step/b/first', 'step/b/last', 'step/a']
@@ -46,7 +46,7 @@ def tree_order(paths: Iterable[str]) -> list[str]:
 
 
 def _total(times: Mapping[str, float]) -> float:
-    """Milliseconds of all top-level sections; nothing is counted twice."""
+    """Return the milliseconds of all top-level sections; nothing is counted twice."""
     return sum(ms for path, ms in times.items() if "/" not in path)
 
 
@@ -55,12 +55,12 @@ def _percent(ms: float, total: float) -> float:
 
 
 def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, float]) -> str:
-    """One step in the text file.
+    """Format one step for the text file.
 
     Children of :data:`ROOT` are at the top level, with ``other``, the rest of its time.
 
     Args:
-        number: of the step.
+        number: number of the step.
         times: milliseconds per path, with all parents.
         averages: mean milliseconds per path over the run so far.
     """
@@ -80,10 +80,10 @@ def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, fl
 
 
 def console_text(number: int, times: Mapping[str, float]) -> tuple[list[str], str]:
-    """The slowest entries of a step, as rows with bars and, where none can be redrawn, as a line.
+    """Format the slowest entries of a step, as rows with bars and as a plain line.
 
     Args:
-        number: of the step.
+        number: number of the step.
         times: milliseconds per path, with all parents.
     """
     total = _total(times)
@@ -103,8 +103,8 @@ class Arithmetic(NamedTuple):
     """Floating-point operations of a run.
 
     Attributes:
-        flops_per_sample: of one training sample, forward and backward, estimated from the forward
-            pass; interpolation is not counted.
+        flops_per_sample: FLOPs of one training sample, forward and backward, estimated from the
+            forward pass; interpolation is not counted.
         peak_flops_per_second: rate of a large matrix product on the devices of the run.
     """
 
@@ -117,7 +117,7 @@ def summarize(
     totals: Mapping[str, int],
     work: Arithmetic | None = None,
 ) -> dict[str, Any]:
-    """Statistics of a whole run.
+    """Return statistics of a whole run.
 
     Args:
         history: milliseconds per path, one value for each step in which it occurred.
@@ -158,7 +158,7 @@ def summarize(
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """The result of :func:`summarize` as a table."""
+    """Format the result of :func:`summarize` as a table."""
     # Imported here: it takes time, and a run shows its summary once.
     import pandas as pd
 

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from vrtspike.data.rgb_images import Image
 from vrtspike.metrics.psnr import psnr
 from vrtspike.paper_figures.boxes import Box
-from vrtspike.plotting.paper import FONT_SIZE, TEXT_WIDTH, FontName, fit_text, paper_figure
+from vrtspike.plotting.paper import (
+    FONT_SIZE,
+    MARK,
+    TEXT_WIDTH,
+    FontName,
+    axes_at,
+    fit_text,
+    paper_figure,
+)
 
 _GAP = 0.05
 _LABEL = 0.33
@@ -26,8 +34,6 @@ _LABEL = 0.33
 _BAR = 0.42
 """Height in inches of the colour bar with its labels."""
 _BAR_WIDTH = 2.4
-_MARK = "#E69F00"
-"""Orange of the crop's place: visible on dark and on bright scenes with its black border."""
 ERROR_COLOURS = "magma"
 """Its lightness rises evenly, so that a print in grey shows the same order."""
 _ERROR_SHARE = 99.5
@@ -175,15 +181,8 @@ def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any
 
 
 def _axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes without ticks at a place in inches, counted from the lower left corner."""
-    total_width, total_height = figure.get_size_inches()
-    place = (
-        left / total_width,
-        (top - height) / total_height,
-        width / total_width,
-        height / total_height,
-    )
-    axes: Axes = figure.add_axes(place)
+    """Add axes without ticks at a place in inches; arguments as for :func:`axes_at`."""
+    axes = axes_at(figure, left, top, width, height)
     axes.set_axis_off()
     return axes
 
@@ -199,7 +198,7 @@ def _show(axes: Axes, picture: NDArray[np.uint8]) -> None:
 def _mark(axes: Axes, box: Box) -> None:
     """Draw the place of the crop."""
     corner = (box.x - 0.5, box.y - 0.5)
-    for colour, line_width in (("black", 2.0), (_MARK, 1.0)):
+    for colour, line_width in (("black", 2.0), (MARK, 1.0)):
         axes.add_patch(
             Rectangle(
                 corner, box.width, box.height, fill=False, edgecolor=colour, linewidth=line_width

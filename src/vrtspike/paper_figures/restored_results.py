@@ -18,16 +18,21 @@ from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
-from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
+from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.restoration.clip_spikes import ClipSpikes
-from vrtspike.restoration.pictures import Pictures, open_pictures, picture_files, require_size
+from vrtspike.restoration.pictures import (
+    Pictures,
+    open_pictures,
+    picture_files,
+    require_size,
+    sequence_name,
+)
 from vrtspike.restoration.result_record import RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.spike_files import recorded_spikes
+from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 
 _PSNR = ("psnr_blur", "psnr")
-_PLAIN_NAMES = ("blur", "blur_gamma", "frames")
-"""Names of folders of frames that name no sequence; the folder above does."""
 
 
 def read_restored(
@@ -96,18 +101,6 @@ def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
     return path
 
 
-def sequence_name(path: Path) -> str:
-    """The name of the sequence of a folder of frames or of a video file.
-
-    >>> sequence_name(Path("test/GOPR0384_11_00/blur")), sequence_name(Path("street.mp4"))
-    ('GOPR0384_11_00', 'street')
-    """
-    place = path.absolute()
-    if place.name in _PLAIN_NAMES and place.parent.name:
-        return place.parent.name
-    return place.stem if place.suffix else place.name
-
-
 def _clip(
     record: Mapping[str, Any], pictures: Pictures, sharp: Mapping[str, Path], folder: Path
 ) -> Clip:
@@ -159,9 +152,9 @@ def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) ->
     if record["paths"].get("spikes") is None:
         return None
     path = _input(record, "spikes", folder)
-    found = record["spikes"]
-    sensor = tuple(found["sensor"]) if found["sensor"] else None
-    layout = LAYOUTS.get(found["layout"] or "", SPK_GOPRO)
+    spikes = record["spikes"]
+    sensor = tuple(spikes["sensor"]) if spikes["sensor"] else None
+    layout = LAYOUTS.get(spikes["layout"] or "", SPK_GOPRO)
     return recorded_spikes(pictures, path, sensor, layout)
 
 

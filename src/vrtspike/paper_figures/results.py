@@ -138,12 +138,12 @@ def require_frame(results: Sequence[Result], sequence: str, frame: str, option: 
     if frame in names:
         return
     kept = "" if is_complete(results, sequence) else " kept as examples"
-    found = "none"
+    valid = "none"
     if names:
-        found = f"{len(names)}, {names[0]} to {names[-1]}"
+        valid = f"{len(names)}, {names[0]} to {names[-1]}"
     raise ConfigError(
         f"{option}: no frame {frame!r} in sequence {sequence}{did_you_mean(frame, names)}; frames "
-        f"of all results{kept}: {found}"
+        f"of all results{kept}: {valid}"
     )
 
 

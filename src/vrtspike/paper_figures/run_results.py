@@ -33,10 +33,11 @@ from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
-from vrtspike.paper_figures.spike_pictures import instant_picture, motion_length
+from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.reporting.evaluations import read_table
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
@@ -120,13 +121,13 @@ def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
     Raises:
         ConfigError: with the protocols that there are.
     """
-    found = protocols(summary)
-    if protocol not in found:
+    summaries = protocols(summary)
+    if protocol not in summaries:
         raise ConfigError(
             f"--protocol {protocol}: {evaluation_folder(folder)} has the protocols "
-            f"{', '.join(found)}; choose one, or evaluate again with TEST.PROTOCOL"
+            f"{', '.join(summaries)}; choose one, or evaluate again with TEST.PROTOCOL"
         )
-    return found[protocol]
+    return summaries[protocol]
 
 
 def _frame_figures(folder: Path, protocol: str) -> pd.DataFrame:
@@ -223,10 +224,10 @@ class _Examples:
         index = self._folder / EXAMPLES_INDEX
         if not index.is_file():
             return {}
-        found: dict[str, dict[str, Mapping[str, str]]] = {}
+        files: dict[str, dict[str, Mapping[str, str]]] = {}
         for entry in read_mapping(index, _ADVICE)["examples"]:
-            found.setdefault(entry["sequence"], {})[entry["frame"]] = entry["files"]
-        return {name: dict(sorted(frames.items())) for name, frames in found.items()}
+            files.setdefault(entry["sequence"], {})[entry["frame"]] = entry["files"]
+        return {name: dict(sorted(frames.items())) for name, frames in files.items()}
 
     def has(self, sequence: str, frames: Sequence[str]) -> bool:
         """Return whether all of some frames were kept."""

@@ -1,4 +1,4 @@
-"""The picture and the motion that the spikes of an exposure show."""
+"""The motion that the spikes of an exposure show."""
 
 from __future__ import annotations
 
@@ -6,46 +6,15 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.gate.homography import displacement
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.rgb_images import Image
-from vrtspike.data.spike_images import short_window
-from vrtspike.data.store.voxels import GainMeter
-from vrtspike.restoration.spikes_alone import to_picture
 
 PARTS = 3
 """Parts of an exposure between whose pictures the motion is measured."""
 MIN_SIDE = 32
 """Smallest side of a sensor on which motion is measured."""
-
-
-def instant_picture(
-    spikes: PackedSpikes, exposure: Exposure, blurry: Image, place: str
-) -> NDArray[np.uint8]:
-    """The spikes in a short window about the sharp instant as a picture.
-
-    The brightness of a spike is fitted to the blurry frame by least squares.
-
-    Args:
-        spikes: of the recording, (T, h, w).
-        exposure: in its steps.
-        blurry: the blurry frame, uint8 (H, W, 3).
-        place: name of the spikes for messages.
-
-    Returns:
-        uint8 (h, w).
-    """
-    meter = GainMeter()
-    meter.add(blurry, spikes.picture(exposure.start, exposure.stop), exposure.steps)
-    middle = int(exposure.sharp)
-    half = min(short_window(exposure.steps) // 2, middle - exposure.start, exposure.stop - middle)
-    start = middle - half if half > 0 else exposure.start
-    stop = middle + half if half > 0 else exposure.stop
-    rate = spikes.picture(start, stop) / np.float32(stop - start)
-    return to_picture(rate * np.float32(255 * meter.gain(place)))
 
 
 def motion_length(spikes: PackedSpikes, exposure: Exposure, ratio: Fraction) -> float:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, FontName, paper_figure
+from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, MARK, FontName, axes_at, paper_figure
 
 _FRAME_HEIGHT = 0.022
 """Height in inches of a frame in a slice, within the limits below."""
@@ -23,7 +22,6 @@ _GAP = 0.06
 _LEFT = 0.36
 _TITLE = 0.17
 _AXIS = 0.32
-_MARK = "#E69F00"
 
 
 def slice_of(frames: Iterable[Image], row: int) -> Image:
@@ -94,31 +92,21 @@ def draw_xt(
     height = float(np.clip(frames * _FRAME_HEIGHT, min(0.5, highest), highest))
     total = _TITLE + strip_height + len(slices) * (_TITLE + height + _GAP) + _AXIS
     with paper_figure(stem, (COLUMN_WIDTH, total), font, constrained=False) as figure:
-
-        def axes_at(top: float, axes_height: float) -> Axes:
-            place = (
-                _LEFT / COLUMN_WIDTH,
-                (top - axes_height) / total,
-                width / COLUMN_WIDTH,
-                axes_height / total,
-            )
-            axes: Axes = figure.add_axes(place)
-            axes.grid(visible=False)
-            return axes
-
         top = total - _TITLE
-        axes = axes_at(top, strip_height)
+        axes = axes_at(figure, _LEFT, top, width, strip_height)
+        axes.grid(visible=False)
         strip = whole[first_row : first_row + strip_rows]
         extent = (0, whole.shape[1], first_row + strip_rows, first_row)
         axes.imshow(strip, extent=extent, interpolation="antialiased", aspect="auto")
         axes.axhline(row + 0.5, color="black", linewidth=2.0)
-        axes.axhline(row + 0.5, color=_MARK, linewidth=1.0)
+        axes.axhline(row + 0.5, color=MARK, linewidth=1.0)
         axes.set_axis_off()
         axes.set_title(title, loc="left", fontsize=FONT_SIZE, pad=2)
         top -= strip_height
         for name, values in slices.items():
             top -= _TITLE + _GAP
-            axes = axes_at(top, height)
+            axes = axes_at(figure, _LEFT, top, width, height)
+            axes.grid(visible=False)
             axes.imshow(
                 values,
                 extent=(0, values.shape[1], frames + 0.5, 0.5),

@@ -63,7 +63,7 @@ def drawn_figure(
 
 @cache
 def _fonts() -> list[str]:
-    """The default font, and one with Chinese characters if this machine has one."""
+    """Return the default font, and one with Chinese characters if this machine has one."""
     installed = set(font_manager.get_font_names())
     chinese = [name for name in _CHINESE if name in installed]
     return ["DejaVu Sans", *chinese[:1]]

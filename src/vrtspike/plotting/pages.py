@@ -8,19 +8,11 @@ from numbers import Real
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, select_autoescape
 
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import ABSENT
-
-TEMPLATES = Environment(
-    loader=PackageLoader("vrtspike", "."),
-    autoescape=select_autoescape(),
-    trim_blocks=True,
-    keep_trailing_newline=True,
-)
-"""Templates by their paths in this package; values in HTML are escaped."""
-
+from vrtspike.plotting.templates import TEMPLATES
+from vrtspike.system.errors import DataError
 
 NOTE = "note"
 """Column with sentences, which would make a table too wide for a page."""
@@ -31,7 +23,7 @@ class Table:
     """A table of a page.
 
     Attributes:
-        frame: its rows; column names are the header.
+        frame: rows of the table; column names are the header.
         title: heading above it; empty for none.
         note: a sentence below the heading; empty for none.
         formats: format specification (such as ``.2f``) by column; numbers without one are shown
@@ -127,6 +119,28 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT)
         for name, column in frame.to_dict("list").items()
     }
     return pd.DataFrame(cells, dtype=object)
+
+
+def update_page(page: Path, former: str, text: str, *, is_check: bool, cause: str) -> None:
+    """Write a page with generated parts, or refuse one whose parts are old; print which it was.
+
+    Args:
+        page: path of the page.
+        former: its present text.
+        text: its text with new parts.
+        is_check: write nothing.
+        cause: reason and cure, for the error message.
+
+    Raises:
+        DataError: if the texts differ in a check.
+    """
+    if text == former:
+        print(f"{page}: up to date")
+        return
+    if is_check:
+        raise DataError(f"{page}: {cause}")
+    atomic_write_text(page, text)
+    print(f"wrote {page}")
 
 
 def markdown_table(rows: pd.DataFrame, others: str = "---:") -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -26,6 +27,8 @@ FONT_SIZE = 8
 MIN_FONT_SIZE = 5.0
 DPI = 300
 SUFFIXES = (".pdf", ".png")
+MARK = "#E69F00"
+"""Orange of marks in pictures: visible on dark and on bright scenes with a black border."""
 
 FontName = Literal["sans", "serif"]
 # Both come with matplotlib, so that figures do not depend on the machine.
@@ -70,9 +73,9 @@ class LineStyle:
     """The look of a line and of its points.
 
     Attributes:
-        colour: of matplotlib.
-        dashes: of matplotlib's ``linestyle``.
-        marker: of matplotlib.
+        colour: colour in matplotlib's notation.
+        dashes: value of matplotlib's ``linestyle``.
+        marker: marker in matplotlib's notation.
     """
 
     colour: str
@@ -95,7 +98,7 @@ _STYLES = (
 
 
 def line_style(number: int) -> LineStyle:
-    """The style of a model by its number; the styles repeat after the seventh."""
+    """Return the style of a model by its number; the styles repeat after the seventh."""
     return _STYLES[number % len(_STYLES)]
 
 
@@ -108,8 +111,8 @@ def paper_figure(
     Args:
         stem: path of the files without their suffix.
         size: width and height in inches.
-        font: of all texts.
-        constrained: let matplotlib arrange the axes.
+        font: font of all texts.
+        constrained: if true, matplotlib arranges the axes.
     """
     with mpl.rc_context(_STYLE | _FONTS[font]):
         figure = Figure(figsize=size, layout="constrained" if constrained else None)
@@ -122,16 +125,38 @@ def paper_figure(
                 figure.savefig(temporary, metadata=metadata, dpi=DPI)
 
 
+def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Add axes at a place in inches.
+
+    Args:
+        figure: figure without a layout of its own.
+        left: distance of the left side from that of the figure.
+        top: distance of the upper side from the lower side of the figure.
+        width: width of the axes.
+        height: height of the axes.
+    """
+    total_width, total_height = figure.get_size_inches()
+    axes: Axes = figure.add_axes(
+        (
+            left / total_width,
+            (top - height) / total_height,
+            width / total_width,
+            height / total_height,
+        )
+    )
+    return axes
+
+
 def fit_text(text: Text, width: float) -> None:
     """Make a text smaller until it is no wider than given, down to :data:`MIN_FONT_SIZE`.
 
     Args:
-        text: of a figure.
+        text: text of a figure.
         width: inches.
     """
     figure = text.get_figure()
     assert isinstance(figure, Figure)
-    found = text.get_window_extent().width / figure.dpi
-    if found > width:
-        size = float(text.get_fontsize()) * width / found
+    present = text.get_window_extent().width / figure.dpi
+    if present > width:
+        size = float(text.get_fontsize()) * width / present
         text.set_fontsize(max(MIN_FONT_SIZE, size))

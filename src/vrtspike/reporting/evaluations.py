@@ -33,7 +33,7 @@ REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 _METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after", "columns")
 
 MAX_FRAMES = 3000
-"""Points of the plot of all frames; of more frames every n-th is drawn."""
+"""Maximum number of points of the plot of all frames; of more frames every n-th is drawn."""
 
 
 Contents = dict[str, Any]
@@ -99,7 +99,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
 
 
 def _metrics(summary: Mapping[str, Any], protocol: str) -> list[Contents]:
-    """The metrics of an evaluation, first the one that ranks its frames."""
+    """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
     items = metrics_of_problem(summary).items()
@@ -110,7 +110,7 @@ def _metrics(summary: Mapping[str, Any], protocol: str) -> list[Contents]:
 
 
 def _worst(summary: Mapping[str, Any]) -> list[tuple[str, str, float]]:
-    """Sequence, name and figure of the worst frames."""
+    """Return the sequence, name and figure of the worst frames."""
     rows = []
     for frame in summary.get("worst") or ():
         for name in frame.keys() - {"sequence", "frame"}:
@@ -136,7 +136,7 @@ def read_table(path: Path, advice: str) -> pd.DataFrame:
 
 
 def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
-    """The rows of a protocol, without the columns that it leaves empty."""
+    """Return the rows of a protocol, without the columns that it leaves empty."""
     if "protocol" not in table:
         return table
     return table[table["protocol"] == protocol].dropna(axis=1, how="all")
@@ -154,7 +154,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Contents:
-    """A metric with its means: ``blurry`` (input), ``restored`` (result), ``gain``, ``spikes``.
+    """Return a metric with its means: ``blurry`` (input), ``restored``, ``gain``, ``spikes``.
 
     ``spikes`` is the mean of pictures from spikes alone. Means without finite number are None, with
     the ``reason``.
@@ -177,7 +177,7 @@ def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Conten
 
 
 def _examples(folder: Path) -> Contents:
-    """The examples of an evaluation with the paths of their files, and how they were chosen."""
+    """Return the examples of an evaluation, the paths of their files, and their choice."""
     index = folder / EXAMPLES_INDEX
     if not index.is_file():
         return {"choice": "", "examples": []}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def curves_of(
     """Return the curves of columns, if the table has them and they contain numbers.
 
     Args:
-        table: with a column ``step``; values that are not finite are ignored.
+        table: table with a column ``step``; values that are not finite are ignored.
         columns: titles by column.
         points: largest number of points; neighbouring values are averaged.
 
@@ -71,15 +71,21 @@ def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, C
         logs: logs of the run.
         metrics: metrics of its problem.
     """
-    names = [name for name in map(str, logs.train.columns) if name.startswith("losses.")]
-    # A single term equals the loss.
-    parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
-    titles = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
+    titles = {"loss": "loss", **loss_terms(logs.train)}
+    titles |= {"grad_norm": "gradient norm", "lr": "learning rate"}
     labels = {metric.name: metric.label for metric in metrics.values()}
     return {
         "train": curves_of(logs.train, titles),
         "validation": curves_of(logs.validation, labels),
     }
+
+
+def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
+    """Titles of the terms of the loss, by column of a log; none if a single term is the loss."""
+    names = [name for name in map(str, columns) if name.startswith("losses.")]
+    if len(names) < 2:
+        return {}
+    return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
 def performance(analysis: Analysis) -> Contents:

@@ -44,7 +44,8 @@ def pack_run(
     Args:
         folder: ``results/train/<preset>``.
         output: the folder; it must not exist.
-        licence: for the card, an identifier of the hub, such as ``mit``; ``other`` for none.
+        licence: licence for the card: an identifier of the hub, such as ``mit``; ``other`` for
+            none.
         half: if true, weights are written in half precision.
         evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
 
@@ -59,7 +60,7 @@ def pack_run(
     if output.exists():
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
-    # Imports PyTorch, which takes seconds: a folder that is not there is told before.
+    # Imported late, because PyTorch takes seconds; a missing folder is reported before.
     from vrtspike.io.weights import floating_type, write_half
 
     require_published(folder / WEIGHTS)
@@ -103,7 +104,7 @@ def _require_space(output: Path, needed: int) -> None:
 
 
 def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """``commit`` of the code that trained a run, and ``changed``; None if unknown."""
+    """Return ``commit`` of the code that trained a run, and ``changed``; None if unknown."""
     git: Mapping[str, Any] | None = record.get("environment", {}).get("git")
     return git
 
@@ -111,7 +112,7 @@ def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _card(
     run: PublishedRun, record: Mapping[str, Any], figures: Mapping[str, Any] | None, licence: str
 ) -> str:
-    """The model card: front matter for the hub, then the description.
+    """Return the model card: front matter for the hub, then the description.
 
     Args:
         run: the run.
@@ -119,7 +120,7 @@ def _card(
         figures: figures of the run's evaluation.
         licence: licence of the weights.
     """
-    from vrtspike.plotting.pages import TEMPLATES
+    from vrtspike.plotting.templates import TEMPLATES
 
     settings = run.settings
     train = settings.TRAIN

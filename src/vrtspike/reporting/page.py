@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import gzip
-import html
-import json
 import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from plotly.offline import get_plotlyjs
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import TEMPLATES
 from vrtspike.reporting.evaluations import Contents, in_base64
 from vrtspike.reporting.measurements import read_alignment
+from vrtspike.reporting.offline_page import OfflinePage, Verdict
 from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
 from vrtspike.reporting.runs import read_run
 
@@ -31,26 +21,6 @@ ABOUT_SPIKES = (
 )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The beginning of a page.
-
-    Attributes:
-        sentence: the main result; figures between ``**`` are shown in bold.
-        facts: short statements below it.
-        preset: preset of the best run; empty if none was evaluated.
-    """
-
-    sentence: str
-    facts: Sequence[str]
-    preset: str = ""
-
-    @property
-    def text(self) -> str:
-        """The sentence without ``**``."""
-        return self.sentence.replace("**", "")
-
-
 def verdict(runs: Sequence[Contents]) -> Verdict:
     """Write the verdict on the best of the evaluated runs.
 
@@ -58,7 +28,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     with the same test frames, because figures of different frames cannot be compared.
 
     Args:
-        runs: at least one, from :func:`vrtspike.reporting.runs.read_run`.
+        runs: runs from :func:`vrtspike.reporting.runs.read_run`, at least one.
     """
     pairs = [(run, leading_metric(run["evaluation"])) for run in runs]
     evaluated = [(run, metric) for run, metric in pairs if metric is not None]
@@ -89,7 +59,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
 
 
 def _verdict_without_figures(runs: Sequence[Contents]) -> Verdict:
-    """The verdict on runs without figures of test frames, with the reasons."""
+    """Return the verdict on runs without figures of test frames, with the reasons."""
     trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
     default = "the evaluation has no finite figure"
     reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
@@ -106,7 +76,7 @@ def leading_metric(evaluation: Contents) -> Contents | None:
 
 
 def _sentence(run: Contents, metric: Contents, compared: int) -> str:
-    """The main result in a sentence, best of so many compared runs."""
+    """Return the main result of the best run in a sentence, with the number of compared runs."""
 
     def bold(value: float) -> str:
         text = f"{value:.{metric['decimals']}f} {metric['unit']}"
@@ -138,6 +108,20 @@ ALL_VIDEO_BYTES = 6_000_000
 linked."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
+
+SECTIONS = {
+    "pictures": "Pictures",
+    "figures": "Figures",
+    "training": "Training",
+    "cost": "Time and memory",
+    "data": "Data",
+    "findings": "Findings",
+    "origin": "Origin",
+}
+"""Titles of the sections by their names in the page."""
+
+ORDERS = ("typical first", "worst first", "best first")
+"""Orders of the frames that a reader may choose; the first is that of a new page."""
 
 
 def write_report_page(
@@ -175,31 +159,30 @@ def write_report_page(
         "best": headline.preset,
         "alignments": [table for table in tables if table is not None],
         "runs": runs,
-        "error": {"top": ERROR_TOP, "colours": error_colours()},
+        "maps": {"tops": {"error": ERROR_TOP}, "colours": error_colours()},
+        "words": {
+            "model": "Preset",
+            "videos": "Videos: blurry, restored, sharp",
+            "left_out": " from worst to best",
+        },
+        "orders": ORDERS,
     }
-    page = functools.partial(
-        TEMPLATES.get_template("reporting/assets/page.html").render,
-        headline=headline,
-        verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
-        about="" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES,
-        style=_asset("page.css"),
-        plotly=_packed_plotly(),
-        script="\n".join(map(_asset, SCRIPTS)),
-    )
-    budget = page_bytes - len(page(data=script_json(data)).encode())
+    about = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
+    page = OfflinePage(headline, SECTIONS, SCRIPTS, about)
+    budget = page_bytes - len(page.render(data).encode())
     form, pictures = encode_examples(files, budget)
     for number, example in enumerate(examples):
         example["pictures"] = pictures.get(number)
     for evaluation in evaluations:
         examples_of_run = evaluation.get("examples", ())
         evaluation["examples"] = [example for example in examples_of_run if example["pictures"]]
-    data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures)}
-    atomic_write_text(output, page(data=script_json(data)))
+    data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures), "folder": None}
+    atomic_write_text(output, page.render(data))
     return headline
 
 
 def _join(evaluations: Sequence[Contents], name: str) -> list[Contents]:
-    """The entries of a list in all evaluations."""
+    """Return the entries of a list in all evaluations."""
     return [entry for evaluation in evaluations for entry in evaluation.get(name, ())]
 
 
@@ -214,24 +197,3 @@ def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
         if size <= min(VIDEO_BYTES, left):
             video["data"] = in_base64(path)
             left -= size
-
-
-def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Convert a value to JSON that is safe in a script element.
-
-    >>> script_json({"name": "</script>"})
-    '{"name":"\\\\u003c/script>"}'
-    """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-@functools.cache
-def _packed_plotly() -> str:
-    """plotly.js, compressed; the page unpacks it when a curve comes into view."""
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
-
-
-def _asset(name: str) -> str:
-    """Read a file of the page."""
-    return Path(__file__).with_name("assets").joinpath(name).read_text("utf-8")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -19,10 +20,15 @@ ERROR_TOP = 32
 """Difference in grey values that error maps show in the brightest colour."""
 
 GRAY = frozenset({"spikes"})
-"""Pictures that are grey."""
+"""Kinds of pictures that are grey."""
 
 THREADS = 4
 """Threads of the rule."""
+
+SAMPLE = 16
+"""Frames that are encoded first, if there are more."""
+MAX_EXCESS = 1.1
+"""Largest part of the size limit that these may predict for a level that is tried on all frames."""
 
 THUMBNAIL = (176, 60)
 """Longest side and quality of the thumbnails."""
@@ -33,20 +39,36 @@ _COLOURS = cv2.COLORMAP_INFERNO
 
 Picture = NDArray[np.uint8]
 
+Encoded = TypeVar("Encoded", str, bytes)
+"""An encoded picture."""
+
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
     """Compute the error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
-        restored: uint8 (H, W, 3).
-        sharp: the same shape.
+        restored: restored frame, uint8 (H, W, 3).
+        sharp: sharp frame of the same shape.
 
     Returns:
         uint8 (H, W, 3) RGB: the mean absolute difference over the channels, ``ERROR_TOP`` grey
         values and more in the brightest colour.
     """
     difference = cv2.absdiff(restored, sharp).astype(np.float32).mean(axis=-1)
-    scaled = np.rint(difference * (255 / ERROR_TOP)).clip(0, 255).astype(np.uint8)
+    return coloured(difference, ERROR_TOP)
+
+
+def coloured(values: NDArray[np.float32], top: float) -> Picture:
+    """Show values in colours from black (0) to light yellow.
+
+    Args:
+        values: float32 (H, W), not negative.
+        top: value from which on the colour is the brightest.
+
+    Returns:
+        uint8 (H, W, 3) RGB.
+    """
+    scaled = np.rint(values * (255 / top)).clip(0, 255).astype(np.uint8)
     return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLOURS)[..., ::-1])
 
 
@@ -58,12 +80,17 @@ def error_colours() -> list[str]:
 
 
 def encode(picture: Picture, side: int, quality: int) -> str:
-    """Encode a picture as WebP in base64.
+    """Encode a picture as WebP in base64; as :func:`encode_webp`."""
+    return base64.b64encode(encode_webp(picture, side, quality)).decode()
+
+
+def encode_webp(picture: Picture, side: int, quality: int) -> bytes:
+    """Encode a picture as WebP.
 
     Args:
-        picture: uint8 (H, W, 3) RGB or (H, W).
+        picture: picture, uint8 (H, W, 3) RGB or (H, W) grey.
         side: longest side in pixels; larger pictures are downscaled.
-        quality: 1 to 100.
+        quality: quality of WebP, 1 to 100.
     """
     scale = side / max(picture.shape[:2])
     if scale < 1:
@@ -75,19 +102,19 @@ def encode(picture: Picture, side: int, quality: int) -> str:
         picture = np.ascontiguousarray(picture[..., ::-1])
     # Without WebP OpenCV raises an error.
     _, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
-    return base64.b64encode(contents.tobytes()).decode()
+    return contents.tobytes()
 
 
 def encode_examples(
     examples: Sequence[Mapping[str, Path]], budget: int
-) -> tuple[str, dict[int, dict[str, str]]]:
+) -> tuple[str, dict[int, Mapping[str, str]]]:
     """Encode the pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
-        examples: worst first; files by kind: ``blurry``, ``restored``, ``sharp``, and ``spikes`` if
-            there are any.
-        budget: characters of all pictures together. If even the last level is too large, examples
-            are left out evenly.
+        examples: examples, the worst first: files by kind, ``blurry``, ``restored``, ``sharp``, and
+            ``spikes`` if there are any.
+        budget: maximum number of characters of all pictures together. If even the last level is too
+            large, examples are left out evenly.
 
     Returns:
         the format of all pictures, in words; and pictures by index of the example and kind, WebP in
@@ -96,14 +123,49 @@ def encode_examples(
     Raises:
         DataError: if a picture cannot be read.
     """
+
+    def encode_example(index: int, side: int, quality: int) -> dict[str, str]:
+        return _encode(examples[index], side, quality)
+
+    return encode_within(encode_example, len(examples), budget, LEVELS)
+
+
+def encode_within(
+    encode_pictures: Callable[[int, int, int], Mapping[str, Encoded]],
+    count: int,
+    budget: int,
+    levels: Sequence[tuple[int, int]],
+) -> tuple[str, dict[int, Mapping[str, Encoded]]]:
+    """Encode the pictures of several frames at the best level that fits into a size limit.
+
+    Of many frames, some are encoded first: a level at which these are far too large is skipped.
+
+    Args:
+        encode_pictures: encodes the pictures of a frame, given its index, longest side and quality;
+            called from several threads.
+        count: number of frames.
+        budget: length of all encoded pictures together. If even the last level is too large, frames
+            are left out evenly.
+        levels: longest sides in pixels and qualities, from the best to the smallest.
+
+    Returns:
+        the format of all pictures, in words; and the encoded pictures by index and kind.
+    """
+    encoded: list[Mapping[str, Encoded]] = []
     # OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
-        for side, quality in LEVELS:
-            encode_level = partial(_encode, side=side, quality=quality)
-            encoded = list(threads.map(encode_level, examples))
-            sizes = np.array([sum(map(len, example.values())) for example in encoded], int)
-            if sizes.sum() <= budget:
+        for side, quality in levels:
+            encode_level = partial(_encode_level, encode_pictures, side, quality)
+            is_last = (side, quality) == levels[-1]
+            if count > SAMPLE and not is_last:
+                sample = np.linspace(0, count - 1, SAMPLE).astype(int).tolist()
+                mean = _lengths(list(threads.map(encode_level, sample))).mean()
+                if mean * count > MAX_EXCESS * budget:
+                    continue
+            encoded = list(threads.map(encode_level, range(count)))
+            if _lengths(encoded).sum() <= budget:
                 break
+    sizes = _lengths(encoded)
     kept = np.arange(len(encoded))
     while len(kept) and sizes[kept].sum() > budget:
         # Evenly spaced, with the first and the last.
@@ -112,8 +174,23 @@ def encode_examples(
     return form, {index: encoded[index] for index in kept.tolist()}
 
 
+def _encode_level(
+    encode_pictures: Callable[[int, int, int], Mapping[str, Encoded]],
+    side: int,
+    quality: int,
+    index: int,
+) -> Mapping[str, Encoded]:
+    """Encode the pictures of a frame at a level."""
+    return encode_pictures(index, side, quality)
+
+
+def _lengths(encoded: Sequence[Mapping[str, Encoded]]) -> NDArray[np.int64]:
+    """Return the length of all pictures of each frame."""
+    return np.array([sum(map(len, pictures.values())) for pictures in encoded], np.int64)
+
+
 def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str]:
-    """The pictures of an example, with its error map and thumbnail."""
+    """Encode the pictures of an example, with its error map and thumbnail."""
     pictures: dict[str, Picture] = {
         kind: read_gray(path) if kind in GRAY else read_rgb(path) for kind, path in files.items()
     }

@@ -90,8 +90,8 @@ def read_origin(
 
     Args:
         folder: ``results/train/<preset>``.
-        run: its identity.
-        record: its ``run.json``.
+        run: identity of the run.
+        record: contents of its ``run.json``.
         seconds: duration of the training.
         presets: folder of the presets, with the base preset.
 
@@ -124,7 +124,7 @@ def read_origin(
 
 
 def _code_facts(record: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The commit of the code in words, and all facts about the code."""
+    """Return the commit of the code in words, and all facts about the code."""
     git = record["environment"]["git"] or {}
     if git:
         commit = f"commit {git['commit'][:8]}"
@@ -143,7 +143,7 @@ def _code_facts(record: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _machine_text(run: PublishedRun, environment: Mapping[str, Any]) -> str:
-    """Devices, CPUs and host of a training."""
+    """Return the devices, CPUs and host of a training."""
     device = environment["device"]
     memory = device.get("memory_mb")
     if memory:
@@ -154,7 +154,7 @@ def _machine_text(run: PublishedRun, environment: Mapping[str, Any]) -> str:
 
 
 def _training_text(run: PublishedRun, record: Mapping[str, Any], seconds: float) -> str:
-    """Steps, duration and start of a training."""
+    """Return the steps, duration and start of a training."""
     start = run.settings.untrained_weights
     if start is not None:
         return untrained_note(start)
@@ -163,7 +163,7 @@ def _training_text(run: PublishedRun, record: Mapping[str, Any], seconds: float)
 
 
 def _versions_text(environment: Mapping[str, Any]) -> str:
-    """Versions of Python, packages and CUDA."""
+    """Return the versions of Python, packages and CUDA."""
     versions = {"python": environment["python"], **environment["packages"]}
     for name in ("cuda", "cudnn"):
         versions[name] = environment["device"].get(name)
@@ -171,7 +171,7 @@ def _versions_text(environment: Mapping[str, Any]) -> str:
 
 
 def _weights_text(path: Path) -> str:
-    """Name, size and digest of a file of weights."""
+    """Return name, size and digest of a file of weights."""
     if not path.is_file():
         return "missing"
     size = f"{path.stat().st_size / 1e6:.1f} MB"

@@ -13,6 +13,7 @@ from vrtspike.data.gate.alignment import align, center_tolerance, mismatch, misp
 from vrtspike.io.images import luma
 from vrtspike.restoration.clip_spikes import ClipSpikes
 from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.system.errors import list_faults
 
 _TIMED_FRAMES = 8
 """Approximate number of frames that are located in time."""
@@ -23,37 +24,39 @@ _SINGLE_FRAME = 2.0
 """Tolerances of a whole clip that a single frame may deviate: its place is less certain."""
 
 
-def check_clip(clip: GivenClip) -> list[str]:
+def check_clip(clip: GivenClip) -> dict[int | None, str]:
     """Check the spikes of a clip against its frames.
 
     Reads every spike file. An exposure of a single step is left out: it is no picture that could
     be compared.
 
     Returns:
-        a message for each frame that its spikes do not show or that its exposure misses, and one
-        if the exposures of the whole clip are wrong.
+        messages by number of the frame: on frames that their spikes do not show or that their
+        exposures miss. The message on wrong exposures of the whole clip has None for a number.
     """
     spikes = clip.spikes
     if spikes is None:
-        return []
+        return {}
     compared = [
         number
         for number, frame in enumerate(spikes.frames)
         if frame.path is not None and frame.exposure.steps >= 2
     ]
     if not compared:
-        return []
+        return {}
     mismatches = _mismatches(clip, spikes, compared)
     timed = compared[:: max(1, len(compared) // _TIMED_FRAMES)]
     offsets = _offsets(clip, spikes, timed)
     tolerance = center_tolerance(spikes.frames[compared[0]].exposure.steps)
     distances = [abs(offset) for offset in offsets.values()]
     if distances and median(distances) > tolerance:
-        return [
-            *mismatches.values(),
+        whole = (
             f"{spikes.place}: frames are most like the spikes {median(distances):.0f} steps from "
-            f"their exposures; give the right ones by {TABLE} or another layout",
-        ]
+            f"their exposures; give the right ones by {TABLE} or another layout"
+        )
+        doubts: dict[int | None, str] = dict(mismatches.items())
+        doubts[None] = whole
+        return doubts
     faults = dict(mismatches)
     if len(mismatches) < len(compared) / 2:
         # The other frames fit, so a single exposure is wrong, not the sensor or the whole table.
@@ -63,7 +66,18 @@ def check_clip(clip: GivenClip) -> list[str]:
             limit = tolerance if number in mismatches else _SINGLE_FRAME * tolerance
             if abs(offset) > limit:
                 faults[number] = _wrong_exposure(clip, spikes, number, offset)
-    return [faults[number] for number in sorted(faults)]
+    return {number: faults[number] for number in sorted(faults)}
+
+
+def doubts_message(doubts: Sequence[str]) -> str:
+    """Return the warning on spikes that do not fit the frames.
+
+    Args:
+        doubts: messages from :func:`check_clip`.
+    """
+    title = "warning: spikes that do not fit"
+    advice = "The frames are restored all the same; do not trust these."
+    return list_faults(title, doubts, advice, limit=10)
 
 
 def _gray(clip: GivenClip, number: int) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from vrtspike.data.raw.versions import input_version
 from vrtspike.data.video import uncopied_streams
 from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
-from vrtspike.restoration.clip_check import check_clip
+from vrtspike.restoration.clip_check import check_clip, doubts_message
 from vrtspike.restoration.folder_figures import (
     Progresses,
     RestoredClip,
@@ -95,8 +95,11 @@ def restore_into(
     record = _first_record(model, request, source, plan, recorded)
     write_json(request.output / RECORD, record)
     if missing:
-        record["doubts"] = check_clip(source)
-        _note_doubts(record["doubts"], note)
+        doubts = check_clip(source)
+        record["doubts"] = list(doubts.values())
+        record["doubtful"] = [source.names[number] for number in doubts if number is not None]
+        if record["doubts"]:
+            note(doubts_message(record["doubts"]))
         write_json(request.output / RECORD, record)
         started = time.monotonic()
         # Spikes that do not fit the frames cannot tell which of two pictures is better.
@@ -160,7 +163,12 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     if not request.overwrite:
         continued = continued_record(output, identity, earlier, request.tile)
     recorded = recorded_results(earlier)
-    results = result_names(source.names, video=request.video, side_by_side=request.side_by_side)
+    results = result_names(
+        source.names,
+        video=request.video,
+        side_by_side=request.side_by_side,
+        page=request.page,
+    )
     require_replaceable(output, results, recorded)
     tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
     check = check_limits(model.limits, source)
@@ -230,6 +238,7 @@ def _first_record(
         "seconds_per_frame": plan.continued.get("seconds_per_frame"),
         "written": sorted({*plan.results, *recorded}),
         "doubts": plan.continued.get("doubts", []),
+        "doubtful": plan.continued.get("doubtful", []),
         "limits": plan.check.contents(),
     }
 
@@ -259,14 +268,6 @@ def _note_lost_parts(source: GivenClip, note: Note) -> None:
         title = f"warning: {video.path}: streams that the restored videos lack"
         advice = "An MP4 file takes sound such as AAC: convert it first, or add it afterwards."
         note(list_faults(title, streams, advice))
-
-
-def _note_doubts(doubts: Sequence[str], note: Note) -> None:
-    """Note the spikes that do not fit the frames."""
-    if doubts:
-        title = "warning: spikes that do not fit"
-        advice = "The frames are restored all the same; do not trust these."
-        note(list_faults(title, doubts, advice, limit=10))
 
 
 def _note_misfits(misfits: Sequence[str], note: Note) -> None:

@@ -92,7 +92,7 @@ def write_figures_and_videos(
                 restored_video([restored])
             if compared_video is not None:
                 compared_video(images)
-            figures = _frame_figures(clip, number, blur, restored, truth)
+            figures = frame_figures(clip, number, blur, restored, truth)
             # Equal frames have no finite PSNR.
             entries.append({"frame": name, **finite_or_null(figures)})
             show(number + 1, len(clip.files))
@@ -116,7 +116,7 @@ def _frame_view(
     return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
 
 
-def _frame_figures(
+def frame_figures(
     clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
 ) -> dict[str, Any]:
     """Return the figures of one frame by their names; ``_blur`` marks those of the blurry frame."""
@@ -125,7 +125,7 @@ def _frame_figures(
     spikes = clip.source.spikes
     if truth is not None:
         measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
-    elif clip.with_spikes and spikes is not None and spikes.frames[number].path:
+    if clip.with_spikes and spikes is not None and spikes.frames[number].path:
         figures |= no_reference_figures(spikes.frames[number], blur, restored)
     if clip.with_spikes:
         figures |= _unseen_figures(clip.source, number, clip.context, blur, restored)
@@ -159,14 +159,19 @@ def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> di
     if check.is_outside:
         verdicts["kept blurry"] = [frame["frame"] for frame in frames if frame.get("kept_blurry")]
     for figure in ("reblur", "unseen"):
-        verdicts[figure] = [
-            frame["frame"]
-            for frame in frames
-            if frame.get(figure) is not None
-            and frame.get(f"{figure}_blur") is not None
-            and frame[figure] < frame[f"{figure}_blur"]
-        ]
+        verdicts[figure] = lower_frames(frames, figure)
     return verdicts
+
+
+def lower_frames(frames: Sequence[Mapping[str, Any]], figure: str) -> list[str]:
+    """Return the names of frames with a figure lower than that of the blurry frame."""
+    return [
+        frame["frame"]
+        for frame in frames
+        if frame.get(figure) is not None
+        and frame.get(f"{figure}_blur") is not None
+        and frame[figure] < frame[f"{figure}_blur"]
+    ]
 
 
 def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError
 
-Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 

@@ -65,22 +65,54 @@ def no_reference_figures(
         empty for an exposure that is too short for a window or without a single spike.
         ``agreement_outside`` is None if nothing outside the shutter was recorded.
     """
-    recorded, inner = spikes.around(BEYOND)
-    if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
+    measurement = _measurement(spikes, blur)
+    if measurement is None:
         return {}
-    whole = np.stack([recorded[step] for step in range(len(recorded))])
-    try:
-        difference = _difference(whole, inner, blur)
-    except DataError:  # without spikes there is no gain
-        return {}
+    recorded, inner, difference = measurement
     agreement, outside = _agreement(recorded, inner, restored)
     return {
-        "reblur_blur": _reblur(blur, blur, difference),
-        "reblur": _reblur(blur, restored, difference),
+        "reblur_blur": _decibels(_residual(blur, blur, difference)),
+        "reblur": _decibels(_residual(blur, restored, difference)),
         "agreement_blur": _agreement(recorded, inner, blur)[0],
         "agreement": agreement,
         "agreement_outside": outside,
     }
+
+
+def reblur_residual(
+    spikes: FrameSpikes, blur: Image, restored: Image
+) -> NDArray[np.float32] | None:
+    """Return what the restored frame, blurred again, differs by from the blurry one.
+
+    Args:
+        spikes: spikes of this frame.
+        blur: uint8 (H, W, 3).
+        restored: likewise.
+
+    Returns:
+        luma (h, w) of 255, of the sensor's size, smoothed as for the figure ``reblur``; None where
+        :func:`no_reference_figures` has no figure.
+    """
+    measurement = _measurement(spikes, blur)
+    if measurement is None:
+        return None
+    return _residual(blur, restored, measurement[2])
+
+
+def _measurement(
+    spikes: FrameSpikes, blur: Image
+) -> tuple[PackedSpikes, Exposure, NDArray[np.float32]] | None:
+    """Return spikes about an exposure, the exposure in their steps and the difference that they
+    measure; None if the exposure is too short for a window or without a single spike."""
+    recorded, inner = spikes.around(BEYOND)
+    if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
+        return None
+    whole = np.stack([recorded[step] for step in range(len(recorded))])
+    try:
+        difference = _difference(whole, inner, blur)
+    except DataError:  # without spikes there is no gain
+        return None
+    return recorded, inner, difference
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:
@@ -93,12 +125,16 @@ def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> N
     return (255 * meter.gain("the exposure") * rates).astype(np.float32)
 
 
-def _reblur(blur: Image, restored: Image, difference: NDArray[np.float32]) -> float:
-    """PSNR of the restored frame with the difference added against the blurry frame."""
+def _residual(blur: Image, restored: Image, difference: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Error (h, w) of the restored frame with the difference added against the blurry frame."""
     size = difference.shape
     error = shrink(luma(restored), *size) + difference - shrink(luma(blur), *size)
-    smooth = cv2.GaussianBlur(error, (0, 0), SMOOTHING)
-    return float(10 * np.log10(255**2 / max(float(np.square(smooth).mean()), 1e-6)))
+    return np.asarray(cv2.GaussianBlur(error, (0, 0), SMOOTHING), np.float32)
+
+
+def _decibels(residual: NDArray[np.float32]) -> float:
+    """PSNR of a residual."""
+    return float(10 * np.log10(255**2 / max(float(np.square(residual).mean()), 1e-6)))
 
 
 def _agreement(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,11 @@ from vrtspike.system.errors import DataError, is_text, list_faults, shown
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
 """Frames of a video that stay decoded, as neighbouring windows share some and a writer lags."""
+_PLAIN_NAMES = ("blur", "blur_gamma", "frames")
+"""Names of folders of frames that name no sequence; the folder above does."""
+
+GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
+"""A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,17 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     )
 
 
+def given_pictures(frames: GivenFrames) -> Pictures:
+    """Open the frames that a program gives: their folder, a video file, or an array.
+
+    Raises:
+        DataError: as :func:`open_pictures` and :func:`array_pictures`.
+    """
+    if isinstance(frames, str | Path):
+        return open_pictures(Path(frames))
+    return array_pictures(frames)
+
+
 class _VideoReader:
     """The frames of a video by their numbers.
 
@@ -301,3 +318,15 @@ def numbered(count: int) -> list[str]:
     ['000001', '000002']
     """
     return [f"{number:06d}" for number in range(1, count + 1)]
+
+
+def sequence_name(path: Path) -> str:
+    """Return the name of the sequence of a folder of frames or of a video file.
+
+    >>> sequence_name(Path("test/GOPR0384_11_00/blur")), sequence_name(Path("street.mp4"))
+    ('GOPR0384_11_00', 'street')
+    """
+    place = path.absolute()
+    if place.name in _PLAIN_NAMES and place.parent.name:
+        return place.parent.name
+    return place.stem if place.suffix else place.name

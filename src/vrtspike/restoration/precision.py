@@ -1,4 +1,4 @@
-"""Types of matrix products that a trained model may compute in."""
+"""Devices that a trained model may compute on, and types of its matrix products."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     import torch
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
+def choose_device(device: str | torch.device | None) -> torch.device:
+    """Return the device of a name; None is a GPU if there is one, else the CPU."""
+    import torch
+
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
 
 
 def choose_precision(name: str, device: torch.device) -> str:

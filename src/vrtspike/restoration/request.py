@@ -32,6 +32,7 @@ class Request:
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
         overwrite: remove the results that the record of an earlier call in ``output`` names.
         no_reference: metrics of pyiqa that need no sharp frame.
+        page: name the page (:mod:`vrtspike.restoration.folder_page`) in the record.
         anyway: restore a recording far outside those that the model was trained on, too.
     """
 
@@ -47,6 +48,7 @@ class Request:
     tile: int | None = None
     overwrite: bool = False
     no_reference: Sequence[str] = ()
+    page: bool = False
     anyway: bool = False
 
 
@@ -61,9 +63,12 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
         blurry frames and spikes, and the sharp frames if there are any to compare with.
 
     Raises:
-        ConfigError: if an input lies at the place of results, or the model takes other spikes.
+        ConfigError: if the output is no folder, an input lies at the place of results, or the
+            model takes other spikes.
         DataError: if an input cannot be used.
     """
+    _require_output_folder(request.output)
+    _require_recorded_spikes(request)
     _require_apart(request)
     source = open_clip(
         run,
@@ -74,6 +79,30 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
         layout=request.layout,
     )
     return source, _open_sharp(request.sharp, source)
+
+
+def _require_output_folder(output: Path) -> None:
+    """Refuse an output that is a file, or is named as one.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if output.is_file() or output.suffix in (".png", ".mp4"):
+        raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
+
+
+def _require_recorded_spikes(request: Request) -> None:
+    """Refuse a description of recorded spikes without such spikes.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    for option in ("sensor", "layout"):
+        if request.spikes is None and getattr(request, option) is not None:
+            raise ConfigError(
+                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
+                f"leave {option} out; the simulated sensor has half the frames' size"
+            )
 
 
 def _require_apart(request: Request) -> None:

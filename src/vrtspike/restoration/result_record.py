@@ -14,7 +14,12 @@ RESTORED = "restored"
 VIDEO = "restored.mp4"
 SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
-RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE)
+PAGE = "index.html"
+PAGE_PICTURES = "page"
+"""Folder of the page's pictures."""
+COMPARED = "compared"
+"""Folder that a second model restores into, with a record of its own."""
+RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE, PAGE, PAGE_PICTURES)
 """Everything that is written beside the record."""
 SCHEMA = 7
 
@@ -70,19 +75,24 @@ def continued_record(
     return earlier
 
 
-def result_names(frames: Sequence[str], *, video: bool, side_by_side: bool) -> list[str]:
+def result_names(
+    frames: Sequence[str], *, video: bool, side_by_side: bool, page: bool = False
+) -> list[str]:
     """Return the files that a call writes beside its record, relative to the output folder.
 
     Args:
         frames: names of the frames.
         video: with the restored video.
         side_by_side: with the video that compares.
+        page: with the page and the folder of its pictures.
     """
     names = [f"{RESTORED}/{name}.png" for name in frames]
     if video:
         names.append(VIDEO)
     if side_by_side:
         names.append(SIDE_BY_SIDE)
+    if page:
+        names += [PAGE, PAGE_PICTURES]
     return names
 
 
@@ -124,6 +134,8 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
         recorded: names of the files in the record.
         note: called with the message on the others.
     """
+    if PAGE_PICTURES in recorded:
+        remove_page_pictures(output)
     for name in recorded:
         path = output / name
         if path.is_file() or path.is_symlink():
@@ -133,8 +145,17 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
         if folder.is_dir():
             others += [path for path in folder.iterdir() if not path.name.startswith(".")]
     names = sorted(str(path.relative_to(output)) for path in others)
-    kept = [name for name in names if name not in (RECORD, RESTORED)]
+    kept = [name for name in names if name not in (RECORD, RESTORED, COMPARED)]
     if kept:
         title = f"warning: {output}: files that the record does not name stay"
         advice = "They are no results of this call; overwriting removes only recorded files."
         note(list_faults(title, kept, advice, limit=10))
+
+
+def remove_page_pictures(output: Path) -> None:
+    """Remove the pictures of the page; other files in their folder stay."""
+    folder = output / PAGE_PICTURES
+    for path in folder.glob("*.webp"):
+        path.unlink()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

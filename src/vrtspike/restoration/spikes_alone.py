@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import PEAK, Image
 from vrtspike.data.spike_images import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
+from vrtspike.data.store.voxels import GainMeter
 from vrtspike.io.images import luma
 from vrtspike.settings.evaluation import SpikesAloneName
 
@@ -88,3 +90,29 @@ def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
     picture = to_picture(np.asarray(enlarged, np.float32))
     truth = luma(sharp).astype(np.uint8)
     return np.repeat(picture[..., None], 3, axis=-1), np.repeat(truth[..., None], 3, axis=-1)
+
+
+def instant_picture(
+    spikes: PackedSpikes, exposure: Exposure, blurry: Image, place: str
+) -> NDArray[np.uint8]:
+    """Return the spikes in a short window about the sharp instant as a picture.
+
+    The brightness of a spike is fitted to the blurry frame by least squares.
+
+    Args:
+        spikes: of the recording, (T, h, w).
+        exposure: in its steps.
+        blurry: the blurry frame, uint8 (H, W, 3).
+        place: name of the spikes for messages.
+
+    Returns:
+        uint8 (h, w).
+    """
+    meter = GainMeter()
+    meter.add(blurry, spikes.picture(exposure.start, exposure.stop), exposure.steps)
+    middle = int(exposure.sharp)
+    half = min(short_window(exposure.steps) // 2, middle - exposure.start, exposure.stop - middle)
+    start = middle - half if half > 0 else exposure.start
+    stop = middle + half if half > 0 else exposure.stop
+    rate = spikes.picture(start, stop) / np.float32(stop - start)
+    return to_picture(rate * np.float32(255 * meter.gain(place)))

@@ -18,12 +18,17 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
-from vrtspike.restoration.given_clips import GivenClip, open_clip
+from vrtspike.restoration.clip_check import check_clip, doubts_message
+from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.folder_figures import Progresses
+from vrtspike.restoration.given_clips import GivenClip, Spikes, open_clip
 from vrtspike.restoration.onnx_file import read_onnx
-from vrtspike.restoration.pictures import array_pictures
-from vrtspike.restoration.precision import choose_precision
+from vrtspike.restoration.pictures import GivenFrames, given_pictures
+from vrtspike.restoration.precision import choose_device, choose_precision
 from vrtspike.restoration.recording_limits import LimitCheck, check_limits, is_worse, worse_frames
+from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
+from vrtspike.restoration.restored_folder import RestoredFolder
 from vrtspike.restoration.tiling import ProgressCallback, Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
@@ -31,6 +36,7 @@ from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.errors import ConfigError, DataError
+from vrtspike.system.progress_bar import progress_bar
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,46 +73,56 @@ class TrainedModel:
 
     def restore(
         self,
-        frames: NDArray[np.uint8],
-        spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]] | None = None,
+        frames: GivenFrames,
+        spikes: str | Spikes | None = None,
         *,
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
+        sensor: tuple[int, int] | None = None,
+        layout: str | None = None,
         tile: int | None = None,
         progress: ProgressCallback | None = None,
         anyway: bool = False,
-    ) -> NDArray[np.uint8]:
-        """Restore a clip.
+    ) -> NDArray[Any]:
+        """Restore a clip, and return its frames.
 
         A clip outside the recordings that the model was trained on gives a warning. Its frames
         stay blurry if spikes that the model has not seen fit the restored ones less.
 
         Args:
-            frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
+            frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size; or the path of
+                a folder of pictures or of a video file.
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
-                this for each frame; H x W is h x w times a whole number. None for a model without.
+                this for each frame; H x W is h x w times a whole number. Or the path of a folder
+                of spike files or of one file for all frames. None for a model without.
             exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip
                 are not divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
+            sensor: rows and columns of spike files; None takes the size in the files or beside
+                them, that of the layout, or half the frames' size.
+            layout: layout of spikes, which gives their exposures unless there is a table of them;
+                None is that of the run's data set, if it was named there, else ``spk_gopro``.
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
             progress: called with the tiles done and their total.
             anyway: restore a clip far outside the recordings of the training, too.
 
         Returns:
-            uint8 (T, H, W, 3) RGB.
+            uint8 (T, H, W, 3) RGB; uint16 for pictures of 16 bits.
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes have another type, do not fit together, or lie far
-                outside the recordings that the model was trained on.
+            DataError: if frames or spikes cannot be read, have another type, do not fit together,
+                or lie far outside the recordings that the model was trained on.
             RunError: if the memory is too small.
         """
         source = open_clip(
             self.run,
-            array_pictures(frames),
-            spikes,
+            given_pictures(frames),
+            Path(spikes) if isinstance(spikes, str) else spikes,
             simulate_spikes=simulate_spikes,
+            sensor=sensor,
+            layout=layout,
             exposures=exposures,
         )
         tiling = self.tiling(source, tile)
@@ -116,10 +132,17 @@ class TrainedModel:
             check.require_near(place)
         if check.is_outside:
             warnings.warn(check.warning(place), stacklevel=2)
+        if source.pictures.conversion:
+            warnings.warn(f"{place}: {source.pictures.conversion}", stacklevel=2)
+        doubts = list(check_clip(source).values())
+        if doubts:
+            warnings.warn(doubts_message(doubts), stacklevel=2)
+        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        is_judged = check.is_outside and not doubts
         images: list[NDArray[Any]] = []
         worse = []
         for image, is_blurry in self.restore_checked(
-            source, tiling, check, is_judged=check.is_outside, progress=progress
+            source, tiling, check, is_judged=is_judged, progress=progress
         ):
             if is_blurry:
                 worse.append(str(len(images)))
@@ -127,6 +150,76 @@ class TrainedModel:
         if worse:
             warnings.warn(worse_frames(worse), stacklevel=2)
         return np.stack(images)
+
+    def restore_folder(
+        self,
+        frames: str | Path,
+        spikes: str | Path | None,
+        output: str | Path,
+        *,
+        simulate_spikes: bool = False,
+        sensor: tuple[int, int] | None = None,
+        layout: str | None = None,
+        sharp: str | Path | None = None,
+        no_reference: Sequence[str] = (),
+        video: bool = False,
+        side_by_side: bool = False,
+        tile: int | None = None,
+        overwrite: bool = False,
+        anyway: bool = False,
+        progress: Progresses = progress_bar,
+    ) -> RestoredFolder:
+        """Restore a clip into a folder, as the command ``vrtspike restore`` does.
+
+        Frames are read, restored and written one by one, so that clips of any length fit into
+        memory. The same call continues one that was stopped. Warnings of the result are also given
+        as Python warnings.
+
+        Args:
+            frames: folder of blurry frames, or a video file.
+            spikes: folder of spike files named as the frames, or one file for all; None with
+                ``simulate_spikes`` and for a model without spikes.
+            output: folder for ``restored/<frame>.png`` and ``restore.json``.
+            simulate_spikes: as for :meth:`restore`.
+            sensor: as for :meth:`restore`.
+            layout: as for :meth:`restore`.
+            sharp: folder of sharp frames of the same names, to compare with.
+            no_reference: metrics of pyiqa that need no sharp frame, such as ``piqe``.
+            video: write ``restored.mp4`` (H.264), too.
+            side_by_side: write ``side_by_side.mp4``, too: blurry, restored, and sharp if given.
+            tile: as for :meth:`restore`.
+            overwrite: remove the results of an earlier call first.
+            anyway: as for :meth:`restore`.
+            progress: opens the progress of a step by its title.
+
+        Raises:
+            ConfigError: if ``output`` holds something else or is no folder, or spikes are missing
+                or superfluous.
+            DataError: as for :meth:`restore`.
+            RunError: if the memory is too small.
+        """
+        request = Request(
+            Path(frames),
+            Path(output),
+            spikes=None if spikes is None else Path(spikes),
+            simulate_spikes=simulate_spikes,
+            sensor=sensor,
+            layout=layout,
+            sharp=None if sharp is None else Path(sharp),
+            video=video,
+            side_by_side=side_by_side,
+            tile=tile,
+            overwrite=overwrite,
+            no_reference=no_reference,
+            anyway=anyway,
+        )
+        source, truth = open_request(self.run, request)
+        notes: list[str] = []
+        record = restore_into(self, request, source, truth, progress=progress, note=notes.append)
+        result = RestoredFolder(request.output, record, notes, no_reference)
+        for warning in result.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return result
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """Return the tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
@@ -247,9 +340,7 @@ def load(
     folder = find_trained(run)
     if folder.suffix == ".onnx":
         return load_onnx(folder, device, precision)
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = torch.device(device)
+    place = choose_device(device)
     chosen_precision = choose_precision(precision, place)
     published = read_finished(folder)
     settings = deblurring_settings(published.settings, published.name)

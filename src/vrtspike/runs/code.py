@@ -26,7 +26,7 @@ NEUTRAL_MODULES = (
     "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
 )
-"""Code that changes no weights: logs, launching, files. Settings are compared by their values. A
+"""Modules that change no weights: logs, launching, files. Settings are compared by their values. A
 problem's settings name further modules (``neutral_modules``)."""
 
 SCHEMA = 3
@@ -34,11 +34,11 @@ SCHEMA = 3
 
 @cache
 def training_code(program: Path, problem: str) -> Mapping[str, str]:
-    """Digests of the source files that a training uses: ``{"training/loop.py": ...}``.
+    """Return the digests of the source files that a training uses: ``{"training/loop.py": ...}``.
 
     Args:
         program: ``scripts/train.py``.
-        problem: its name.
+        problem: name of the problem.
     """
     module = PROBLEMS[problem]
     settings = find_problem(problem).SETTINGS
@@ -57,7 +57,7 @@ def record_code(folder: Path, program: Path, problem: str) -> list[str]:
     """Write ``code.json`` of a new run; compare the code of a run that has begun.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
         program: the training program.
         problem: name of the problem.
 
@@ -72,10 +72,10 @@ def record_code(folder: Path, program: Path, problem: str) -> list[str]:
 
 
 def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
-    """The source files that were changed, added or removed since a run began, sorted.
+    """Return the source files that were changed, added or removed since a run began, sorted.
 
     Args:
-        folder: of the run or its published result, with ``code.json``.
+        folder: folder of the run or its published result, with ``code.json``.
         program: the training program.
         problem: name of the problem.
 

@@ -19,7 +19,7 @@ SCHEMA = 2
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """The record of a run; None where there is none yet.
+    """Read the record of a run; None where there is none yet.
 
     Raises:
         RunError: if it is damaged.
@@ -35,7 +35,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 class RunRecord:
-    """Writes ``run.json``.
+    """Writer of ``run.json``.
 
     Args:
         folder: the run's folder.
@@ -95,7 +95,7 @@ def lock_run(
     Args:
         folder: the run's folder; it is created.
         timeout_s: seconds to wait for another process that holds the lock.
-        note: called with a message before waiting.
+        note: function called with a message before waiting.
         lock: name of the lock file.
 
     Raises:
@@ -148,10 +148,35 @@ def set_aside(folder: Path) -> Path:
 
 
 def latest_run(folder: Path) -> Path | None:
-    """The folder if it is that of a run, else the most recently written run in it, if any."""
+    """Find the run in a folder: itself, or else the most recently written run in it."""
     if (folder / RECORD).is_file():
         return folder
     records = list(folder.glob(f"*/{RECORD}"))
     if not records:
         return None
     return max(records, key=lambda record: record.stat().st_mtime).parent
+
+
+PLACES = (Path("runs"), Path("results/train"))
+"""Folders in which the runs of a preset are looked for by its name, in this order."""
+
+
+def find_run(path: Path) -> Path:
+    """The folder of the run that a path or the name of a preset selects.
+
+    Args:
+        path: folder of a run, folder of the runs of a preset, for the latest, or name of a preset
+            in one of :data:`PLACES`.
+
+    Raises:
+        RunError: if there is none.
+    """
+    for candidate in (path, *(place / path for place in PLACES)):
+        folder = latest_run(candidate)
+        if folder is not None:
+            return folder
+    raise RunError(
+        f"{path}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
+        "prints when it starts, or results/train/<preset>) or a preset with a run in "
+        f"{' or '.join(map(str, PLACES))}"
+    )

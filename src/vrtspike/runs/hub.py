@@ -12,7 +12,7 @@ _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_model(given: str | Path) -> Path:
-    """The path of a model: a run, a packed folder or an ONNX file; a hub's model is downloaded.
+    """Find a model: a run, a packed folder or an ONNX file; a hub's model is downloaded.
 
     Args:
         given: a path, or ``owner/name`` on the Hugging Face hub if there is no such path.
@@ -44,7 +44,7 @@ def may_be_on_hub(given: str) -> bool:
 
 
 def downloaded_model(given: str) -> Path | None:
-    """Folder of a hub's model in the hub's cache; None if it is missing."""
+    """Return the folder of a hub's model in the hub's cache; None if it is missing."""
     if not may_be_on_hub(given):
         return None
     try:

@@ -36,10 +36,10 @@ class RunIdentity:
 
     Attributes:
         name: the preset.
-        settings: complete.
+        settings: complete settings.
         dataset: path of the dataset manifest.
         fingerprint: digest of all that the result depends on; name of the run's folder.
-        dataset_digest: of the contents of the data set; None for a run of ``fit``.
+        dataset_digest: digest of the contents of the data set; None for a run of ``fit``.
         weights: SHA-256 of each file of weights that training uses, by key.
     """
 
@@ -55,13 +55,13 @@ class RunIdentity:
         write_json(folder / SETTINGS, self.contents())
 
     def contents(self) -> dict[str, Any]:
-        """The contents of ``settings.json``."""
+        """Return the contents of ``settings.json``."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(RunIdentity)}
         settings = self.settings.model_dump(mode="json")
         return {"schema": SCHEMA, **values, "weights": dict(self.weights), "settings": settings}
 
     def public_contents(self) -> dict[str, Any]:
-        """The contents for publication, without private values and paths of this machine.
+        """Return the contents for publication, without private values and paths of this machine.
 
         Private keys have their defaults; of paths outside the project the last part is kept.
         """
@@ -85,11 +85,11 @@ class RunIdentity:
 
     @classmethod
     def parse(cls, contents: Mapping[str, Any], path: Path) -> RunIdentity:
-        """The inverse of :meth:`contents`.
+        """Parse the contents of ``settings.json``: the inverse of :meth:`contents`.
 
         Args:
-            contents: of the file.
-            path: of the file, for messages.
+            contents: contents of the file.
+            path: path of the file, for messages.
 
         Raises:
             RunError: if the contents are invalid, or of another version of this project.
@@ -112,7 +112,7 @@ class RunIdentity:
 
 
 def without_folders(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with paths outside the working folder shortened to their last part.
+    """Return a JSON value with paths outside the working folder shortened to their last part.
 
     >>> without_folders({"ROOT": "/home/me/gopro/", "SPYNET": "weights/spynet.pth"})
     {'ROOT': 'gopro', 'SPYNET': 'weights/spynet.pth'}
@@ -127,11 +127,11 @@ def without_folders(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
-    """The identity of a run, from settings, contents of the data set, and weights.
+    """Return the identity of a run, from settings, contents of the data set, and weights.
 
     Args:
         name: the preset.
-        settings: complete.
+        settings: complete settings.
         dataset: the dataset manifest.
 
     Raises:
@@ -156,7 +156,7 @@ Presets gave this number before null was possible; their runs keep their fingerp
 
 
 def result_settings(settings: RunSettings) -> dict[str, Any]:
-    """The settings that change a trained model: no workers, intervals, paths or memory limits.
+    """Return the settings that change a model: no workers, intervals, paths or memory limits.
 
     The interval of validations counts only with early stopping. Settings of the evaluation are in
     :func:`evaluation_settings`; :func:`identify` adds the contents of weights.
@@ -173,7 +173,7 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
 
 
 def evaluation_settings(settings: RunSettings) -> dict[str, Any]:
-    """The settings that change the evaluation of given weights."""
+    """Return the settings that change the evaluation of given weights."""
     return {"TEST": _result_keys(settings.TEST)}
 
 
@@ -189,7 +189,7 @@ def _result_keys(section: BaseModel) -> dict[str, Any]:
 
 
 def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """SHA-256 of each file, by key; of a published file the expected one, which loading verifies.
+    """Return the SHA-256 of each file by key; of a published file the one to be verified.
 
     Raises:
         RunError: if a file is missing; it names the key, or how to fetch a published file.
@@ -242,7 +242,7 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
 
 
 def _changes(earlier: RunIdentity, run: RunIdentity) -> list[str]:
-    """Keys of changed weights, and the data set if its contents have changed."""
+    """Return the keys of changed weights, and the data set if its contents have changed."""
     changes = [
         key
         for key in sorted(earlier.weights.keys() | run.weights.keys())
@@ -257,7 +257,7 @@ def write_statistics(folder: Path) -> None:
     """Write ``statistics.json``: statistics of the data set that standardise the model's inputs.
 
     Args:
-        folder: with the ``settings.json`` of the run.
+        folder: folder with the ``settings.json`` of the run.
 
     Raises:
         DataError: if the data set is missing.

@@ -18,12 +18,12 @@ _OTHERS = (
 
 
 def bundled_folder(name: str) -> Path:
-    """Folder of the package for weights of this name; it may be missing."""
+    """Return the folder of the package for weights of this name; it may be missing."""
     return _BUNDLED / name
 
 
 def bundled_model(name: str) -> Path:
-    """Folder of weights that come with the package, packed as ``vrtspike pack`` does.
+    """Return the folder of weights that come with the package, packed as ``vrtspike pack`` does.
 
     Raises:
         RunError: if this installation lacks them.
@@ -35,7 +35,7 @@ def bundled_model(name: str) -> Path:
 
 
 def find_trained(given: str | Path) -> Path:
-    """Folder of a trained model, or its ONNX file; a model of the hub is downloaded.
+    """Return the folder of a trained model, or its ONNX file; a model of the hub is downloaded.
 
     Args:
         given: a name of the package's own weights, or as for
@@ -50,7 +50,7 @@ def find_trained(given: str | Path) -> Path:
 
 
 def start_file(given: str) -> Path:
-    """The file of weights that MODEL.PRETRAINED names; it may be missing.
+    """Return the file of weights that MODEL.PRETRAINED names; it may be missing.
 
     Nothing is downloaded, because every plan calls this.
 
@@ -67,7 +67,7 @@ def start_file(given: str) -> Path:
 
 
 def missing_start_advice(given: str) -> str:
-    """Advice if :func:`start_file` is missing."""
+    """Return the advice if :func:`start_file` is missing."""
     if given in BUNDLED_NAMES:
         return f"the weights {given!r} are not in this installation; name {_OTHERS}"
     if Path(given).is_file():

@@ -54,7 +54,7 @@ LAUNCHER_LOCK = "launcher.lock"
 
 
 def weights_file(place: Path) -> Path:
-    """The file of weights that a path names: itself, or that in a folder of a result.
+    """Return the file of weights that a path names: itself, or that in a folder of a result.
 
     >>> weights_file(Path("results/train/demo"))
     PosixPath('results/train/demo/weights.safetensors')

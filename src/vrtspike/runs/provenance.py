@@ -75,11 +75,11 @@ def code_digests(
 
 @cache
 def _sources(name: str, folder: Path) -> tuple[Path, ...]:
-    """The source file of a module, or of a definition in a module; none outside this project.
+    """Find the source file of a module, or of its definition; none outside this project.
 
     Args:
-        name: dotted.
-        folder: of the program.
+        name: dotted name of the module or definition.
+        folder: folder of the program.
     """
     parts = name.split(".")
     root = _SOURCES if parts[0] == PACKAGE else folder
@@ -92,7 +92,7 @@ def _sources(name: str, folder: Path) -> tuple[Path, ...]:
 
 
 def _label(path: Path) -> str:
-    """Name of a source file in the result."""
+    """Return the name of a source file in the result."""
     if path.is_relative_to(_SOURCES / PACKAGE):
         return path.relative_to(_SOURCES).as_posix()
     return f"{path.parent.name}/{path.name}"
@@ -100,11 +100,11 @@ def _label(path: Path) -> str:
 
 @cache
 def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[str]]:
-    """A digest of the statements of a file, and the dotted names that they import.
+    """Return a digest of the statements of a file, and the dotted names that they import.
 
     Args:
-        path: of the file.
-        contents: of the file.
+        path: path of the file.
+        contents: contents of the file.
         definition: a name; only its statements count, and those that they use. All statements count
             if it is empty.
     """
@@ -115,7 +115,7 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
 
 
 def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
-    """The statements that define a name, those that they use, and those that define nothing.
+    """Return the statements that define a name, those that they use, and those that define nothing.
 
     Statements that define nothing run in any case.
     """
@@ -139,7 +139,7 @@ def _is_needed(statement: ast.stmt, names: set[str]) -> bool:
 
 
 def _text(node: object) -> str:
-    """A syntax tree as text that is the same in every Python, unlike those that ``ast`` makes."""
+    """Return a syntax tree as text that, unlike those of ``ast``, is equal in every Python."""
     if isinstance(node, list):
         return f"[{', '.join(map(_text, node))}]"
     if isinstance(node, ast.JoinedStr):
@@ -162,7 +162,7 @@ def _part_of_f_string(node: ast.expr) -> str:
 
 
 def _defined_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement of a module defines."""
+    """Return the names that a statement of a module defines."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -172,7 +172,7 @@ def _defined_names(statement: ast.stmt) -> set[str]:
 
 
 class _Stripped(ast.NodeTransformer):
-    """Removes docstrings and imports for type checkers."""
+    """Transformer of syntax trees that removes docstrings and imports for type checkers."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
@@ -183,7 +183,7 @@ class _Stripped(ast.NodeTransformer):
 
 
 def _imports(statements: Sequence[ast.stmt], path: Path) -> set[str]:
-    """The dotted names that statements import, and those of classes in texts."""
+    """Return the dotted names that statements import, and those of classes in texts."""
     names: set[str] = set()
     for statement in statements:
         for node in ast.walk(statement):

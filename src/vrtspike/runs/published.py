@@ -37,7 +37,7 @@ class PublishedRun(RunIdentity):
     processes: int = 1
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
-        """The same run with other settings of its evaluation, such as ``TEST.TILE.SIZE=128``.
+        """Return the run with other settings of its evaluation, as ``TEST.TILE.SIZE=128``.
 
         Raises:
             ConfigError: if an override is invalid, or would change the training.
@@ -85,7 +85,7 @@ def require_published(weights: str | Path) -> None:
     """Refuse weights or statistics that were changed after publishing.
 
     Args:
-        weights: a file; without a ``run.json`` beside it nothing is checked.
+        weights: file of weights; without a ``run.json`` beside it nothing is checked.
 
     Raises:
         RunError: if one of the files was changed.

@@ -13,7 +13,7 @@ from vrtspike.settings.names import MetricName
 SpikesAloneName = Literal["tfp", "tfi"]
 """Classical reconstructions from spikes (:mod:`vrtspike.data.spike_images`)."""
 
-ProtocolName = Literal["own", "vrt", "spkdeblurnet", "ssdm"]
+ProtocolName = Literal["own", "vrt", "basicsr", "spkdeblurnet", "ssdm"]
 """Protocols of measurement (:mod:`vrtspike.evaluation.protocols`)."""
 
 

@@ -74,11 +74,11 @@ _MAX_WARMUP = 100
 def read_model(
     path: str | Path, model_class: Callable[..., nn.Module]
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """A model that a :class:`BaseTrainer` saved, ready to forecast.
+    """Load a model that a :class:`BaseTrainer` saved, ready to forecast.
 
     Args:
         path: the file; no code in it is run.
-        model_class: its class.
+        model_class: class of the model.
 
     Returns:
         The model; and its facts: title, region, parameters, steps.
@@ -103,7 +103,7 @@ def read_model(
 
 @dataclass
 class BaseTrainer:
-    """Trains a model on the temperatures of a region, and saves it.
+    """Trainer of a model on the temperatures of a region.
 
     It trains by :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
     a run that was stopped.
@@ -112,22 +112,23 @@ class BaseTrainer:
         title: heading of the printed lines.
         area: the region.
         uid: name of the run; another name starts another run.
-        model_class: made with ``model_params``; called with the anomalies of the months read,
-            (B, seq_len, H, W), and the month of the year of the last, (B,). Its method
-            ``on_grid(sea, latitudes, longitudes)``, if there is one, is called with the grid.
-        dataset_class: made with ``dataset_params``, ``area`` and ``split``; has the attributes
-            ``store``, ``offset``, ``seq_len`` and ``lead`` of
+        model_class: class of the model, made with ``model_params``; called with the anomalies of
+            the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). Its
+            method ``on_grid(sea, latitudes, longitudes)``, if there is one, is called with the
+            grid.
+        dataset_class: class of the data set, made with ``dataset_params``, ``area`` and ``split``;
+            with the attributes ``store``, ``offset``, ``seq_len`` and ``lead`` of
             :class:`~vrtspike.sst.dataset.ERA5SSTMonthlyDataset`.
         save_path: file for the model with the best validation.
         pre_model: a file to start from; True is the one at ``save_path``, False none.
         dataset_params: JSON values.
-        trainer_params: see :data:`PARAMETERS`.
+        trainer_params: parameters of the trainer, see :data:`PARAMETERS`.
         model_params: JSON values; ``learning_rate`` is that of the optimiser.
-        folder: of the run: checkpoints, logs, weights.
+        folder: folder of the run: checkpoints, logs, weights.
 
     Raises:
-        ConfigError: ``uid`` cannot name a folder; or one of ``trainer_params`` is unknown, of a
-            wrong value, or contradicts another.
+        ConfigError: if ``uid`` cannot name a folder, or if one of ``trainer_params`` is unknown, of
+            a wrong value, or contradicts another.
     """
 
     title: str
@@ -205,7 +206,7 @@ class BaseTrainer:
         return model.eval()
 
     def _model_parameters(self, dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - any data set
-        """Parameters of the model; ``seq_len`` and ``lead`` are those of the data.
+        """Return the parameters of the model; ``seq_len`` and ``lead`` are those of the data.
 
         Raises:
             ConfigError: if ``model_params`` contradicts the data.
@@ -239,7 +240,7 @@ class BaseTrainer:
             torch.save(contents, temporary)
 
     def _settings(self, samples: int) -> dict[str, Any]:
-        """Sections of a preset for :func:`fit`; every value is printed.
+        """Return the sections of a preset for :func:`fit`; every value is printed.
 
         Args:
             samples: size of the training split.
@@ -274,10 +275,10 @@ class BaseTrainer:
 
 
 def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
-    """Values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
+    """Return values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
 
     Raises:
-        ConfigError: a name is unknown (the message suggests the nearest one), a value is not
+        ConfigError: if a name is unknown (the message suggests the nearest one), a value is not
             allowed, or two names of one parameter disagree.
 
     >>> preset_values({"ims_per_gpu": 8, "use_fp16": False}, 1e-3)["TRAIN.PRECISION"]
@@ -311,7 +312,7 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
 
 
 def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
-    """The parameter that a name stands for, and its value there.
+    """Return the parameter that a name stands for, and its value there.
 
     Raises:
         ConfigError: if there is no such parameter.
@@ -332,7 +333,7 @@ def _path(key: str) -> KeyPath:
 
 
 def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Parameters as JSON values, paths as text: they are saved and identify the run."""
+    """Return parameters as JSON values, paths as text: they are saved and identify the run."""
     return json.loads(json.dumps(values or {}, default=os.fspath))
 
 

@@ -48,9 +48,9 @@ def fit_baselines(
     Args:
         training: (time, row, column) anomalies in kelvin of the consecutive months of the fit, by
             their numbers; NaN where there is no value. Chunks are read one after the other.
-        cells: by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year) and
-            ``middle`` (number of the month at which the line of the trend is 0).
-        leads: (lead,) the months ahead that are forecast, by themselves.
+        cells: cells by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year)
+            and ``middle`` (number of the month at which the line of the trend is 0).
+        leads: (lead,) months ahead that are forecast, which are also the coordinates.
 
     Returns:
         a function of the anomalies of the last month, (..., row, column), and its number, that
@@ -84,27 +84,27 @@ def fit_baselines(
 def _damping(
     anomalies: xarray.DataArray, weights: xarray.DataArray, leads: xarray.DataArray
 ) -> xarray.DataArray:
-    """(lead, month, row, column) regression of anomalies on those ``lead`` months before."""
+    """Regress anomalies on those ``lead`` months before: (lead, month, row, column)."""
     fits = [lagged_regression(anomalies, weights, months) for months in leads.values]
     slopes = np.stack([fit.coefficients for fit in fits])
     return xarray.DataArray(slopes, leads.coords, ("lead", "month", *CELLS))
 
 
 def trend_line(cells: xarray.Dataset, month: xarray.DataArray | int) -> xarray.DataArray:
-    """Kelvin that the trend adds to the climatology, by cell; ``month`` is a month's number."""
+    """Return the kelvin that the trend adds to the climatology of a month, by cell."""
     return (month - cells["middle"]) / MONTHS * cells["trend"]
 
 
 def lagged_regression(
     anomalies: xarray.DataArray, weights: xarray.DataArray, months: int
 ) -> MonthlyFit:
-    """(12, row, column) slopes of the least squares lines through 0, by calendar month.
+    """Return slopes (12, row, column) of the least squares lines through 0, by calendar month.
 
     Args:
         anomalies: (time, row, column) of consecutive months; pairs with a NaN do not count.
         weights: (row, column) shares of the area, by which errors count in the choice of the months
             that are pooled, one for all cells.
-        months: between an anomaly and that which is regressed on it.
+        months: number of months between an anomaly and that which is regressed on it.
     """
     later = anomalies.shift(time=-months)
     pair = xarray.Dataset(
@@ -116,5 +116,5 @@ def lagged_regression(
 
 
 def _quotient(squares: NDArray[np.float64], products: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Slopes; 0 where there is no pair, and on land."""
+    """Return the slopes; 0 where there is no pair, and on land."""
     return products / np.where(squares > 0, squares, 1)

@@ -3,8 +3,8 @@
 Intervals are Student's t, with the standard error of a moving block bootstrap: blocks of
 consecutive start months are drawn, as neighbouring forecasts are not independent (Künsch, 1989).
 
-The verdicts at all leads are a family of tests: of several leads without a difference, one has a
-p below 0.05 more often than one time in twenty. Verdicts therefore follow p values adjusted by
+The verdicts at all leads are a family of tests: if no lead has a difference, one of several still
+has a p below 0.05 in more than one case of twenty. Verdicts therefore follow p values adjusted by
 Holm's method (1979). It keeps the probability of any false verdict below 0.05, however the leads
 depend on each other. The method of Benjamini and Hochberg limits the share of false verdicts
 instead, which helps with many tests; here they are few, and each verdict is read by itself.
@@ -21,29 +21,29 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, skill
 
 BLOCK = 12
-"""Start months of a block; a quarter of them where there are fewer than four blocks."""
+"""Number of start months of a block; a quarter of them where there are fewer than four blocks."""
 MIN_SAMPLES = 12
-"""Start months below which :func:`compare` gives no intervals and no verdicts."""
+"""Number of start months below which :func:`compare` gives no intervals and no verdicts."""
 RESAMPLES = 1000
 LEVEL = 0.95
-"""Of intervals; verdicts are at the significance 1 - LEVEL."""
+"""Confidence level of intervals; verdicts are at the significance 1 - LEVEL."""
 _CORRELATIONS = ("acc", "nino34")
 """Beginnings of the names of scores that are correlations."""
 
 
 def block_length(samples: int) -> int:
-    """Start months of a block: :data:`BLOCK`, or a quarter of all."""
+    """Return the number of start months of a block: :data:`BLOCK`, or a quarter of all."""
     if samples >= 4 * BLOCK:
         return BLOCK
     return max(1, samples // 4)
 
 
 def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xarray.DataArray:
-    """(resample, sample) places of a moving block bootstrap.
+    """Choose places (resample, sample) of a moving block bootstrap.
 
     Args:
         samples: number of consecutive samples.
-        seed: of the choice.
+        seed: seed of the choice.
         resamples: number of resamples.
     """
     block = block_length(samples)
@@ -57,7 +57,8 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     """Compute scores with their intervals, and compare the model with the best baseline.
 
     Args:
-        means: as of :func:`~vrtspike.sst.scores.skill`; their samples are consecutive start months.
+        means: means from :func:`~vrtspike.sst.scores.skill`; their samples are consecutive start
+            months.
 
     Returns:
         Every score by ``system`` and ``lead``, NaN where there is none: ``_low`` and ``_high`` are
@@ -67,11 +68,11 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
         from which the verdict follows. ``best_possible_k`` is the RMSE of that forecast, where
         ``means`` has it.
 
-        The bootstrap's standard error is that of few blocks, so that intervals and p are those of
-        Student's t with one degree of freedom less than blocks: equally good simulated forecasts,
-        whose errors correlate by 0.5 to 0.7 from month to month, are told apart in 4 to 11 % of
-        cases for 12 to 120 start months, by quantiles of the resamples in 12 to 30 %. Of fewer than
-        :data:`MIN_SAMPLES` samples all are NaN.
+        The bootstrap's standard error comes from few blocks, so that intervals and p are those of
+        Student's t with one degree of freedom less than there are blocks. In simulations of equally
+        good forecasts, whose errors correlate by 0.5 to 0.7 from month to month, these tests find a
+        difference in 4 to 11 % of cases for 12 to 120 start months; quantiles of the resamples do
+        so in 12 to 30 %. With fewer than :data:`MIN_SAMPLES` samples all are NaN.
     """
     samples = means.sizes["sample"]
     scores = skill(means)
@@ -122,7 +123,7 @@ def holm(p: pd.Series) -> pd.Series:
 
 
 def _with_intervals(scores: xarray.Dataset, half_widths: xarray.Dataset) -> xarray.Dataset:
-    """Scores with the ends of their intervals; those of correlations stay within -1 and 1."""
+    """Add the ends of the scores' intervals; those of correlations stay within -1 and 1."""
     table = scores.copy()
     for name, half_width in half_widths.items():
         low = scores[name] - half_width
@@ -136,7 +137,7 @@ def _with_intervals(scores: xarray.Dataset, half_widths: xarray.Dataset) -> xarr
 
 
 def _verdicts(difference: pd.Series, p: pd.Series, samples: int) -> pd.Series:
-    """Verdicts by lead from the model's RMSE less that of the baseline, and its adjusted p."""
+    """Return verdicts by lead, from the model's RMSE less the baseline's, and its adjusted p."""
     unknown = "without an RMSE to compare with"
     if samples < MIN_SAMPLES:
         unknown = "too few start months to tell from"

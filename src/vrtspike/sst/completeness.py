@@ -18,7 +18,7 @@ class Months:
         first: number of the first month with temperatures.
         last: number of the last one.
         missing: months of temperatures in between that no file holds.
-        has_ice: whether concentrations of sea ice are there.
+        has_ice: true if concentrations of sea ice are there.
         without_ice: months of temperatures without ice, if there is any ice.
     """
 

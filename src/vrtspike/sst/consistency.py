@@ -32,7 +32,7 @@ _ADVICE = (
 
 
 def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) -> list[str]:
-    """See that temperatures and ice of every month are those of the same sea.
+    """Check that temperatures and ice of every month are those of the same sea.
 
     Args:
         stored: ``sst`` and perhaps ``siconc`` by (time, row, column).
@@ -62,7 +62,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
 
 
 def _summary(stored: xarray.Dataset) -> xarray.Dataset:
-    """Figures of every month, and of every cell and calendar month."""
+    """Return the figures of every month, and of every cell and calendar month."""
     sst = stored[SST]
     is_sea = sst.notnull()
     summary = {
@@ -81,7 +81,7 @@ def _summary(stored: xarray.Dataset) -> xarray.Dataset:
 
 
 def _calendar(field: xarray.DataArray) -> xarray.DataArray:
-    """Calendar month of each month, 0 for January."""
+    """Return the calendar month of each month, 0 for January."""
     return (field.time % MONTHS).rename("calendar")
 
 
@@ -93,7 +93,7 @@ def _require_range(
     title: str,
     unit: str,
 ) -> None:
-    """See that the values of every month lie within limits."""
+    """Check that the values of every month lie within limits."""
     lows = summary[f"{name}_min"].values
     highs = summary[f"{name}_max"].values
     for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
@@ -104,7 +104,7 @@ def _require_range(
 
 
 def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
-    """See that all sea has a concentration of ice, also open sea."""
+    """Check that all sea has a concentration of ice, also open sea."""
     unknown = summary["unknown_ice"].values
     cells = summary["sea_cells"].values
     delivered = source.notnull().values
@@ -118,7 +118,7 @@ def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title:
 
 
 def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
-    """Differences of each month from the sea of most months.
+    """Return the differences of each month from the sea of most months.
 
     Returns:
         ``lost``: cells of sea without a value; ``new``: cells of land with one; ``sea``: cells of
@@ -145,7 +145,7 @@ def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
 
 
 def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
-    """See that land and sea of every month are those of most months."""
+    """Check that land and sea of every month are those of most months."""
     lost = changes["lost"].values
     new = changes["new"].values
     cells = changes["sea"].values
@@ -160,7 +160,7 @@ def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: 
 
 
 def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
-    """See that warm and cold parts of every month are those of the same month of other years."""
+    """Check that warm and cold parts of every month are those of the same month of other years."""
     kelvin = changes["pattern"].values
     if changes["sea"] < MIN_PATTERN_CELLS or np.isnan(kelvin).all():
         return
@@ -176,7 +176,7 @@ def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, tit
 
 
 def _small_changes(changes: xarray.Dataset, title: str) -> list[str]:
-    """A note where a few cells are not sea in every month."""
+    """Return a note where a few cells are not sea in every month."""
     differing = (changes["lost"] + changes["new"]).values
     places = np.flatnonzero(differing)
     if not places.size:

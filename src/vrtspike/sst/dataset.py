@@ -48,7 +48,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             ``prepared`` are then ignored.
 
     Raises:
-        ValueError: by pydantic, naming an invalid parameter.
+        ValueError: from pydantic, naming an invalid parameter.
         DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
             sample.
     """
@@ -97,11 +97,11 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             )
 
     def __len__(self) -> int:
-        """Number of samples: one for each month at which a sample can begin."""
+        """Return the number of samples: one for each month at which a sample can begin."""
         return len(self.last_months)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        """A sample.
+        """Return a sample.
 
         Returns:
             ``past`` (seq_len, H, W) and ``future`` (lead, H, W), float32 anomalies in standard
@@ -122,14 +122,14 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
 
 
 def _spans(years: Mapping[str, Span] | None) -> Years | None:
-    """First and last year of each split; None if no years are given."""
+    """Return the first and last year of each split; None if no years are given."""
     if not years:
         return None
     return Years(**{name.upper(): span for name, span in years.items()})
 
 
 class SSTObjective:
-    """Forecast of anomalies, weighted by the area of open sea; land and ice do not count.
+    """Objective of a forecast of anomalies, weighted by the area of open sea.
 
     The loss is the mean squared error of standardised anomalies. Validation measures kelvin.
 
@@ -154,20 +154,20 @@ class SSTObjective:
         return {name: values.to(device, non_blocking=True) for name, values in batch.items()}
 
     def forward(self, model: nn.Module, batch: SampleBatch) -> torch.Tensor:
-        """(B, lead, H, W) anomalies in standard deviations."""
+        """Return anomalies (B, lead, H, W) in standard deviations."""
         output: torch.Tensor = model(batch["past"], batch["month"])
         return output
 
     def losses(
         self, output: torch.Tensor, batch: SampleBatch, step: int
     ) -> dict[str, torch.Tensor]:
-        """``mse``: mean over samples and months of the area-weighted squared error."""
+        """Return ``mse``: the mean over samples and months of the area-weighted squared error."""
         # By torch.where, not a product: NaN on land would stay NaN, also in the gradient.
         error = torch.where(self._open_sea(batch) > 0, output - batch["future"], 0)
         return {"mse": self._mean(error.square(), batch).mean()}
 
     def metrics(self, output: torch.Tensor, batch: SampleBatch) -> list[dict[str, float]]:
-        """``rmse`` in kelvin and ``acc`` of each sample, over all its months together."""
+        """Return ``rmse`` in kelvin and ``acc`` of each sample, over all its months together."""
         ahead = self._offset + torch.arange(1, 1 + output.shape[1], device=output.device)
         deviation = self._deviation[(batch["month"][:, None] + ahead) % MONTHS]
         future = batch["future"] * deviation
@@ -183,20 +183,20 @@ class SSTObjective:
         return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in figures]
 
     def size(self, batch: SampleBatch) -> tuple[int, int]:
-        """Samples, and months read and forecast."""
+        """Return the numbers of samples, and of months read and forecast."""
         months = batch["past"].shape[1] + batch["future"].shape[1]
         return len(batch["past"]), len(batch["past"]) * months
 
     def pictures(self, output: torch.Tensor, batch: SampleBatch) -> dict[str, NDArray[np.uint8]]:
-        """No pictures: maps are drawn in the evaluation."""
+        """Return no pictures: maps are drawn in the evaluation."""
         return {}
 
     def _mean(self, field: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
-        """(B, lead, H, W) to (B, lead): the mean over the open sea."""
+        """Return the mean over the open sea: (B, lead, H, W) to (B, lead)."""
         weights = self._open_sea(batch)
         total = weights.sum((-2, -1)).clamp_min(torch.finfo(weights.dtype).tiny)
         return (torch.where(weights > 0, field, 0) * weights).sum((-2, -1)) / total
 
     def _open_sea(self, batch: SampleBatch) -> torch.Tensor:
-        """(B, lead, H, W) weights; without ``valid``, as in a custom data set, all sea is open."""
+        """Return weights (B, lead, H, W); without ``valid`` (a custom data set) all sea is open."""
         return self._weights * batch.get("valid", torch.ones_like(batch["future"]))

@@ -20,9 +20,9 @@ from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, field_means
 
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
 _MAX_VALUES = 2_000_000
-"""Forecast values that are compared at once; with all baselines they take a gigabyte."""
+"""Number of forecast values that are compared at once; with all baselines they take a gigabyte."""
 _WHOLE_BOX = 1 - 1e-6
-"""Share of the index's box from which the region holds all of it, but for rounding."""
+"""Share of the index's box above which the region holds all of it; 1 less rounding."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Evaluation:
         means: input of :func:`~vrtspike.sst.scores.skill`, by ``about``, ``system``, ``sample``,
             and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
             box.
-        table: see :func:`~vrtspike.sst.comparison.compare`.
-        verdicts: likewise.
+        table: scores with intervals, from :func:`~vrtspike.sst.comparison.compare`.
+        verdicts: a row for each lead, from the same function.
         errors: the RMSE of each cell in kelvin by ``system`` and ``lead``, NaN where it is never
             open sea.
         masked: the share of sea and months that are not measured, because there is ice.
@@ -56,7 +56,7 @@ class _Reference:
 
     Args:
         dataset: the samples; the baselines are fitted to the training years of its store.
-        best_possible: of :func:`evaluate`.
+        best_possible: best possible forecasts, as for :func:`evaluate`.
 
     Attributes:
         leads: (lead,) months ahead.
@@ -77,7 +77,7 @@ class _Reference:
         self._box = self._index_weights()
 
     def _index_weights(self) -> xarray.DataArray:
-        """(row, column) weights of the mean that is Niño 3.4; 0 if the region lacks a part."""
+        """Return weights (row, column) of the index Niño 3.4; 0 if the region lacks a part."""
         shares = self._store.grid.shares(NINO34)
         weights = self._store.fields["sea"] * shares
         # The mean of a part of the box is not the index.
@@ -86,10 +86,10 @@ class _Reference:
         return weights
 
     def forecasts(self, output: torch.Tensor, now: xarray.DataArray) -> xarray.DataArray:
-        """Forecasts of all systems in kelvin.
+        """Return the forecasts of all systems in kelvin.
 
         Args:
-            output: (B, lead, H, W) of the model, in standard deviations.
+            output: (B, lead, H, W) output of the model, in standard deviations.
             now: (sample,) number of the last month that each sample reads.
         """
         deviation = self._store.of_month("deviation", now + self.leads).astype(float).compute()
@@ -101,13 +101,13 @@ class _Reference:
         return xarray.concat(systems, "system")
 
     def observed(self, now: xarray.DataArray) -> xarray.DataArray:
-        """Observed anomalies in kelvin of the months that are forecast, NaN but for open sea."""
+        """Return observed anomalies of the forecast months in kelvin, NaN but for open sea."""
         return self._measured(now + self.leads)
 
     def means(
         self, forecasts: xarray.DataArray, observed: xarray.DataArray, now: xarray.DataArray
     ) -> xarray.Dataset:
-        """Means over the cells that scores are made of, and the weight of the cells measured."""
+        """Return the means that scores are made of, and the weight of the measured cells."""
         trend = trend_line(self._cells, now + self.leads)
         about = pd.Index(["climatology", "trend"], name="about")
         reference = xarray.concat([xarray.zeros_like(trend), trend], about)
@@ -137,12 +137,13 @@ def evaluate(
     """Forecast every sample of a data set and compare the forecasts with the baselines.
 
     Args:
-        forecast: from past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard
-            deviations: a model, which forecasts as in use, without dropout, or any such function.
+        forecast: function from past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in
+            standard deviations: a model, which forecasts as in use, without dropout, or any such
+            function.
         dataset: the samples.
-        device: where the forecast is computed.
+        device: device on which the forecast is computed.
         batch_size: samples that are forecast, and compared, at once.
-        progress: called with the number of finished samples and their total.
+        progress: function called with the number of finished samples and their total.
         best_possible: the best possible forecasts, (time, lead, row, column) anomalies in kelvin by
             the number of the last month that is read and the months ahead
             (:func:`~vrtspike.sst.best_possible.best_possible_forecasts`); None where unknown.

@@ -70,6 +70,6 @@ def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
 
 
 def _shown_leads(leads: Sequence[int]) -> list[int]:
-    """The first, the middle and the last lead."""
+    """Return the first, the middle and the last lead."""
     places = {0, len(leads) // 2, len(leads) - 1}
     return [leads[place] for place in sorted(places)]

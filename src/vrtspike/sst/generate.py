@@ -10,7 +10,7 @@ weather, frozen where it would be colder than the sea can be:
 - the weather of each place is red noise: :data:`MEMORY` of a month's value is left in the next.
 
 So the expectation of any later month is a formula (:meth:`Globe.best_forecast`), and nothing can
-forecast better in the mean. A model that seems to makes a mistake.
+forecast better in the mean. If a model seems to, it makes a mistake.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vrtspike.io.files import atomic_path
 from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
 
 PERIOD = 28.0
-"""Months of a turn of the oscillation."""
+"""Period of the oscillation in months."""
 DECAY = 30.0
 """Months after which 1/e of the oscillation's amplitude is left."""
 _TURN = complex(np.exp(-1 / DECAY + 2j * np.pi / PERIOD))
@@ -52,13 +52,13 @@ class Globe:
     """Sizes and parameters of the generated data.
 
     Attributes:
-        first_year: of the data; they begin in January.
-        years: how many.
+        first_year: first year of the data; they begin in January.
+        years: number of years.
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
-        seed: of oscillation and weather.
-        anomalies: false leaves only seasons and unpredictable weather.
-        months: (N,) their numbers.
+        seed: seed of oscillation and weather.
+        anomalies: if false, there are only seasons and unpredictable weather.
+        months: (N,) numbers of the months.
         latitudes: (h,) degrees north, falling, as in ERA5's files.
         longitudes: (w,) degrees east, from 0.
     """
@@ -82,20 +82,20 @@ class Globe:
         self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
         noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
-        # Neighbouring points are alike.
+        # Smoothing in space: weather of neighbouring points is alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
         self._weather = _remembered(np.sqrt(1 - self._memory**2) * noise, self._memory)
 
     def land(self) -> NDArray[np.bool_]:
-        """(h, w) points on land: one round continent, and a cape in the south."""
+        """Return the points (h, w) on land: one round continent, and a cape in the south."""
         lat = self.latitudes[:, None]
         lon = self.longitudes
         continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
         return np.asarray(continent | ((np.abs(lon - 140) < 12) & (lat < -25)))
 
     def expectation(self, ahead: int = 0) -> _Array:
-        """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
+        """Return kelvin (N, h, w) of unfrozen sea as expected ``ahead`` months later.
 
         With 0 it is the temperature itself.
         """
@@ -113,7 +113,7 @@ class Globe:
         return field
 
     def best_forecast(self, ahead: int) -> _Array:
-        """(N, h, w) expected kelvin of the sea ``ahead`` months later, given all until now.
+        """Return expected kelvin (N, h, w) of the sea ``ahead`` months later, given all until now.
 
         The unfrozen temperature is normal about :meth:`expectation`; freezing cuts it off below.
 
@@ -126,7 +126,7 @@ class Globe:
         return np.asarray(FREEZING_K + deviation * (above * ndtr(above) + _normal_density(above)))
 
     def error_variance(self, ahead: int) -> _Array:
-        """(h, w) variance in kelvin squared of the unfrozen temperature about its expectation.
+        """Return the variance (h, w) of the unfrozen temperature in kelvin squared.
 
         Args:
             ahead: months between start and target.
@@ -140,43 +140,43 @@ class Globe:
         return weather + swing * (first**2 + second**2)
 
     def _patterns(self) -> tuple[_Array, _Array]:
-        """(h, w) patterns of the oscillation's real and imaginary part."""
+        """Return patterns (h, w) of the oscillation's real and imaginary part."""
         lat = np.deg2rad(self.latitudes)[:, None]
         first = self._pattern(lat, centre=215, phase=0.0)
         second = self._pattern(lat, centre=160, phase=1.5)
         return first, second
 
     def _pattern(self, lat: _Array, centre: float, phase: float) -> _Array:
-        """(h, w) pattern of the oscillation: a core at the equator, and waves far from it.
+        """Return a pattern (h, w) of the oscillation: a core at the equator, and waves far from it.
 
         Args:
             lat: (h, 1) latitudes in radians.
             centre: longitude of the core in degrees.
-            phase: of the waves.
+            phase: phase of the waves.
         """
         core = np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - centre) / 45) ** 2)
         waves = 0.8 * np.sin(2 * lat) * np.cos(2 * np.deg2rad(self.longitudes) + phase)
         return np.asarray(core + waves)
 
     def kelvin(self) -> NDArray[np.float32]:
-        """(N, h, w) sea surface temperatures, NaN on land."""
+        """Return sea surface temperatures (N, h, w), NaN on land."""
         field = np.maximum(self.expectation(), FREEZING_K)
         return np.where(self.land(), np.nan, field).astype(np.float32)
 
     def ice(self) -> NDArray[np.float32]:
-        """(N, h, w) share of the sea that is ice, NaN on land: more, the colder it would be."""
+        """Return the share of the sea that is ice, (N, h, w), larger if colder; NaN on land."""
         cold = FREEZING_K - self.expectation()
         share = np.where(cold > 0, np.clip(0.15 + cold / 2, 0, 1), 0)
         return np.where(self.land(), np.nan, share).astype(np.float32)
 
 
 def _normal_density(values: _Array) -> _Array:
-    """Density of the standard normal distribution."""
+    """Return the density of the standard normal distribution."""
     return np.asarray(np.exp(-(values**2) / 2) / np.sqrt(2 * np.pi))
 
 
 def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
-    """Autoregression of first order over the first axis, without its first months."""
+    """Return an autoregression of first order over the first axis, without its first months."""
     return np.asarray(lfilter([1], [1, -memory], pushes, axis=0))[_SPIN_UP:]
 
 
@@ -184,7 +184,7 @@ def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     """Write a globe as a user would download it: ``sst.nc``, with temperature and sea ice.
 
     Args:
-        folder: for the file; created if it is missing.
+        folder: folder for the file; created if it is missing.
         globe: the globe; None: the default one, of 40 years.
 
     Returns:

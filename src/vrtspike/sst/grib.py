@@ -40,12 +40,12 @@ class _Message:
     """A field of a month, and its place in the file.
 
     Attributes:
-        name: of the variable.
-        month: its number.
+        name: name of the variable.
+        month: number of the month.
         version: ``expver``.
         grid: digest of the description of its grid.
         offset: first byte in the file.
-        length: in bytes.
+        length: length in bytes.
     """
 
     name: str
@@ -58,7 +58,13 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Axes of a grid, and the order of its values in a message."""
+    """Axes of a grid, and the order of its values in a message.
+
+    Attributes:
+        latitudes: (H,) degrees north of the rows.
+        longitudes: (W,) degrees east of the columns.
+        by_column: true if the values of a column follow each other in a message.
+    """
 
     latitudes: NDArray[np.float64]
     longitudes: NDArray[np.float64]
@@ -66,7 +72,7 @@ class _Axes:
 
 
 def read_grib(path: Path) -> list[xarray.DataArray]:
-    """Temperature and ice of a file, each by (time, latitude, longitude), lazy.
+    """Read temperature and ice of a file, each by (time, latitude, longitude), lazily.
 
     Coordinates of the time are ``version`` (``expver``) and ``source`` (the file).
 
@@ -108,7 +114,7 @@ def _eccodes(path: Path) -> ModuleType:
 
 
 def _scan(path: Path) -> list[_Message]:
-    """All messages of a file, in its order."""
+    """Return all messages of a file, in its order."""
     eccodes = _eccodes(path)
     messages: list[_Message] = []
     end = 0
@@ -144,7 +150,7 @@ def _last_month(messages: list[_Message]) -> str:
 
 
 def _require_adjacent(message: _Message, end: int, place: str) -> None:
-    """See that a message begins where the last one ends."""
+    """Check that a message begins where the last one ends."""
     if message.offset > end:
         raise DataError(
             f"{place} stand {message.offset - end} bytes that are no GRIB message; expected "
@@ -158,7 +164,7 @@ def _require_adjacent(message: _Message, end: int, place: str) -> None:
 
 
 def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
-    """Header fields of a message.
+    """Return the header fields of a message.
 
     Raises:
         DataError: if its parameter or date is unknown, or it is no monthly mean.
@@ -188,7 +194,7 @@ def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
 
 
 def _get(eccodes: ModuleType, handle: int, key: str) -> str:
-    """Value of a key, "" where the message has none."""
+    """Return the value of a key, "" if the message has none."""
     try:
         return str(eccodes.codes_get(handle, key))
     except eccodes.CodesInternalError:
@@ -196,7 +202,7 @@ def _get(eccodes: ModuleType, handle: int, key: str) -> str:
 
 
 def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
-    """See that a message is the mean of a month.
+    """Check that a message is the mean of a month.
 
     Messages of other centres than ECMWF have no stream; their type of step says that it is a mean.
     """
@@ -211,7 +217,7 @@ def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
 
 
 def _axes(path: Path, message: _Message) -> _Axes:
-    """Axes of the grid of a message.
+    """Return the axes of the grid of a message.
 
     Raises:
         DataError: if it is no regular grid of latitudes and longitudes, or wrongly described.
@@ -251,14 +257,14 @@ def _axes(path: Path, message: _Message) -> _Axes:
 def _by_row(
     values: NDArray[np.float64], shape: tuple[int, int], by_column: bool
 ) -> NDArray[np.float64]:
-    """Values of a message by (latitude, longitude)."""
+    """Return the values of a message by (latitude, longitude)."""
     if by_column:
         return values.reshape(shape[::-1]).T
     return values.reshape(shape)
 
 
 def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArray:
-    """The messages of one parameter, lazy."""
+    """Return the messages of one parameter, lazy."""
     shape = (len(messages), len(axes.latitudes), len(axes.longitudes))
     months = [message.month for message in messages]
     name = messages[0].name
@@ -275,7 +281,7 @@ def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArra
 
 
 def _read(path: Path, axes: _Axes, messages: list[_Message], key: Key) -> NDArray[np.float64]:
-    """Values of some months, NaN where they are missing."""
+    """Read the values of some months, NaN where they are missing."""
     fields = [_values(path, axes, message) for message in messages[key[0]]]
     return np.stack(fields)[(slice(None), *key[1:])]
 
@@ -297,7 +303,7 @@ def _values(path: Path, axes: _Axes, message: _Message) -> NDArray[np.float64]:
 
 
 def _contents(path: Path, message: _Message) -> bytes:
-    """The bytes of a message."""
+    """Read the bytes of a message."""
     with path.open("rb") as stream:
         stream.seek(message.offset)
         return stream.read(message.length)

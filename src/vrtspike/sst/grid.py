@@ -41,7 +41,7 @@ class Area:
     from 150 E across the date line to 90 W.
 
     Attributes:
-        name: for titles and names of files.
+        name: name for titles and names of files.
         lon: western and eastern edge in degrees east, each within -180 to 360.
         lat: southern and northern edge in degrees north.
         description: free text.
@@ -94,8 +94,8 @@ class Grid:
 
     Attributes:
         shape: rows and columns.
-        edges: by axis; (H + 1,) degrees north, falling, and (W + 1,) degrees east, rising from the
-            western edge.
+        edges: edges by axis; (H + 1,) degrees north, falling, and (W + 1,) degrees east, rising
+            from the western edge.
         latitudes: (H,) centres of the rows.
         longitudes: (W,) centres of the columns; beyond 180 where the region crosses the date line.
 
@@ -127,19 +127,19 @@ class Grid:
         self.longitudes = _centres(self.edges["longitude"])
 
     def shares(self, box: Area) -> _Array:
-        """(H, W) shares of a box's area in each cell; their sum is 1 if the grid covers the box."""
+        """Return shares (H, W) of a box's area in each cell; their sum is 1 if all is covered."""
         meridians = (box.lon[0], box.lon[0] + box.width)
         rows = _overlaps("latitude", self.latitudes, self.resolution, box.lat)
         columns = _overlaps("longitude", self.longitudes, self.resolution, meridians)
         return np.outer(rows, columns)
 
     def means(self, field: xarray.DataArray, name: str) -> xarray.DataArray:
-        """Means of a field over the cells, computed when they are read if the field is lazy.
+        """Return the means of a field over the cells, lazy if the field is lazy.
 
         Args:
             field: (time, latitude, longitude), NaN where there is no sea. Its axes hold evenly
                 spaced centres in degrees, in any order; longitudes in -180 to 180 or in 0 to 360.
-            name: of the field's file, for messages.
+            name: name of the field's file, for messages.
 
         Returns:
             (time, row, column): the mean over the part of each cell that is sea; NaN where that
@@ -161,7 +161,7 @@ class Grid:
         return over_cells(field.fillna(0)) / shares.where(shares >= SEA_SHARE - _WHOLE)
 
     def _overlaps(self, field: xarray.DataArray, axis: str, name: str) -> _Array:
-        """Shares of each row or column of the grid in each one of a field.
+        """Return the shares of each row or column of the grid in each one of a field.
 
         Raises:
             DataError: if the axis is uneven, coarser than the grid, or does not cover it.
@@ -186,14 +186,14 @@ def _centres(edges: _Array) -> _Array:
 
 
 def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Array:
-    """(target cells, source cells): the share of each target cell in each source cell.
+    """Return the share of each target cell in each source cell: (target cells, source cells).
 
     Args:
         axis: ``latitude``, along which areas are differences of sines, or ``longitude``, where a
             turn moves no edge.
-        centres: (n,) of the source cells in degrees.
+        centres: (n,) centres of the source cells in degrees.
         step: degrees of a source cell.
-        edges: (m + 1,) of the target cells in degrees, rising or falling.
+        edges: (m + 1,) edges of the target cells in degrees, rising or falling.
     """
     low = centres - step / 2
     high = centres + step / 2
@@ -213,5 +213,5 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
 
 
 def _sine(latitudes: _Array) -> _Array:
-    """Sines of latitudes in degrees, of which those beyond a pole count as the pole."""
+    """Return the sines of latitudes in degrees, of which those beyond a pole count as the pole."""
     return np.sin(np.deg2rad(latitudes.clip(-90, 90)))

@@ -26,14 +26,14 @@ def lazy_months(
     axis: int = 0,
     chunk: int = MONTHS,
 ) -> dask.array.Array:
-    """Lazy array that is read some months at a time.
+    """Return a lazy array that is read some months at a time.
 
     Args:
         title: file and variable, for messages.
-        months: their numbers along ``axis``.
-        read: the values of a part; may raise the usual errors of files.
-        shape: of the whole array.
-        axis: of the months.
+        months: numbers of the months along ``axis``.
+        read: function that returns the values of a part; it may raise the usual errors of files.
+        shape: shape of the whole array.
+        axis: axis of the months.
         chunk: months that are read at a time.
 
     Returns:
@@ -60,7 +60,7 @@ def lazy_months(
 
 
 def _checked(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.float64]:
-    """The values of a part, all of them."""
+    """Return the values of a part, all of them."""
     expected = tuple(part.stop - part.start for part in key)
     values = np.asarray(read(key), np.float64)
     if values.shape != expected:
@@ -71,7 +71,7 @@ def _checked(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np
 def _first_unreadable(
     read: Callable[[Key], NDArray[np.float64]], key: Key, axis: int, months: Sequence[int]
 ) -> int:
-    """Number of the first month of a part that cannot be read."""
+    """Return the number of the first month of a part that cannot be read."""
     for place in range(key[axis].start, key[axis].stop):
         try:
             _checked(read, (*key[:axis], slice(place, place + 1), *key[axis + 1 :]))

@@ -1,9 +1,9 @@
 """A linear inverse model whose coefficients depend on the calendar month.
 
-The state, principal components of the anomalies, is led from month to month by a matrix of the
-calendar month, the regression of one month's state on that before; several months are the product
-of their matrices. With one matrix for all months that is the model of Penland and Sardeshmukh
-(1995), with one for each the cyclostationary one (Shin et al., 2021; Lien et al., 2025).
+The state consists of principal components of the anomalies. Each calendar month has a matrix that
+takes the state to that of the next month, by regression. The matrix over several months is the
+product of theirs. With one matrix for all months this is the model of Penland and Sardeshmukh
+(1995), with one for each month the cyclostationary model (Shin et al., 2021; Lien et al., 2025).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def linear_inverse(
     Args:
         training: (time, row, column) anomalies of consecutive months; NaN counts as 0.
         weights: (row, column) shares of the area.
-        leads: (lead,) the months ahead, by themselves.
+        leads: (lead,) months ahead, which are also the coordinates.
 
     Returns:
         a function from anomalies (..., row, column) and the number of their month to those some
@@ -63,7 +63,7 @@ def linear_inverse(
 
 
 def _components(scaled: xarray.DataArray) -> tuple[xarray.DataArray, xarray.DataArray]:
-    """Principal components, the largest first.
+    """Return the principal components, the largest first.
 
     Args:
         scaled: (time, row, column) anomalies by the root of the area.
@@ -85,7 +85,7 @@ def _components(scaled: xarray.DataArray) -> tuple[xarray.DataArray, xarray.Data
 
 
 def _steps(components: xarray.DataArray) -> MonthlyFit:
-    """(12, component, component) matrices from the state of a month to that of the next."""
+    """Return matrices (12, component, component) from the state of a month to that of the next."""
     now = components.rename(component="row")
     later = components.shift(time=-1).rename(component="column")
     # Without the next month there is no pair.
@@ -100,13 +100,13 @@ def _steps(components: xarray.DataArray) -> MonthlyFit:
 
 
 def _solved(squares: _Array, products: _Array) -> _Array:
-    """Solutions of normal equations, of least norm where there are too few pairs."""
+    """Return the solutions of normal equations, of least norm where there are too few pairs."""
     inverse = np.linalg.pinv(squares, rcond=_MIN_EIGENVALUE, hermitian=True)
     return np.asarray(inverse @ products)
 
 
 def _product(steps: _Array, months: int) -> _Array:
-    """(12, component, component) matrices over several months, by the month of the start."""
+    """Return matrices (12, component, component) over several months, by the month of the start."""
     result = steps
     for month in range(1, months):
         result = result @ np.roll(steps, -month, axis=0)

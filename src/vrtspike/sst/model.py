@@ -21,13 +21,14 @@ from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
 
 HARMONICS = 8
-"""Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
+"""Number of waves around a circle of latitude that encode places; half as many from pole to
+pole."""
 _SEASONS = 2
-"""Harmonics of the year."""
+"""Number of harmonics of the year."""
 
 
 class RecursiveAttentionTransformer(nn.Module):
-    """Forecasts anomalies of the sea from those of the months before.
+    """Transformer that forecasts anomalies of the sea from those of the months before.
 
     The region is cut into square patches. Each patch with sea is one token, made from all its
     months, its place on the sphere, its coast line and the month of the year; patches of land are
@@ -46,13 +47,13 @@ class RecursiveAttentionTransformer(nn.Module):
         dim_feedforward: size of the layer within each block.
         dropout: share of values that are dropped in training.
         recursion_depth: number of passes through the blocks.
-        learning_rate: for the trainer (:class:`vrtspike.sst.base_trainer.BaseTrainer`); the model
-            does not depend on it.
+        learning_rate: learning rate for the trainer
+            (:class:`vrtspike.sst.base_trainer.BaseTrainer`); the model does not depend on it.
         lead: months that are forecast.
         patch_size: rows and columns of a patch.
 
     Raises:
-        ValueError: by pydantic, naming an invalid parameter.
+        ValueError: from pydantic, naming an invalid parameter.
     """
 
     sea: torch.Tensor
@@ -157,7 +158,7 @@ class RecursiveAttentionTransformer(nn.Module):
         return torch.where(self.sea, past[:, -1:] + changes, 0)
 
     def _patches(self, field: torch.Tensor) -> torch.Tensor:
-        """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
+        """Cut (B, C, height, width) into (B, patches, C * patch_size ** 2), 0 beyond the region."""
         rows, columns = self._counts
         right = columns * self.patch_size - self.width
         below = rows * self.patch_size - self.height
@@ -165,14 +166,14 @@ class RecursiveAttentionTransformer(nn.Module):
         return functional.pixel_unshuffle(field, self.patch_size).flatten(2).mT
 
     def _field(self, values: torch.Tensor) -> torch.Tensor:
-        """(B, tokens, lead * patch_size ** 2) to (B, lead, height, width), 0 between tokens."""
+        """Join (B, tokens, lead * patch_size ** 2) to (B, lead, height, width), 0 elsewhere."""
         rows, columns = self._counts
         whole = values.new_zeros(len(values), rows * columns, values.shape[2])
         whole = whole.index_copy(1, self.tokens, values).mT.unflatten(2, (rows, columns))
         return functional.pixel_shuffle(whole, self.patch_size)[..., : self.height, : self.width]
 
     def _positions(self, latitudes: ArrayLike, longitudes: ArrayLike) -> torch.Tensor:
-        """(patches, features) of the patches' centres: periodic in longitude."""
+        """Return positions (patches, features) of the patches' centres: periodic in longitude."""
         rows, columns = self._counts
         lat = np.deg2rad(_means(latitudes, self.patch_size, rows))
         lon = np.deg2rad(_means(longitudes, self.patch_size, columns))
@@ -185,13 +186,13 @@ class RecursiveAttentionTransformer(nn.Module):
 
 
 def _means(values: ArrayLike, size: int, count: int) -> list[float]:
-    """Means of ``count`` parts of ``size`` values; the last part may be shorter."""
+    """Return the means of ``count`` parts of ``size`` values; the last part may be shorter."""
     array = np.asarray(values)
     return [float(np.mean(array[part * size : (part + 1) * size])) for part in range(count)]
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
-    """(B,) months from 0 to (B, 2 * harmonics): January follows December."""
+    """Encode months (B,), counted from 0, as (B, 2 * harmonics): January follows December."""
     numbers = torch.arange(1, _SEASONS + 1, device=month.device)
     angles = month[:, None] * (2 * math.pi / MONTHS) * numbers
     return torch.cat([angles.cos(), angles.sin()], dim=1)

@@ -19,7 +19,7 @@ def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> Non
     """Refuse a field whose own description says that it is something else.
 
     Args:
-        field: with its attributes, and dates at ``time``.
+        field: field with its attributes, and dates at ``time``.
         time: name of the dimension.
         path: the file, for messages.
 
@@ -38,7 +38,7 @@ def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> Non
 
 
 def _step_type(field: xarray.DataArray) -> str:
-    """Description of the steps in a file made from GRIB."""
+    """Describe the steps in a file made from GRIB."""
     step = field.attrs.get("GRIB_stepType")
     if step is None or str(step).startswith("avg"):
         return ""
@@ -46,7 +46,7 @@ def _step_type(field: xarray.DataArray) -> str:
 
 
 def _cell_method(field: xarray.DataArray, time: str) -> str:
-    """A statistic over the time that is no mean of consecutive days."""
+    """Return a statistic over the time that is no mean of consecutive days."""
     methods = str(field.attrs.get("cell_methods", ""))
     for axes, method, span in _METHODS.findall(methods):
         of_time = {time, *_TIMES} & set(axes.replace(":", "").split())
@@ -56,7 +56,7 @@ def _cell_method(field: xarray.DataArray, time: str) -> str:
 
 
 def _hour_of_day(field: xarray.DataArray, time: str) -> str:
-    """An hour at the first day of each month, as means of one hour of each day have it."""
+    """Return an hour at the first day of each month, as means of one hour of each day have it."""
     if "cell_methods" in field.attrs:
         return ""
     dates = field[time].dt

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vrtspike.sst.settings import MONTHS
 
 FOLDS = 5
-"""Blocks of consecutive years, each of which is left out once."""
+"""Number of blocks of consecutive years, each of which is left out once."""
 HALF_WIDTHS = (6, 5, 4, 3, 2, 1, 0)
 """Months on each side that a calendar month may be pooled with; 6: the whole year. The widest is
 first, so that it is taken where all are equally good."""
@@ -70,8 +70,8 @@ def fit_by_month(
     Args:
         squares: (fold, 12, ...) left side of the normal equations, :func:`fold_sums`.
         products: (fold, 12, ...) right side.
-        multiply: product of a left side and coefficients, by calendar month.
-        solve: coefficients from a left and a right side, by calendar month.
+        multiply: function that multiplies a left side and coefficients, by calendar month.
+        solve: function from a left and a right side to coefficients, by calendar month.
     """
     all_squares = squares.sum(axis=0)
     all_products = products.sum(axis=0)
@@ -89,7 +89,7 @@ def fit_by_month(
 
 
 def pooled(sums: _Array, half_width: int) -> _Array:
-    """(12, ...) sums over each calendar month and its neighbours up to ``half_width`` away."""
+    """Sum (12, ...) over each calendar month and its neighbours up to ``half_width`` away."""
     # Six months before and six months after are the same month, which counts once.
     shifts = range(-half_width, min(half_width, MONTHS // 2 - 1) + 1)
     return np.sum([np.roll(sums, shift, axis=0) for shift in shifts], axis=0)

@@ -28,7 +28,7 @@ SETTINGS = SSTSettings
 
 
 def data_folder(settings: SSTSettings) -> str:
-    """Region and resolution, and a digest of all that makes these data others."""
+    """Name the folder of the data by region, resolution, and a digest of all their settings."""
     data = settings.DATA
     name = re.sub(r"[^A-Za-z0-9_.]+", "_", f"sst_{data.AREA.NAME}_{data.RESOLUTION:g}")
     digest = json_digest([data.ROOT, data_settings(settings)])[:6]
@@ -36,7 +36,7 @@ def data_folder(settings: SSTSettings) -> str:
 
 
 def data_files(settings: SSTSettings) -> Sequence[Path]:
-    """The downloaded files; none where they are generated.
+    """Return the downloaded files; none where they are generated.
 
     Raises:
         DataError: if there are none.
@@ -49,7 +49,7 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
 
 
 def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
-    """Region, resolution, years, and what is generated."""
+    """Return region, resolution, years, and what is generated."""
     decisive = {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
     return settings.DATA.model_dump(mode="json", include=decisive)
 
@@ -78,14 +78,14 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
 
 
 def _globe(settings: GenerateSettings) -> Globe:
-    """The generated globe."""
+    """Return the generated globe."""
     from vrtspike.sst.generate import Globe
 
     return Globe(years=settings.YEARS, seed=settings.SEED, anomalies=settings.ANOMALIES)
 
 
 def dataset_digest(manifest: Path) -> str:
-    """The digest of the contents of a store.
+    """Return the digest of the contents of a store.
 
     Raises:
         DataError: if the manifest is missing or of another version.
@@ -94,7 +94,7 @@ def dataset_digest(manifest: Path) -> str:
 
 
 def open_split(settings: SSTSettings, manifest: str | Path, split: str) -> ERA5SSTMonthlyDataset:
-    """The samples of a split.
+    """Open the samples of a split.
 
     Raises:
         DataError: if the data are not there, or the split is shorter than a sample.
@@ -118,20 +118,20 @@ def check_data(manifest: Path, settings: SSTSettings) -> None:
 
 
 def training_weights(settings: SSTSettings) -> dict[str, Path]:
-    """The weights that a training starts from."""
+    """Return the weights that a training starts from."""
     if settings.MODEL.PRETRAINED is None:
         return {}
     return {"MODEL.PRETRAINED": weights_file(Path(settings.MODEL.PRETRAINED))}
 
 
 def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
-    """No weights: the metrics need none."""
+    """Return no weights: the metrics need none."""
     return {}
 
 
 @cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
-    """GiB of a training in float32: fixed, and for each sample of a micro-step.
+    """Return the GiB of a training in float32: fixed, and for each sample of a micro-step.
 
     Fixed are weights, gradients and two moments of the optimiser. The region counts as all sea:
     land makes fewer tokens. Half precision needs less.
@@ -152,7 +152,7 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
-    """Coordinates of the cells of a store, and the years of its climatology and deviation.
+    """Return the coordinates of a store's cells, and the years of its climatology.
 
     Raises:
         DataError: if the data are not there.
@@ -163,7 +163,7 @@ def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Model, objective and batches of a run, for one of its processes.
+    """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
         UserError: if the data, or the weights it starts from, cannot be used.
@@ -194,7 +194,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 
 
 def evaluate(job: EvaluationJob) -> list[str]:
-    """Scores beside every baseline, with intervals; maps of error.
+    """Write scores beside those of every baseline, with intervals, and maps of error.
 
     Of generated data, the best possible forecast is beside them.
 

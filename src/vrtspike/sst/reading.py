@@ -86,7 +86,7 @@ def read_months(root: str | Path) -> xarray.Dataset:
 
 
 def _require_same_grid(fields: list[xarray.DataArray]) -> None:
-    """See that all fields have the latitudes and longitudes of the first."""
+    """Check that all fields have the latitudes and longitudes of the first."""
     first = fields[0]
     for field in fields[1:]:
         if any(not np.array_equal(field[axis], first[axis]) for axis in _AXES):
@@ -97,7 +97,7 @@ def _require_same_grid(fields: list[xarray.DataArray]) -> None:
 
 
 def _read_file(path: Path) -> list[xarray.DataArray]:
-    """The variables of a file, lazy."""
+    """Read the variables of a file lazily."""
     if path.suffix.lower() in GRIB_SUFFIXES:
         return read_grib(path)
     try:
@@ -115,7 +115,7 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
 
 
 def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
-    """A variable by (time, latitude, longitude), lazy, with ``version`` and ``source``.
+    """Read a variable by (time, latitude, longitude), lazily, with ``version`` and ``source``.
 
     Where the version is a dimension, there is an array for each version.
     """
@@ -134,7 +134,7 @@ def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
 
 
 def _time_axis(field: xarray.DataArray) -> str:
-    """Name of the dimension or coordinate that holds the dates."""
+    """Return the name of the dimension or coordinate that holds the dates."""
     for name in (*field.dims, *field.coords):
         if name in _TIMES:
             return str(name)
@@ -142,7 +142,7 @@ def _time_axis(field: xarray.DataArray) -> str:
 
 
 def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
-    """See that a variable has the units, dimensions and dates of a download."""
+    """Check that a variable has the units, dimensions and dates of a download."""
     name = str(field.name)
     units = field.attrs.get("units", field.attrs.get("GRIB_units"))
     dates = field.coords[time] if time in field.coords else xarray.DataArray([])
@@ -159,7 +159,7 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
 
 
 def _guarded(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
-    """The field, read lazily by chunks; an error names file and month."""
+    """Return the field, read lazily by chunks; an error names file and month."""
 
     def read(key: Key) -> NDArray[np.float64]:
         return field.variable[key].to_numpy()
@@ -183,7 +183,7 @@ def _month_numbers(dates: xarray.DataArray) -> list[int]:
 
 
 def _labelled(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
-    """A field with the coordinates of :func:`read_months`."""
+    """Return a field with the coordinates of :func:`read_months`."""
     months = _month_numbers(part[time])
     label = part.coords.get("expver", part.attrs.get("GRIB_expver", FINAL))
     coords = {

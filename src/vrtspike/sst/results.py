@@ -48,7 +48,7 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
     """Write all files of an evaluation.
 
     Args:
-        job: into its folder go ``frames.csv``, ``sequences.csv``, ``summary.json``,
+        job: job, whose folder receives ``frames.csv``, ``sequences.csv``, ``summary.json``,
             ``metrics.html`` and ``pictures/``; ``examples/`` stays empty.
         evaluation: the scores.
         facts: further entries of the summary.
@@ -95,7 +95,7 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
 
 
 def metric_tables(evaluation: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both metrics of the model, of the best baseline, of each one and of the best possible one.
+    """Return both metrics of the model, the best and every baseline, and the best possible.
 
     Returns:
         a row for each month forecast; and one for each number of months ahead, over all its
@@ -114,7 +114,7 @@ def metric_tables(evaluation: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _metric_table(
     scores: xarray.Dataset, best: xarray.DataArray, dims: Sequence[str]
 ) -> pd.DataFrame:
-    """A column for each metric of each system, and a row for each place along some dimensions."""
+    """Return a column for each metric of each system, a row for each place along dimensions."""
     systems: dict[str, str | xarray.DataArray] = {"": MODEL, "_baseline": best}
     others = [name for name in scores["system"].values if name != MODEL]
     systems |= {f"_{name}": name for name in others}
@@ -134,7 +134,7 @@ def _ahead(lead: int) -> str:
 
 
 def _warnings(job: EvaluationJob, split: str) -> list[str]:
-    """Reasons not to take the figures for those of an independent test of a trained model."""
+    """Return reasons why the figures are no independent test of a trained model."""
     warnings = []
     if split == "val":
         warnings.append(chosen_on("the validation split", "TEST.SPLIT is val"))
@@ -145,7 +145,7 @@ def _warnings(job: EvaluationJob, split: str) -> list[str]:
 
 
 def _verdict_lines(evaluation: Evaluation) -> list[str]:
-    """A line of text for each lead."""
+    """Return a line of text for each lead."""
     lines = []
     for row in evaluation.verdicts.reset_index().itertuples():
         difference = f"difference {row.difference_k:+.3f} K"

@@ -38,8 +38,9 @@ def field_means(
 
     Args:
         forecast: anomalies in kelvin by row, column and any other dimensions.
-        observed: observed anomalies, likewise.
-        weights: any unit; 0 where a cell does not count, whatever forecast and observed are there.
+        observed: observed anomalies of the same form.
+        weights: weights in any unit; 0 where a cell does not count, whatever forecast and observed
+            are there.
     """
     forecast = forecast.where(weights > 0, 0)
     observed = observed.where(weights > 0, 0)
@@ -58,8 +59,8 @@ def skill(means: xarray.Dataset) -> xarray.Dataset:
     """Compute every score over the dimension ``sample``; NaN without an anomaly to correlate.
 
     Args:
-        means: :func:`field_means` by ``system`` and ``about`` (``climatology``, ``trend``), and the
-            index ``nino34`` and ``nino34_observed`` in kelvin.
+        means: means from :func:`field_means` by ``system`` and ``about`` (``climatology``,
+            ``trend``), and the index ``nino34`` and ``nino34_observed`` in kelvin.
     """
     error = means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5
     scores = {"rmse_k": error, "difference_k": error.sel(system=MODEL, drop=True) - error}
@@ -79,7 +80,7 @@ def _correlations(name: str, products: xarray.Dataset) -> dict[str, xarray.DataA
     """Correlate over all samples together, about the climatology and about the trend.
 
     Args:
-        name: of the score.
+        name: name of the score.
         products: ``product``, ``forecast2`` and ``observed2`` by sample.
     """
     means = products.mean("sample")

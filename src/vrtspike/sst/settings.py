@@ -50,7 +50,7 @@ METRICS = {
         "weighted by the area of open sea, uncentred; means over the leads at which both have one",
     ),
 }
-"""By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
+"""Metrics by name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
 PREPARED = ManifestKind("manifest of prepared temperatures", 5, "prepare")
 MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
@@ -62,7 +62,7 @@ SST, ICE = "sst", "siconc"
 """Variables of the files."""
 GRIB_SUFFIXES = (".grib", ".grib2", ".grb", ".grb2")
 SUFFIXES = (".nc", ".nc4", ".netcdf", *GRIB_SUFFIXES)
-"""Of downloaded files, in small letters."""
+"""Suffixes of downloaded files, in small letters."""
 FINAL = 1
 """``expver`` of final months."""
 _HELD_OUT = 0.1
@@ -70,7 +70,7 @@ _HELD_OUT = 0.1
 
 
 def month_number(year: int, month: int) -> int:
-    """The number of a calendar month (1 to 12).
+    """Return the number of a calendar month (1 to 12).
 
     >>> month_number(2000, 1) - month_number(1999, 12)
     1
@@ -79,7 +79,7 @@ def month_number(year: int, month: int) -> int:
 
 
 def month_name(number: int) -> str:
-    """A month as text: year and month.
+    """Format a month as text: year and month.
 
     >>> month_name(month_number(2003, 3))
     '2003-03'
@@ -124,7 +124,7 @@ class Years(Section):
         return self
 
     def months(self, split: str) -> range:
-        """The numbers of the months of a split.
+        """Return the numbers of the months of a split.
 
         >>> len(Years(TRAIN=(1980, 1989), VAL=(1990, 1990), TEST=(1991, 1992)).months("test"))
         24
@@ -134,14 +134,14 @@ class Years(Section):
 
 
 def years_within(years: Years | None, first: int, last: int, name: str) -> Years:
-    """The years of the splits, checked against the months of the data.
+    """Return the years of the splits, checked against the months of the data.
 
     Args:
-        years: the requested ones; None divides all whole years: the last tenth is for the test, the
+        years: requested years; None divides all whole years: the last tenth is for the test, the
             tenth before it for validation.
         first: number of the first month of the data.
         last: number of the last one.
-        name: of the data, for messages.
+        name: name of the data, for messages.
 
     Raises:
         DataError: if the data lack some of the years; or there are fewer than four whole years to

@@ -15,8 +15,8 @@ array           shape       type    contents
 ``middle``      (H, W)      float32 the month at which the line of the trend is 0
 =============== =========== ======= ==========================================================
 
-Climatology, deviation and trend come from the training years alone, so that nothing of what a model
-is judged by enters what it reads. They are of open sea alone, and a cell counts as such in a
+Climatology, deviation and trend come from the training years alone, so that no data of validation
+or test enter what a model reads. They are of open sea alone, and a cell counts as such in a
 calendar month only if it was so in half of the training years. The manifest beside it
 (``<name>.json``) says which months, years, region and files these are, and holds the digest of the
 contents, which does not depend on chunks, compression or versions of libraries.
@@ -46,9 +46,10 @@ from vrtspike.sst.settings import FINAL, ICE, MONTHS, PREPARED, SST, Years, mont
 from vrtspike.system.errors import DataError
 
 ICE_LIMIT_K = 271.6
-"""In files without concentration, colder sea counts as covered: ERA5 has 271.46 under ice."""
+"""Temperature below which sea counts as covered in files without concentration; under ice ERA5 has
+271.46 K."""
 DEVIATION_FLOOR_K = 0.1
-"""Least standard deviation in kelvin: divided by less, rounding would outweigh the tropics."""
+"""Minimum standard deviation in kelvin: division by a smaller one would amplify rounding errors."""
 IN_MEMORY_BYTES = 500_000_000
 """Arrays up to this size are computed with, and trained from, as a whole; larger ones by chunks."""
 
@@ -73,7 +74,7 @@ def prepare(
         resolution: degrees of a cell, any that the files' steps are not coarser than.
         output: the manifest to write, ``<name>.json``.
         years: years of the splits, see :func:`~vrtspike.sst.settings.years_within`.
-        show: called with a line for each finding about the months.
+        show: function called with a line for each finding about the months.
 
     Raises:
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
@@ -141,7 +142,7 @@ def prepared_store(
         resolution: degrees of a cell.
         years: the splits; None divides the whole years of the files.
         folder: folder of the stores; None: ``prepared`` in the folder of the files.
-        show: called with a line before the store is prepared, and as for :func:`prepare`.
+        show: function called with a line before the store is prepared, and as for :func:`prepare`.
 
     Raises:
         UserError: as :func:`prepare`.
@@ -161,7 +162,7 @@ def prepared_store(
 
 
 def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
-    """SHA-256 of the cells' places, the months and all arrays, decoded, year by year.
+    """Return the SHA-256 of the cells' places, the months and all arrays, decoded, year by year.
 
     The region's name and description do not count.
     """
@@ -218,7 +219,7 @@ class PreparedStore:
         return self.anomalies / self.of_month("deviation", self.fields["time"])
 
     def of_month(self, name: str, months: xarray.DataArray) -> xarray.DataArray:
-        """Climatology or deviation of the calendar months of some months (their numbers)."""
+        """Return the climatology or deviation of the calendar months of month numbers."""
         return self.fields[name].isel(month=months % MONTHS)
 
     @property
@@ -262,19 +263,19 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
 
 
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
-    """Temperatures of the sea; NaN on land and under ice."""
+    """Return the temperatures of the sea; NaN on land and under ice."""
     sst = fields[SST]
     is_open = fields[ICE] < ICE_SHARE if ICE in fields else sst >= ICE_LIMIT_K
     return sst.where(fields["sea"] & is_open)
 
 
 def _months_present(stored: xarray.Dataset) -> xarray.DataArray:
-    """(time,) true where every variable has a value."""
+    """Return a mask (time,): true where every variable has a value."""
     return stored.notnull().any(CELLS).to_array().all("variable").compute()
 
 
 def _sea(stored: xarray.Dataset, present: xarray.DataArray, title: str) -> xarray.DataArray:
-    """(row, column) true where every present month has a temperature.
+    """Return a mask (row, column): true where every present month has a temperature.
 
     Raises:
         DataError: naming the data, if there is no sea.
@@ -292,13 +293,13 @@ def _sea(stored: xarray.Dataset, present: xarray.DataArray, title: str) -> xarra
 def _fit(
     stored: xarray.Dataset, present: xarray.DataArray, years: Years, title: str
 ) -> xarray.Dataset:
-    """Sea mask, and climatology, deviation and trend of the training years.
+    """Fit sea mask, climatology, deviation and trend to the training years.
 
     Args:
         stored: temperatures, and ice if there is any, by (time, row, column).
         present: (time,) true where every variable has a value.
         years: the splits.
-        title: of the data, for messages.
+        title: title of the data, for messages.
 
     Raises:
         DataError: if there is no sea.

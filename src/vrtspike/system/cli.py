@@ -56,7 +56,7 @@ _CONFIGURATION = Path("config/config.yaml")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, except those of required options, of None and of False."""
+    """Help formatter that shows defaults, but not of required options, None and False."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.required or action.default is None or action.default is False:
@@ -173,7 +173,7 @@ def add_output(
 
 
 def output_path(text: str) -> Path:
-    """A path that can be written to, for ``type`` of an argument; its test file is removed.
+    """Return a path that can be written to, for ``type`` of an argument; its test file is removed.
 
     Raises:
         argparse.ArgumentTypeError: if no file can be created in its nearest folder.
@@ -188,7 +188,7 @@ def output_path(text: str) -> Path:
 
 
 def positive_int(text: str, minimum: int = 1) -> int:
-    """An option's value: an integer of at least ``minimum``.
+    """Parse an option's value: an integer of at least ``minimum``.
 
     >>> positive_int("3")
     3
@@ -199,7 +199,7 @@ def positive_int(text: str, minimum: int = 1) -> int:
 
 
 def positive_number(text: str) -> float:
-    """An option's value: a finite number above 0.
+    """Parse an option's value: a finite number above 0.
 
     >>> positive_number("0.5")
     0.5
@@ -222,7 +222,7 @@ def run(
 
     Args:
         main: the program; it parses ``sys.argv`` and returns its exit status (None is 0).
-        leave: ends the process with a status.
+        leave: function that ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     repair_streams()
@@ -268,7 +268,7 @@ def _flush_streams(message: str) -> None:
 
 
 def user_fault(error: Exception) -> str | None:
-    """Message on an error that the user can mend; None on a fault of the program."""
+    """Return a message on an error that the user can mend; None on a fault of the program."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, ImportError):
@@ -281,7 +281,7 @@ def user_fault(error: Exception) -> str | None:
 
 
 def _import_fault(error: ImportError) -> str | None:
-    """Message on a package that is missing or cannot be loaded; None on one of our own modules."""
+    """Return a message on a package that is missing or broken; None on our own modules."""
     if (error.name or "").startswith("vrtspike"):
         return None
     # Imported here: the metadata of packages take time that no other ending needs.
@@ -291,7 +291,7 @@ def _import_fault(error: ImportError) -> str | None:
 
 
 def _file_fault(error: OSError) -> str | None:
-    """Message on a full disk or on a path that cannot be written; None on other errors."""
+    """Return a message on a full disk or on a path that cannot be written; None on other errors."""
     if is_disk_full(error):
         reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
     elif error.errno in _NOT_WRITABLE and error.filename:
@@ -304,7 +304,7 @@ def _file_fault(error: OSError) -> str | None:
 
 
 def memory_fault(error: MemoryError | ImportError) -> str | None:
-    """Message on an error that a limit of memory may have caused; None for another cause."""
+    """Return a message on an error that a limit of memory may have caused, if it may."""
     limit = memory_limit()
     if limit is None or (isinstance(error, ImportError) and not _NO_MEMORY.search(str(error))):
         return None
@@ -312,7 +312,7 @@ def memory_fault(error: MemoryError | ImportError) -> str | None:
 
 
 def memory_limit() -> str | None:
-    """Message on the limit of this process's memory (``ulimit -v``); None without a limit."""
+    """Describe the limit of this process's memory (``ulimit -v``); None without a limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None
@@ -338,7 +338,7 @@ def repair_streams() -> None:
 
 
 def _read_argument(word: str) -> str:
-    """A word of the command line, with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
+    """Return a word of the command line, with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
 
     Raises:
         UserError: if it is not UTF-8, which result files cannot contain, or there is no such home

@@ -16,7 +16,7 @@ CPUS = "VRTSPIKE_CPUS"
 
 
 def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path = ROOT) -> int:
-    """CPUs this process may use.
+    """Return the number of CPUs that this process may use.
 
     The minimum of affinity, cgroup quota, a batch system's allocation, and :data:`CPUS`.
 
@@ -38,14 +38,14 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
 
 
 def _machine_cpus() -> int | None:
-    """CPUs of this process's affinity, or of the machine where the system has no affinity."""
+    """Count the CPUs of this process's affinity, or of the machine without affinities."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()
 
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
-    """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
+    """Count the CPUs of this node that a batch system has allocated; None outside of a job."""
     per_task = _number(environment, "SLURM_CPUS_PER_TASK")
     if per_task is not None:
         return per_task * (_number(environment, "SLURM_NTASKS_PER_NODE") or 1)
@@ -57,13 +57,13 @@ def _batch_cpus(environment: Mapping[str, str]) -> int | None:
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
-    """A positive number in a variable, if there is one."""
+    """Return a positive number in a variable, if there is one."""
     value = environment.get(name, "")
     return int(value) if value.isdigit() and int(value) > 0 else None
 
 
 def _cgroup_cpus(group: Path) -> int | None:
-    """CPU quota of a control group (version 2 or 1), if it has one."""
+    """Return the CPU quota of a control group (version 2 or 1), if it has one."""
     for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
         with contextlib.suppress(OSError, ValueError):
             text = " ".join((group / name).read_text() for name in names)
@@ -73,13 +73,13 @@ def _cgroup_cpus(group: Path) -> int | None:
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """Folders of the nested control groups of this process, from the inner to the outermost one.
+    """Yield the folders of this process's nested control groups, the innermost first.
 
     Each may have a limit, and the smallest counts: the limit of a Slurm job is two groups above its
     step. Both versions of control groups are included; some of the folders may not exist.
 
     Args:
-        controller: of version 1, such as ``memory``; version 2 has one tree for all.
+        controller: controller of version 1, such as ``memory``; version 2 has one tree for all.
         root: mount point.
     """
     try:

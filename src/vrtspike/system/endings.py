@@ -26,7 +26,7 @@ _START_TIME = 19
 
 
 class EndedBySignal(SystemExit):
-    """A signal asks this program to exit; the exit status is 128 plus its number, as in a shell."""
+    """Request of a signal to exit; the exit status is 128 plus its number, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -95,7 +95,7 @@ def write_at_once(text: str) -> None:
 
 
 def process_identity(number: int | None = None) -> str | None:
-    """An identity of a process that no other process of any machine has; None without ``/proc``.
+    """Return an identity of a process that is unique on all machines; None without ``/proc``.
 
     Args:
         number: process ID; None for this process.

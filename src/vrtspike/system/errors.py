@@ -19,19 +19,19 @@ _NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
 class UserError(Exception):
-    """Something the user gave cannot be used as it is."""
+    """Error that the user can mend."""
 
 
 class ConfigError(UserError):
-    """A configuration file, a preset or an override is wrong."""
+    """Error in a configuration file, a preset or an override."""
 
 
 class DataError(UserError):
-    """A raw file, a sequence or a store is missing, broken or does not match its partner."""
+    """Error of a raw file, a sequence or a store: missing, broken, or no match for its partner."""
 
 
 class RunError(UserError):
-    """A run, a file of weights, a device or another program cannot do what it was asked to do."""
+    """Error of a run, a file of weights, a device or another program."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -47,7 +47,7 @@ def describe_full_disk(error: OSError) -> str:
 
 
 def install_advice(extra: str) -> str:
-    """The command that adds the packages of an extra of ``pyproject.toml``, or those of none.
+    """Return the command that installs the packages of an extra of ``pyproject.toml``.
 
     >>> install_advice("hub")
     "in the project's folder: pip install -e '.[hub]'"
@@ -59,7 +59,7 @@ def install_advice(extra: str) -> str:
 
 
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:
-    """One message for many faults: a title with their number, a line each, and what to do.
+    """Return one message for many faults: a title with their number, a line each, and what to do.
 
     Args:
         title: the subject of the faults.
@@ -80,7 +80,7 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
 
 
 def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
-    """All faults, each after the name of its subject.
+    """Return all faults, each after the name of its subject.
 
     >>> named_faults({"train/a": ["no frames"], "train/b": []})
     ['train/a: no frames']
@@ -89,7 +89,7 @@ def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def first_few(names: Sequence[str], limit: int = 3) -> str:
-    """The first of many names, for a message in a line.
+    """Return the first of many names, for a message in a line.
 
     >>> first_few(["a.py", "b.py", "c.py", "d.py"])
     'a.py, b.py, c.py, and 1 more'
@@ -101,7 +101,7 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
 
 
 def shown(name: str) -> str:
-    r"""A name as it can be written and printed, bytes that are not UTF-8 escaped.
+    r"""Return a name as it can be written and printed, bytes that are not UTF-8 escaped.
 
     >>> shown(os.fsdecode(b"caf\xe9"))
     'caf\\xe9'

@@ -15,8 +15,9 @@ HOME_VARIABLE = "VRTSPIKE_WORKFLOW"
 """Environment variable with the folder, which the Snakefile sets for its jobs."""
 
 PACKED = Path(__file__).parents[2] / "vrtspike_workflow"
-"""The folder beside the package of an installed wheel; a clone has none. Not within the package, so
-that programs have the same names in digests of code (:mod:`vrtspike.runs.provenance`)."""
+"""The folder beside the package of an installed wheel; a clone has none. It is not within the
+package, so that programs have the same names in digests of code
+(:mod:`vrtspike.runs.provenance`)."""
 
 SNAKEFILE = Path("workflow/Snakefile")
 CONFIG = Path("config/config.yaml")

@@ -33,10 +33,10 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 
 
 def import_fault(error: ImportError) -> str:
-    """Message on a package that is missing or cannot be loaded, with the remedy.
+    """Return a message on a package that is missing or cannot be loaded, with the remedy.
 
     Args:
-        error: not of a module of this project.
+        error: error on a module that does not belong to this project.
     """
     module = _failed_module(error)
     if module in sys.stdlib_module_names and isinstance(error, ModuleNotFoundError):
@@ -59,21 +59,21 @@ def import_fault(error: ImportError) -> str:
 
 
 def missing_package(module: str) -> str:
-    """Message on a package that is not installed, with the extra that contains it.
+    """Return a message on a package that is not installed, with the extra that contains it.
 
     Args:
-        module: as it is imported.
+        module: name of the module as it is imported.
     """
     return f"the package {distribution(module)} is missing; {install_advice(extra_with(module))}"
 
 
 def distribution(module: str) -> str:
-    """The name under which a module's package is installed."""
+    """Return the name under which a module's package is installed."""
     return _DISTRIBUTIONS.get(module, module)
 
 
 def extra_with(module: str) -> str:
-    """The smallest extra of this project that contains the package of a module.
+    """Return the smallest extra of this project that contains the package of a module.
 
     Returns:
         The empty text for a package that is installed without extras; ``workflow`` for a package
@@ -91,7 +91,7 @@ def extra_with(module: str) -> str:
 
 
 def _packages_of_extras() -> dict[str, set[str]]:
-    """Normalized names of the packages of each extra; the empty text stands for no extra.
+    """Return the normalized names of each extra's packages; the empty text means no extra.
 
     Packages of extras within extras are left out: the inner extra is smaller.
     """
@@ -110,12 +110,12 @@ def _packages_of_extras() -> dict[str, set[str]]:
 
 
 def _normalized(name: str) -> str:
-    """A package's name in one spelling, as metadata of tools differ."""
+    """Return a package's name in one spelling, as metadata of tools differ."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _failed_module(error: ImportError) -> str:
-    """Top-level module of an error: the imported one, or the one that raised it."""
+    """Return the top-level module of an error: the imported one, or the one that raised it."""
     if error.name:
         return error.name.partition(".")[0]
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -90,7 +90,7 @@ def _init_child(parent: int) -> None:
 
 
 def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whatever it returns
-    # Only here; elsewhere the executor would catch the exception of the signal handler.
+    # Signals raise only from here on, because before the executor would catch the exception.
     exit_on_signals()
     try:
         return work(item)

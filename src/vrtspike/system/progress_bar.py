@@ -1,4 +1,4 @@
-"""Progress bars (lines without a terminal), and formatting of durations."""
+"""Progress bars on terminals and in notebooks, lines elsewhere; formatting of durations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PLAIN_INTERVAL = 15.0
-"""Seconds between lines without a terminal, such as in a log file."""
+"""Least seconds between lines without a terminal, such as in a log file."""
+
+_PLAIN_SHARE = 0.05
+"""Seconds between two lines over those since the start: a day of work makes some 130 lines."""
 
 _ESTIMATE_PERIOD_S = 1e9
 """Period of the estimate of the remaining time: the whole run, because frames come in windows."""
@@ -23,7 +29,7 @@ In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as ``1:02:03`` or ``2:03``.
+    """Return a duration as ``1:02:03`` or ``2:03``.
 
     >>> format_duration(125.4), format_duration(3723)
     ('2:05', '1:02:03')
@@ -36,7 +42,7 @@ def format_duration(seconds: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """A duration in s, min or h, for sentences.
+    """Return a duration in s, min or h, for sentences.
 
     >>> duration_words(42), duration_words(2700), duration_words(7000), duration_words(400000)
     ('42 s', '45.0 min', '1.94 h', '111 h')
@@ -52,8 +58,10 @@ def duration_words(seconds: float) -> str:
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error or on :data:`SCREEN` while the body runs.
 
+    In a notebook it is a bar if ``ipywidgets`` is installed, which goes when the body has ended.
+
     Args:
-        title: of the bar.
+        title: title of the bar.
 
     Yields:
         A function to call with the number of finished items and their total.
@@ -70,12 +78,13 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
     stream = _screen()
     console = Console(file=stream)
-    if not console.is_terminal:
+    if not (console.is_terminal or _draws_in_notebook(console)):
         yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Other output is printed above a bar on the same stream.
-    is_standard_error = stream is sys.stderr
+    # Other output is printed above a bar on the same stream; a bar in a notebook is a widget of its
+    # own.
+    is_standard_error = stream is sys.stderr and console.is_terminal
     with Progress(
         *columns,
         console=console,
@@ -89,6 +98,17 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def _draws_in_notebook(console: Console) -> bool:
+    """Return True in a notebook that can redraw a part of its output."""
+    if not console.is_jupyter:
+        return False
+    try:
+        import ipywidgets  # noqa: F401 - rich draws with it
+    except ImportError:
+        return False
+    return True
+
+
 def _screen() -> TextIO:
     number = os.environ.get(SCREEN, "")
     if number.isdigit():
@@ -99,14 +119,14 @@ def _screen() -> TextIO:
 
 
 def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
-    """A function that prints lines now and then, with the remaining time at the mean speed."""
+    """Return a function that prints a line now and then, with the remaining time."""
     started = time.monotonic()
     last = started
 
     def show(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < PLAIN_INTERVAL:
+        if now - last < max(PLAIN_INTERVAL, _PLAIN_SHARE * (now - started)):
             return
         last = now
         left = ""

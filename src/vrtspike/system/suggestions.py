@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name nearest to a mistyped one; None if none is near.
+    """Return the name nearest to a mistyped one; None if none is near.
 
     Args:
-        name: as it was typed; case is ignored.
+        name: name as it was typed; case is ignored.
         names: the existing names.
         cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 accepts any
             name.
@@ -26,7 +26,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of an error message: the nearest name; empty without one.
+    """Return the end of an error message: the nearest name; empty without one.
 
     >>> did_you_mean("restor", ["restore", "export"])
     '; did you mean restore?'

@@ -25,7 +25,7 @@ def set_default_user() -> None:
 
 
 def expand_home(path: str) -> str:
-    """A path with expanded ``~``.
+    """Return a path with expanded ``~``.
 
     Raises:
         ValueError: if there is no such home folder.
@@ -37,7 +37,7 @@ def expand_home(path: str) -> str:
 
 
 def environment_faults() -> Iterator[str]:
-    """Messages on folders that Snakemake needs and cannot write."""
+    """Yield messages on folders that Snakemake needs and cannot write."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
     remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}
     if Path("config/config.yaml").is_file():
@@ -51,18 +51,18 @@ def environment_faults() -> Iterator[str]:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path, or the nearest parent folder that exists and is accessible."""
+    """Return the path, or the nearest parent folder that exists and is accessible."""
     path = path.absolute()
     return next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
 
 
 def free_bytes(path: Path) -> int:
-    """Free bytes on the disk of a path, which need not exist."""
+    """Return the number of free bytes on the disk of a path, which need not exist."""
     return shutil.disk_usage(nearest_existing(path)).free
 
 
 def write_fault(path: Path) -> str:
-    """Reason that no file can be created in a folder or its nearest existing parent; else empty."""
+    """Describe why no file can be created in a folder or its nearest parent; empty if one can."""
     try:
         with tempfile.TemporaryFile(dir=nearest_existing(path)):
             return ""

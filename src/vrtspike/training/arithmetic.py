@@ -14,7 +14,8 @@ from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
 
 TRAINING_FACTOR = 3
-"""Forward and backward (twice the operations of forward); recomputation does not count."""
+"""Operations of forward and backward pass per operation of the forward pass, without
+recomputation."""
 
 _REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}
@@ -28,12 +29,12 @@ def estimate_arithmetic(
     precision: Precision,
     ranks: Ranks,
 ) -> Arithmetic:
-    """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
+    """Estimate the FLOPs of a sample and the peak FLOP/s of the run's devices.
 
     Args:
-        trainable: its model is run once, in evaluation mode.
-        batch: from the data loader.
-        precision: of the run.
+        trainable: model and objective; the model is run once, in evaluation mode.
+        batch: batch from the data loader.
+        precision: precision of the run.
         ranks: the processes; their devices are assumed to be equal.
     """
     model = trainable.model
@@ -55,7 +56,7 @@ def estimate_arithmetic(
 
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
-    """FLOP/s of a large square matrix product, the best of several."""
+    """Measure the FLOP/s of a large square matrix product, the best of several."""
     size = _SIZES[device.type]
     matrix = torch.ones(size, size, device=device, dtype=dtype)
     times = [seconds(device, lambda: torch.mm(matrix, matrix)) for _ in range(_REPEATS)]

@@ -40,7 +40,7 @@ _WORKER_FAILED = re.compile(
 
 
 def mix_seed(*numbers: int) -> int:
-    """A 63-bit seed that depends on every one of ``numbers`` and their order.
+    """Return a 63-bit seed that depends on every one of ``numbers`` and their order.
 
     >>> mix_seed(1, 2) == mix_seed(1, 2) != mix_seed(2, 1)
     True
@@ -71,7 +71,7 @@ class SizedDataset(Protocol):
 
 
 Observer: TypeAlias = Callable[[], CacheUse]
-"""Returns the cache counters of the calling process; can be pickled."""
+"""Function that returns the cache counters of the calling process; it can be pickled."""
 
 
 class ShuffledBatches:
@@ -82,9 +82,10 @@ class ShuffledBatches:
         settings: batch size, seed and the section DATALOADER. ``SHUFFLE_BLOCK`` successive samples
             stay together (blocks are shuffled, and the samples within each); more than 1 reads
             neighbouring frames together, from fewer chunks, but makes batches less diverse.
-        workers: of this machine.
+        workers: numbers of workers of this machine.
         ranks: the processes of the run.
-        observer: returns the cache counters of a reading process; None without a cache.
+        observer: function that returns the cache counters of a reading process; None without a
+            cache.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -117,7 +118,7 @@ class ShuffledBatches:
             )
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
-        """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
         numbers = range(first, until, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
@@ -126,17 +127,17 @@ class ShuffledBatches:
                 yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        """Return micro-batches ``first``, ``first + stride`` ... below ``until``."""
         keys = self.keys(first, stride, until)
         loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))
 
     def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far by this process and its workers; None without a cache."""
+        """Return the use of the cache by this process and its workers; None without a cache."""
         return self._samples.cache_use()
 
     def _order(self, epoch: int) -> list[int]:
-        """Indices of all samples in the order of an epoch."""
+        """Return the indices of all samples in the order of an epoch."""
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
         blocks = torch.arange(len(self._samples)).split(self._settings.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
@@ -150,11 +151,11 @@ class NoBatches:
     per_epoch = 0
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """No batches."""
+        """Return no batches."""
         return iter(())
 
     def cache_use(self) -> CacheUse | None:
-        """None: there is no cache."""
+        """Return None: there is no cache."""
         return None
 
 
@@ -164,7 +165,7 @@ class ValidationBatches:
     Args:
         dataset: the validation samples.
         settings: batch size and the section DATALOADER.
-        workers: of this machine.
+        workers: numbers of workers of this machine.
         ranks: the processes of the run.
 
     Raises:
@@ -187,12 +188,12 @@ class ValidationBatches:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of one validation."""
+        """Return the batches of one validation."""
         return _explain_failures(iter(self._loader))
 
 
 class _Keyed(Dataset[Any]):
-    """Reads samples by (epoch, index) and keeps the cache counters of each reading process."""
+    """Data set read by (epoch, index), with the cache counters of each reading process."""
 
     def __init__(
         self, dataset: SizedDataset, observer: Observer | None = None, workers: int = 0
@@ -209,7 +210,7 @@ class _Keyed(Dataset[Any]):
         return len(self._dataset)
 
     def cache_use(self) -> CacheUse | None:
-        """The sum over all reading processes; None without a cache."""
+        """Return the sum over all reading processes; None without a cache."""
         if self._observer is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
@@ -258,11 +259,11 @@ def _loader(
     *,
     validation: bool = False,
 ) -> DataLoader[Any]:
-    """A loader of the samples of some batches.
+    """Build a loader of the samples of some batches.
 
     Args:
         dataset: the samples.
-        keys: of the samples of each batch.
+        keys: keys of the samples of each batch.
         settings: the section DATALOADER.
         ranks: the processes of the run.
         workers: worker processes; 0 loads in this process.

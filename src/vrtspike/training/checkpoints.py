@@ -23,12 +23,12 @@ _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.B
 
 
 def checkpoint_path(folder: str | Path, step: int) -> Path:
-    """Path of the checkpoint of ``step``."""
+    """Return the path of the checkpoint of ``step``."""
     return Path(folder) / f"step_{step:08d}.pt"
 
 
 def list_checkpoints(folder: str | Path) -> list[tuple[int, Path]]:
-    """(step, path) of all checkpoints in ``folder``, the newest first."""
+    """Return (step, path) of all checkpoints in ``folder``, the newest first."""
     paths = Path(folder).glob(f"step_{'[0-9]' * 8}.pt")
     return sorted(((int(path.stem[-8:]), path) for path in paths), reverse=True)
 
@@ -75,7 +75,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def _advice_on_damage(path: Path) -> str:
-    """The next older checkpoint, or the advice to start again."""
+    """Return the next older checkpoint, or the advice to start again."""
     older = [other for _, other in list_checkpoints(path.parent) if other.name < path.name]
     if not older:
         return "There is no older one: remove the file to start from the beginning."
@@ -86,7 +86,7 @@ def _advice_on_damage(path: Path) -> str:
 
 
 def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
-    """The newest checkpoint's state; None without a checkpoint."""
+    """Return the newest checkpoint's state; None without a checkpoint."""
     checkpoints = list_checkpoints(folder)
     if not checkpoints:
         return None
@@ -97,14 +97,14 @@ def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
 def micro_batches_per_step(
     train: TrainSettings, world_size: int, state: dict[str, Any] | None
 ) -> int:
-    """Micro-batches of an optimiser step, of all processes together.
+    """Return the number of micro-batches of an optimiser step, of all processes together.
 
     A run keeps this number: on another number of processes each one accumulates more or fewer
     micro-batches, and the result is the same up to rounding.
 
     Args:
-        train: ``GRADIENT_ACCUMULATION_STEPS`` decides at the start of a run.
-        world_size: processes now.
+        train: section TRAIN, whose ``GRADIENT_ACCUMULATION_STEPS`` decides at the start of a run.
+        world_size: present number of processes.
         state: the checkpoint to continue from, if any.
 
     Raises:
@@ -129,9 +129,9 @@ def restore_training_state(
     """Load a checkpoint into the objects of a run.
 
     Args:
-        folder: of the checkpoints, for messages.
-        checkpoint: from :func:`read_checkpoint`.
-        fingerprint: identifies what the run computes.
+        folder: folder of the checkpoints, for messages.
+        checkpoint: checkpoint from :func:`read_checkpoint`.
+        fingerprint: digest that identifies the run's computation.
         parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
             type for the whole run, and loss scaling (``precision``) must stay on or off.
 

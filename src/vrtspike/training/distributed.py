@@ -22,7 +22,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ranks:
-    """Rank of this process and number of processes, from ``torchrun``'s environment variables."""
+    """Rank of this process and number of processes, from ``torchrun``'s environment variables.
+
+    Attributes:
+        rank: number of this process among those of the run.
+        local_rank: number of this process among those of this machine.
+        world_size: number of processes of the run.
+        local_world_size: number of processes on this machine.
+        device: device of this process.
+    """
 
     rank: int
     local_rank: int
@@ -36,13 +44,13 @@ class Ranks:
         return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum of a tensor over all processes, equal on each."""
+        """Return the sum of a tensor over all processes, equal on each."""
         if self.world_size > 1:
             dist.all_reduce(values)
         return values
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes (any picklable object) by rank, on each process."""
+        """Return the values of all processes (any picklable object) by rank, on each process."""
         if self.world_size == 1:
             return [value]
         values: list[Any] = [None] * self.world_size
@@ -90,7 +98,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
 
 
 def meeting_place() -> str:
-    """Address at which the processes of a run meet: a file on one machine, else ``torchrun``'s."""
+    """Return the address where a run's processes meet: a file, or else ``torchrun``'s."""
     store = os.environ.get(STORE)
     if store is None:
         return "env://"
@@ -98,14 +106,16 @@ def meeting_place() -> str:
 
 
 class AllReduce:
-    """Averages a bucket of gradients over the processes and times the wait for the last one.
+    """Hook that averages a bucket of gradients over the processes and times the final wait.
 
     The part of the all-reduce that does not overlap with the backward pass is timed as ``sync``.
     It holds no reference to the replica, which PyTorch would keep alive.
+
+    Attributes:
+        switch: switch of the running section ``backward``; None times nothing.
     """
 
     switch: Switch | None = None
-    """Of the running section ``backward``; None times nothing."""
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start the exchange of a bucket."""
@@ -117,12 +127,12 @@ class AllReduce:
 
 
 def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
-    """A model whose gradients are averaged over the processes; of a single one the model itself.
+    """Wrap a model so that its gradients are averaged over the processes, if several.
 
     Args:
-        model: on its device, in its precision.
+        model: model on its device, in its precision.
         ranks: the processes.
-        exchange: averages gradients.
+        exchange: hook that averages gradients.
     """
     if ranks.world_size == 1:
         return model
@@ -136,7 +146,7 @@ def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
 def reduce_step(
     ranks: Ranks, sums: Mapping[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
 ) -> tuple[dict[str, float], float, list[int]]:
-    """Figures of an optimiser step, equal on all processes.
+    """Return the figures of an optimiser step, equal on all processes.
 
     The step's only all-reduce besides the gradients' and its only synchronisation with the device:
     gradients must be known to be finite before they are applied.
@@ -163,7 +173,7 @@ def reduce_step(
 
 
 def accumulate(replica: nn.Module, *, sync: bool) -> AbstractContextManager[None]:
-    """Around forward and backward of a micro-step; gradients are averaged if ``sync``."""
+    """Return the context of a micro-step's passes; gradients are averaged if ``sync``."""
     if sync or not isinstance(replica, DistributedDataParallel):
         return nullcontext()
     return replica.no_sync()

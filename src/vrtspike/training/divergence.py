@@ -10,11 +10,11 @@ from vrtspike.training.progress import RunCounters
 def divergence(
     symptom: str, counters: RunCounters, rate: float, train: TrainSettings, precision: str
 ) -> RunError:
-    """The error of a training that has diverged.
+    """Return the error of a training that has diverged.
 
     Args:
         symptom: beginning of the message.
-        counters: of the run.
+        counters: counters of the run.
         rate: present learning rate.
         train: the section TRAIN.
         precision: name of the arithmetic.
@@ -31,7 +31,7 @@ def divergence(
 
 
 def _remedies(train: TrainSettings, precision: str) -> list[str]:
-    """The keys that may help, with their present values."""
+    """Return the keys that may help, with their present values."""
     remedies = [f"lower TRAIN.OPTIM.LR (now {train.OPTIM.LR:g})"]
     if train.MAX_GRAD_NORM is None:
         remedies.append("set TRAIN.MAX_GRAD_NORM (now null)")

@@ -49,19 +49,20 @@ _ADVICE = "The keys are explained in config/README.md."
 class TrainableProblem(Problem, Protocol):
     """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
 
-    It stands here, because its types are of later packages than ``config``.
+    It is defined here because its types belong to later packages than ``config``.
     """
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-        """Model, objective and batches for one process of a training.
+        """Build model, objective and batches for one process of a training.
 
         Raises:
-            UserError: equal on all processes where it concerns all.
+            UserError: if the data, weights or settings cannot be used; the same on all processes if
+                it concerns all of them.
         """
 
 
 def trainable_problem(name: str) -> TrainableProblem:
-    """The problem that TASK names.
+    """Return the problem that TASK names.
 
     Args:
         name: value of TASK.
@@ -79,7 +80,7 @@ class Outcome:
     Attributes:
         status: ``finished``, or ``interrupted`` and saved: the same call continues it.
         step: finished optimiser steps.
-        metrics: of the last validation.
+        metrics: metrics of the last validation.
         model: the model that validation saw, with its final weights; with TRAIN.EARLY_STOPPING
             those of the best validation.
     """
@@ -101,9 +102,10 @@ def train_run(
     """Train a run, or continue it, as one of the processes that ``torchrun`` started (or alone).
 
     Args:
-        run: its name, settings and fingerprint.
-        folder: of the run; locked during training.
-        build: builds model, objective and batches; called after the random generators are seeded.
+        run: name, settings and fingerprint of the run.
+        folder: folder of the run; locked during training.
+        build: function that builds model, objective and batches; called after the random generators
+            are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
         facts: further entries of ``run.json``.
 
@@ -145,14 +147,15 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
         code_changed: source files that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_RESUMABLE` when it was stopped and saved.
 
     Raises:
-        UserError: equal on all processes where it concerns all.
+        UserError: if the data, weights or settings cannot be used; the same on all processes if it
+            concerns all of them.
     """
     run = RunIdentity.read(folder)
     problem = trainable_problem(run.settings.TASK)
@@ -244,7 +247,7 @@ def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
 
     Args:
         settings: ``DETERMINISTIC`` is read.
-        device: where the run computes.
+        device: device on which the run computes.
     """
     if settings.DETERMINISTIC:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -281,19 +284,21 @@ def fit(
     :func:`vrtspike.cluster.signals.leave`.
 
     Args:
-        folder: of the run: checkpoints, logs, weights.
+        folder: folder of the run: checkpoints, logs, weights.
         objective: loss and metrics of a batch.
-        model_class: called with ``model_parameters``; its method ``compile`` is called for
-            TRAIN.COMPILE_MODEL. A named class or function, no lambda or ``partial``.
-        dataset_class: likewise, for a map-style data set; called with ``dataset_parameters``.
-            Worker processes import it, so define it at the top level of a module; if that is the
-            script itself, put the training under ``if __name__ == "__main__":``.
+        model_class: class or function that makes the model from ``model_parameters``; the model's
+            method ``compile`` is called for TRAIN.COMPILE_MODEL. It needs a name: no lambda or
+            ``partial``.
+        dataset_class: class or function, also with a name, that makes a map-style data set from
+            ``dataset_parameters``. Worker processes import it, so define it at the top level of a
+            module. If that is the script itself, put the training under
+            ``if __name__ == "__main__":``.
         model_parameters: JSON values.
         dataset_parameters: JSON values.
-        validation_parameters: likewise, for the validation data; None for no validation.
+        validation_parameters: JSON values for the validation data; None for no validation.
         identity: JSON values that decide the result besides these: the objective's parameters, the
             contents of the data; None takes the objective's attributes.
-        settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
+        settings: values of any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
@@ -308,7 +313,7 @@ def fit(
     dataset_parameters = dataset_parameters or {}
     run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts: dict[str, Any] = {
-        # Named as at first, so that fingerprints of earlier runs stay.
+        # The names are those of the first version, so that fingerprints of earlier runs stay.
         "task": _dotted(type(objective)),
         "model": [_dotted(model_class), model_parameters],
         "dataset": [_dotted(dataset_class), dataset_parameters],
@@ -340,7 +345,7 @@ def fit(
 
 
 def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:
-    """The settings of :func:`fit`, complete.
+    """Return the settings of :func:`fit`, complete.
 
     Args:
         settings: sections of a preset.
@@ -363,7 +368,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
 
 
 def _dotted(named: Callable[..., object]) -> str:
-    """Dotted name of a class or a function.
+    """Return the dotted name of a class or a function.
 
     Raises:
         RunError: if it has no name.

@@ -55,7 +55,7 @@ MAX_SKIPPED_IN_A_ROW = 20
 
 
 class Trainer:
-    """Trains a model for an objective.
+    """Training of a model for an objective.
 
     Args:
         trainable: model, objective and batches of this process.
@@ -63,7 +63,7 @@ class Trainer:
         ranks: the processes of the run.
         log: the run's records and messages.
         timing: the timing logger; enabled on the first process only.
-        micro_batches: of an optimiser step, of all processes
+        micro_batches: number of micro-batches of an optimiser step, of all processes
             (:func:`~vrtspike.training.checkpoints.micro_batches_per_step`).
     """
 
@@ -125,7 +125,7 @@ class Trainer:
         Records of steps after the checkpoint are removed from the logs.
 
         Args:
-            checkpoint: of this run; None begins at the first step.
+            checkpoint: checkpoint of this run; None begins at the first step.
 
         Raises:
             RunError: if it belongs to another run, another optimiser or another half precision.
@@ -173,7 +173,7 @@ class Trainer:
         return "finished"
 
     def trained_model(self) -> nn.Module:
-        """The model that is validated and published: the moving average (TRAIN.EMA), if any."""
+        """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
         if self.average is None:
             return self.model
         return self.average.module
@@ -182,7 +182,7 @@ class Trainer:
         """Take one optimiser step.
 
         Returns:
-            its result, and true if any process was asked to stop.
+            result of the step, and true if any process was asked to stop.
         """
         done = self.counters.step
         steps = self.micro_batches // self.ranks.world_size
@@ -226,7 +226,7 @@ class Trainer:
         """Accumulate the gradients of one micro-batch, divided by ``steps``.
 
         Args:
-            batch: as the objective prepared it.
+            batch: batch as the objective prepared it.
             micro: number of the micro-step, from 0; the last one averages the gradients over all
                 processes.
             steps: micro-steps of this process in an optimiser step.
@@ -290,7 +290,7 @@ class Trainer:
         self.display.update(" | ".join(parts), step / self.total)
 
     def _divergence(self, symptom: str) -> RunError:
-        """The error of a run whose numbers are no longer finite."""
+        """Return the error of a run whose numbers are no longer finite."""
         rate = self.optimizer.param_groups[0]["lr"]
         return divergence(symptom, self.counters, rate, self.train, self.precision.name)
 
@@ -357,11 +357,11 @@ class Trainer:
         return stopping is not None and self.counters.without_improvement >= stopping.PATIENCE
 
     def _epoch(self) -> int:
-        """The epoch of the last step's first micro-batch, from 1."""
+        """Return the epoch of the last step's first micro-batch, from 1."""
         return (self.counters.step - 1) * self.micro_batches // self.batches.per_epoch + 1
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
-        """PyTorch's profiler for the steps of LOG.PROFILE_STEPS; None if there is nothing to do."""
+        """Return PyTorch's profiler for the steps of LOG.PROFILE_STEPS, or a context of None."""
         window = self.settings.LOG.PROFILE_STEPS
         if window is None or not self.ranks.is_main or self._is_finished():
             return nullcontext()
@@ -380,7 +380,7 @@ class Trainer:
             self.ranks.barrier()
 
     def _state(self) -> dict[str, Any]:
-        """The contents of a checkpoint."""
+        """Return the contents of a checkpoint."""
         return {
             "step": self.counters.step,
             "fingerprint": self.log.fingerprint,

@@ -27,34 +27,36 @@ class Objective(Protocol):
     ``lower_is_better``, if it has one. Training calls, for each micro-batch, :meth:`prepare`,
     ``add_targets`` of a :class:`TargetedObjective`, :meth:`forward` and :meth:`losses`; validation
     calls :meth:`prepare`, :meth:`forward` and :meth:`metrics`.
+
+    Attributes:
+        metric: name of the main metric.
     """
 
     metric: str
-    """Name of the main metric."""
 
     def prepare(self, batch: Any, device: torch.device) -> Batch:  # noqa: ANN401 - from a loader
         """Move a batch of the data loader to the device, in the form that the methods take."""
 
     def forward(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """The model's output for a batch; runs in the precision of the run."""
+        """Return the model's output for a batch; runs in the precision of the run."""
 
     def losses(self, output: torch.Tensor, batch: Batch, step: int) -> dict[str, torch.Tensor]:
-        """The weighted terms whose sum is minimised, each a scalar; runs in float32.
+        """Return the weighted terms whose sum is minimised, each a scalar; runs in float32.
 
         Args:
-            output: from :meth:`forward`, in float32.
-            batch: from :meth:`prepare`.
+            output: output of :meth:`forward`, in float32.
+            batch: batch from :meth:`prepare`.
             step: finished optimiser steps, for terms that are not computed in every step.
         """
 
     def metrics(self, output: torch.Tensor, batch: Batch) -> list[dict[str, float]]:
-        """The metrics of each sample of a validation batch."""
+        """Return the metrics of each sample of a validation batch."""
 
     def size(self, batch: Batch) -> tuple[int, int]:
-        """Samples and frames of a batch, for throughput."""
+        """Return the numbers of samples and frames of a batch, for throughput."""
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
-        """Named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
+        """Return named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
 
 
 class TargetedObjective(Objective, Protocol):
@@ -64,18 +66,18 @@ class TargetedObjective(Objective, Protocol):
     """
 
     def add_targets(self, batch: Batch) -> Batch:
-        """A training batch with further targets for :meth:`losses`; the given batch stays.
+        """Return a training batch with further targets for :meth:`losses`; the given batch stays.
 
         Runs before :meth:`forward`, in the precision of the run.
         """
 
 
 def with_targets(objective: Objective, batch: Batch) -> Batch:
-    """A training batch as the losses of an objective need it.
+    """Return a training batch as the losses of an objective need it.
 
     Args:
-        objective: gets the batch if it is a :class:`TargetedObjective`.
-        batch: from :meth:`Objective.prepare`.
+        objective: the objective; a :class:`TargetedObjective` adds its targets.
+        batch: batch from :meth:`Objective.prepare`.
     """
     if not hasattr(objective, "add_targets"):
         return batch
@@ -93,13 +95,13 @@ class Trainable:
     """Everything that one process needs for a training.
 
     Attributes:
-        model: on the device of the process; its method ``compile`` is called for
+        model: model on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         objective: losses and metrics.
         training: the training batches; none where the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
-        memory_advice: which keys to change, in this order, when the device's memory is full.
+        memory_advice: keys to change, in this order, when the device's memory is full.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
     """

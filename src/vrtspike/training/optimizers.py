@@ -19,7 +19,7 @@ OTHERS = "others"
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
-    """``OPTIM.LR`` for the global batch of this run, scaled by the rule ``SCALE_LR``.
+    """Return ``OPTIM.LR`` for the global batch of this run, scaled by the rule ``SCALE_LR``.
 
     The ratio of the global batch to ``BASE_BATCH_SIZE`` scales the rate linearly (Goyal et al.,
     2017) or by its square root.
@@ -37,7 +37,7 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
 
 
 def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The trainable parameters of each group, :data:`OTHERS` first.
+    """Return the trainable parameters of each group, :data:`OTHERS` first.
 
     A model may have a method ``rate_groups()``, which returns parameter names by group. All other
     parameters are in the group :data:`OTHERS`.
@@ -62,12 +62,12 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 def parameter_groups(
     groups: Mapping[str, list[nn.Parameter]], learning_rate: float, factors: Mapping[str, float]
 ) -> list[dict[str, object]]:
-    """Groups for an optimiser, each with its name and its rate at the end of the warm-up.
+    """Return groups for an optimiser, each with its name and its rate at the end of the warm-up.
 
     Args:
-        groups: from :func:`trainable_groups`; those without parameters are left out.
+        groups: groups from :func:`trainable_groups`; those without parameters are left out.
         learning_rate: the base rate.
-        factors: on the base rate, by group; 1 for other groups.
+        factors: factors on the base rate, by group; 1 for other groups.
 
     Raises:
         ValueError: if there is no group of that name.
@@ -86,7 +86,7 @@ def parameter_groups(
 def build_optimizer(
     groups: list[dict[str, object]], settings: OptimSettings
 ) -> torch.optim.Optimizer:
-    """The optimiser that ``OPTIM.TYPE`` names.
+    """Build the optimiser that ``OPTIM.TYPE`` names.
 
     ``adamw8bit`` (Dettmers et al., 2022) needs bitsandbytes; without it AdamW is used, with a
     warning. On CUDA, AdamW is fused: one kernel for many parameters, without synchronisation with
@@ -116,11 +116,11 @@ def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     It depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
-        parameters: each with the number of first optimiser steps in which it is frozen.
+        parameters: parameters, each with the number of first optimiser steps in which it is frozen.
         step: finished optimiser steps.
 
     Returns:
-        true if it changed for any parameter.
+        true if ``requires_grad`` changed for any parameter.
     """
     changed = [p for p, steps in parameters if p.requires_grad != (step >= steps)]
     for parameter in changed:
@@ -129,10 +129,11 @@ def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
 
 
 def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
-    """Optimiser steps of a run; accumulation continues across the end of an epoch.
+    """Count the optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
-        settings: epochs and ``MAX_STEPS``, which may be 0; None is no limit, and one is given.
+        settings: settings with epochs and ``MAX_STEPS``, which may be 0. None is no limit; at least
+            one of both is a number.
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 
@@ -149,7 +150,7 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
 
 
 def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
-    """The factor on the learning rate for the step after ``step`` finished ones.
+    """Return the factor on the learning rate for the step after ``step`` finished ones.
 
     Linear from ``1/warmup`` to 1 over the first ``warmup`` steps, then half a cosine down to
     ``floor``, which the last step reaches (Loshchilov and Hutter, 2017, without restarts).
@@ -183,7 +184,7 @@ def set_learning_rates(
     The factor depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
-        optimizer: of :func:`parameter_groups`.
+        optimizer: optimiser with the groups of :func:`parameter_groups`.
         settings: warm-up and last rate.
         learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
             that fraction of ``MIN_LR``.

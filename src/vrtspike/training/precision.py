@@ -35,11 +35,11 @@ def resolve_precision(name: str, device: torch.device) -> str:
 
 
 class Precision:
-    """Applies ``32``, ``16-mixed``, ``bf16-mixed`` or ``bf16-true`` to a training step.
+    """Arithmetic of a training step: ``32``, ``16-mixed``, ``bf16-mixed`` or ``bf16-true``.
 
     Args:
-        train: ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
-        device: where the run computes.
+        train: section TRAIN, of which ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
+        device: device on which the run computes.
     """
 
     def __init__(self, train: TrainSettings, device: torch.device) -> None:
@@ -52,19 +52,19 @@ class Precision:
         """Scales the loss for ``16-mixed``; else it does nothing."""
 
     def prepare(self, model: nn.Module) -> nn.Module:
-        """For ``bf16-true``, convert the weights and every floating-point input to bfloat16."""
+        """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""
         if self.name == "bf16-true":
             model.to(torch.bfloat16)
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
     def autocast(self) -> AbstractContextManager[object]:
-        """The context of the forward pass."""
+        """Return the context of the forward pass."""
         is_mixed = self.name.endswith("-mixed")
         return torch.autocast(self._device.type, self.compute_type, enabled=is_mixed)
 
     def exact(self) -> AbstractContextManager[object]:
-        """The context of losses: float32, without autocast."""
+        """Return the context of losses: float32, without autocast."""
         return torch.autocast(self._device.type, enabled=False)
 
     def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:

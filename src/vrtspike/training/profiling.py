@@ -12,13 +12,13 @@ from torch.profiler import profile, schedule
 from vrtspike.monitoring.display import Display
 
 _ROWS = 30
-"""Operations in the table."""
+"""Number of operations in the table."""
 
 
 def profiler(
     window: tuple[int, int], done: int, folder: Path, device: torch.device, display: Display
 ) -> AbstractContextManager[profile | None]:
-    """Profile a window of steps; None if all of them are done.
+    """Return a profiler of a window of steps, as a context; of None if all of them are done.
 
     It writes ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt`` (the
     operations that took most time).
@@ -26,9 +26,9 @@ def profiler(
     Args:
         window: first and last step.
         done: finished steps.
-        folder: for the files.
-        device: of the run.
-        display: gets a note with the file.
+        folder: folder for the files.
+        device: device of the run.
+        display: display for a note with the file.
     """
     first, last = window
     if last <= done:

@@ -18,8 +18,9 @@ class StepResult:
 
     Attributes:
         losses: weighted terms, averaged over micro-steps and processes.
-        learning_rate: of the step; that of a parameter group is this times its factor.
-        gradient_norm: before clipping.
+        learning_rate: learning rate of the step; that of a parameter group is this times its
+            factor.
+        gradient_norm: norm of the gradient before clipping.
         skipped: true if the update was skipped because the gradients were not finite.
         samples: samples of the step, of all processes.
         frames: frames of the step, of all processes.
@@ -57,7 +58,7 @@ class RunCounters:
         best_step: the step at which the watched metric was at its best.
         without_improvement: validations since the watched metric was at its best.
         epoch_samples: samples of the present epoch, of all processes.
-        epoch_seconds: its running time, validations and checkpoints included.
+        epoch_seconds: running time of the present epoch, validations and checkpoints included.
     """
 
     step: int = 0
@@ -73,7 +74,7 @@ class RunCounters:
     epoch_seconds: float = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """All fields."""
+        """Return all fields."""
         return dict(vars(self))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -97,7 +98,7 @@ class RunCounters:
         """Record the metrics of a validation.
 
         Args:
-            metrics: by name; NaN is never better than anything.
+            metrics: metrics by name; NaN is never better than anything.
             watched: the metric that decides which weights are the best, and early stopping.
             lower: names of the metrics of which smaller values are better.
 
@@ -125,7 +126,7 @@ class RunCounters:
         return value > self.best.get(name, -math.inf)
 
     def figures(self) -> dict[str, Any]:
-        """The entries for ``run.json``."""
+        """Return the entries for ``run.json``."""
         return {
             "samples": self.samples,
             "skipped_steps": self.skipped,
@@ -174,7 +175,7 @@ class Throughput:
         return seconds
 
     def remaining(self, step: int) -> float:
-        """Seconds to the end at the mean throughput of this process, validations included."""
+        """Return the seconds to the end at this process's mean speed, validations included."""
         done = step - self._first
         if done == 0:
             return 0.0

@@ -21,11 +21,11 @@ def trainer_at_last_checkpoint(
     """Build a trainer and continue from the newest checkpoint of its run, or begin it.
 
     Args:
-        trainable: as for :class:`Trainer`.
-        settings: likewise.
-        ranks: likewise.
-        log: likewise; its folder has the checkpoints.
-        timing: likewise.
+        trainable: model, objective and batches, as for :class:`Trainer`.
+        settings: settings of the run.
+        ranks: the processes of the run.
+        log: the run's records and messages; its folder has the checkpoints.
+        timing: the timing logger.
 
     Raises:
         RunError: if the checkpoint is damaged, belongs to another run, or cannot be continued by

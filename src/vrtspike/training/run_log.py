@@ -39,10 +39,10 @@ class RunLog:
 
     Args:
         folder: the run's folder.
-        fingerprint: identifies what the run computes; kept in every checkpoint.
+        fingerprint: digest that identifies the run's computation; kept in every checkpoint.
         enabled: true if this process writes.
-        tensorboard: true to write TensorBoard files, too.
-        display: for messages.
+        tensorboard: true if TensorBoard files are written, too.
+        display: display for messages.
         trackers: experiment trackers, which get all figures.
     """
 
@@ -99,8 +99,8 @@ class RunLog:
             kind: ``train``, ``epoch`` or ``validation``.
             step: finished optimiser steps, also of curves of epochs, so that TensorBoard drops
                 those that a resumed run repeats.
-            epoch: from 1.
-            figures: by name; the terms of the loss are a mapping ``losses``.
+            epoch: number of the epoch, from 1.
+            figures: figures by name; the terms of the loss are a mapping ``losses``.
         """
         if self._metrics is None:
             return
@@ -173,10 +173,10 @@ _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "
 
 
 def describe_environment(device: torch.device) -> dict[str, object]:
-    """Commit, packages, host and device of a run, as a JSON value.
+    """Describe commit, packages, host and device of a run, as a JSON value.
 
     Args:
-        device: where the run computes.
+        device: device on which the run computes.
     """
     return {
         "git": git_state(Path(__file__).parent),
@@ -192,7 +192,7 @@ def describe_environment(device: torch.device) -> dict[str, object]:
 
 
 def describe_device(device: torch.device) -> dict[str, object]:
-    """Name of a device; of a GPU also memory, compute capability and CUDA version."""
+    """Describe a device: its name; of a GPU also memory, compute capability and CUDA version."""
     if device.type != "cuda":
         return {"type": device.type, "name": platform.processor() or platform.machine()}
     properties = torch.cuda.get_device_properties(device)
@@ -207,7 +207,7 @@ def describe_device(device: torch.device) -> dict[str, object]:
 
 
 def git_state(folder: Path) -> dict[str, object] | None:
-    """Commit of the checkout that contains ``folder``, and ``changed`` for edited tracked files.
+    """Return the commit of the checkout of ``folder``, and ``changed`` for edited tracked files.
 
     None outside a checkout, or if git is not installed.
     """

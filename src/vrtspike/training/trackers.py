@@ -26,7 +26,7 @@ RUN_IDS = f"{LOGS}/trackers.json"
 
 
 class Tracker(Protocol):
-    """Receives a run's figures."""
+    """Receiver of a run's figures."""
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Log the figures of a step, by name; steps are increasing."""
@@ -39,10 +39,10 @@ class Wandb:
     """A run of Weights & Biases; its variables (WANDB_MODE, WANDB_API_KEY ...) are respected.
 
     Args:
-        project: its name.
+        project: name of the project.
         run: the run.
-        folder: of the run; local files go there.
-        run_id: of the run to continue; None starts a new one.
+        folder: folder of the run; local files go there.
+        run_id: ID of the run to continue; None starts a new one.
 
     Raises:
         RunError: if the run cannot be started.
@@ -59,7 +59,7 @@ class Wandb:
                 resume="allow",
                 dir=str(folder),
                 config=shown_tree(run.settings),
-                # Not the terminal output.
+                # The terminal output is not sent.
                 settings=wandb.Settings(console="off", silent=True),
             )
         except wandb.Error as error:
@@ -82,10 +82,11 @@ class Mlflow:
     """A run of MLflow, on the server or store MLFLOW_TRACKING_URI.
 
     Args:
-        experiment: its name; it is created if it does not exist.
+        experiment: name of the experiment; it is created if it does not exist.
         run: the run.
-        run_id: of the run to continue; None starts a new one.
-        warn: called with a message if the last figures could not be sent; the training continues.
+        run_id: ID of the run to continue; None starts a new one.
+        warn: function called with a message if the last figures could not be sent; the training
+            continues.
 
     Raises:
         RunError: if the run cannot be started.
@@ -131,12 +132,12 @@ class Mlflow:
 
 
 def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -> list[Tracker]:
-    """The trackers that LOG.WANDB and LOG.MLFLOW name.
+    """Open the trackers that LOG.WANDB and LOG.MLFLOW name.
 
     Args:
         run: the run.
-        folder: its folder, with the run IDs of an earlier start.
-        warn: called with a message if the last figures could not be sent.
+        folder: folder of the run, with the run IDs of an earlier start.
+        warn: function called with a message if the last figures could not be sent.
 
     Raises:
         RunError: if a tracker cannot start.

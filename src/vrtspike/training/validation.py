@@ -69,12 +69,12 @@ def validate_model(
 def watched_metric(
     main: str, stopping: EarlyStoppingSettings | None, metrics: Mapping[str, float]
 ) -> str:
-    """The metric that decides which weights are the best, and early stopping.
+    """Return the metric that decides which weights are the best, and early stopping.
 
     Args:
         main: the main metric of the objective.
-        stopping: names another one; None without early stopping.
-        metrics: of a validation.
+        stopping: section EARLY_STOPPING, which may name another one; None without early stopping.
+        metrics: metrics of a validation.
 
     Raises:
         RunError: if validation has no metric of this name.

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MIN_WORKERS = 4
-"""Training workers of each GPU at least, if there are CPUs for them and no number is given."""
+"""Minimum number of training workers of each GPU, if there are CPUs for them and no number is
+set."""
 
 _MAX_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
-"""Longest folder, in bytes, whose Unix sockets have paths that the system accepts."""
+"""Maximum length in bytes of a folder whose Unix sockets have paths that the system accepts."""
 
 AUTO_SHARE = 0.8
 """Share of the CPUs for TOTAL_WORKERS ``auto``."""
@@ -48,7 +49,7 @@ class Workers:
     val: int
 
     def describe(self, settings: RunSettings) -> str:
-        """The lines that are shown when training starts."""
+        """Return the lines that are shown when training starts."""
         loader = settings.DATALOADER
         return f"""\
 ========== data loading ==========
@@ -65,13 +66,13 @@ validation loader:
 
 
 def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
-    """Numbers of worker processes for this machine from the DATALOADER settings.
+    """Return the numbers of worker processes for this machine from the DATALOADER settings.
 
-    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. Each gets at least 4 of a
-    share and 1 of a number, but all together not more than the CPUs of this process. Validation
-    gets half as many, in addition. TRAIN_WORKERS and VAL_WORKERS replace these numbers
-    within the same limit. With a single CPU, or if 0 workers are set, the training process loads
-    the data itself.
+    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. If it is a share of the
+    CPUs, each GPU gets at least 4 workers; if it is a number, at least 1. All together get no more
+    than the CPUs of this process. Validation gets half as many, in addition. TRAIN_WORKERS and
+    VAL_WORKERS replace these numbers within the same limit. With a single CPU, or if 0 workers are
+    set, the training process loads the data itself.
 
     Args:
         settings: DATALOADER.
@@ -96,7 +97,7 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
 
 
 def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
-    """Training workers of this machine for a value of TOTAL_WORKERS."""
+    """Return the number of training workers of this machine for a value of TOTAL_WORKERS."""
     if isinstance(requested, int):
         return requested
     share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
@@ -166,5 +167,5 @@ def init_worker(worker: int) -> None:
 def _kill_workers() -> None:
     """Kill the workers when their parent ends."""
     for process in multiprocessing.active_children():
-        # They only read.
+        # Nothing is lost: workers only read.
         process.kill()

@@ -9,11 +9,11 @@ from pathlib import Path
 def benchmark_files(folder: Path, presets: Sequence[str]) -> list[str]:
     """Return the benchmark files of the jobs of presets, sorted.
 
-    The file of the rule that is named like the first preset, such as ``demo.tsv``, is left out: its
-    job is the one that asks.
+    The file of the rule that is named like the first preset, such as ``demo.tsv``, is left out: it
+    belongs to the job that calls this function.
 
     Args:
-        folder: of all benchmark files: ``<rule>/<preset>.tsv``, ``<rule>/<data set>/*.tsv``.
+        folder: folder of all benchmark files: ``<rule>/<preset>.tsv``, ``<rule>/<data set>/*.tsv``.
         presets: names of presets and of the data sets named like them.
     """
     paths: set[Path] = set()

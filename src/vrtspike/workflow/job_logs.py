@@ -9,10 +9,10 @@ from pathlib import Path
 from vrtspike.io.files import disk_full_error
 
 LOG_LINES = 20
-"""Shown lines of a failed job's log that contains no message ``error:``."""
+"""Number of shown lines of a failed job's log that contains no message ``error:``."""
 
 MESSAGE_LINES = 100
-"""Shown lines of a message ``error:``, which may list thousands of sequences."""
+"""Maximum number of shown lines of a message ``error:``, which may list thousands of sequences."""
 
 _ERROR = re.compile(r"error(?: \(process \d+\))?: ")
 _SAVED = re.compile(r"saved at step \d+ of \d+; ")

@@ -12,7 +12,8 @@ from vrtspike.system.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 ALL_CORES = 1024
-"""More cores than any machine has; Snakemake limits it to ``--cores``, a profile replaces it."""
+"""Number of cores that no machine reaches; Snakemake limits it to ``--cores``, a profile replaces
+it."""
 
 
 class LocalDevices:
@@ -20,8 +21,8 @@ class LocalDevices:
 
     Args:
         gpus: GPUS of the configuration.
-        snakemake: lists the due jobs.
-        count: counts the usable GPUs of this machine.
+        snakemake: interface to Snakemake, which lists the due jobs.
+        count: function that counts the usable GPUs of this machine.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class LocalDevices:
         return max(1, self._count() // self._presets)
 
     def threads(self, gpus: int, cores: int) -> int:
-        """Cores of a job: all, divided among the presets that run at the same time.
+        """Return the cores of a job: all, divided among the presets that run together.
 
         Args:
             gpus: GPUs of the job.

@@ -21,7 +21,7 @@ from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.suggestions import did_you_mean
 
 _FACTS = "plan_facts"
-"""Attribute of a message."""
+"""Attribute of a message that holds its :class:`PlanFacts`."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -38,7 +38,7 @@ class PlanFacts(logging.Filter):
     knows the facts, and the handler, which shows the messages, have no other object in common.
 
     Args:
-        rule_names: returns the names of all rules.
+        rule_names: function that returns the names of all rules.
     """
 
     def __init__(self, rule_names: Callable[[], Sequence[str]] = tuple) -> None:
@@ -68,7 +68,7 @@ def is_superseded(record: logging.LogRecord) -> bool:
 
 
 def _kept_file(record: logging.LogRecord) -> Path | None:
-    """The file that Snakemake reports as kept after a failure; None for other messages."""
+    """Return the file that Snakemake reports as kept after a failure; None for other messages."""
     if record.levelno != logging.WARNING:
         return None
     match = _KEPT.match(str(record.msg))
@@ -79,7 +79,8 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
     """Replace a message or a reason of Snakemake by a more helpful one, if there is one.
 
     Args:
-        record: changed in place; its :class:`PlanFacts` are used if it has any.
+        record: record of a message; changed in place; its :class:`PlanFacts` are used if it has
+            any.
         arguments: arguments of Snakemake.
     """
     facts = getattr(record, _FACTS, PlanFacts())

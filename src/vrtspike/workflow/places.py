@@ -87,7 +87,7 @@ class Places:
         return sorted(str(self._shown(path)) for path in folder.glob(pattern) if path.is_file())
 
     def _shown(self, path: Path) -> Path:
-        """A path relative to the working directory if that is the clone; else as it is."""
+        """Return a path relative to the working directory if that is the clone; else as it is."""
         if self.is_working_directory and path.is_relative_to(self.home):
             return path.relative_to(self.home)
         return path

@@ -59,7 +59,7 @@ def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
 
 
 def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
-    """The line of a stage."""
+    """Return the line of a stage."""
     reasons = list(dict.fromkeys(reason for job in jobs for reason in _reasons(job)))
     number = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
     took = "" if cost is None else f"; took {format_duration(cost)} last time"
@@ -67,7 +67,7 @@ def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
 
 
 def _cost(jobs: Sequence[Job]) -> float | None:
-    """Last duration of jobs in seconds, extrapolated to those that never ran."""
+    """Return the last duration of jobs in seconds, extrapolated to those that never ran."""
     durations = [_seconds(job["benchmark"]) for job in jobs]
     seconds = [duration for duration in durations if duration is not None]
     if not seconds:
@@ -76,7 +76,7 @@ def _cost(jobs: Sequence[Job]) -> float | None:
 
 
 def _seconds(benchmark: str | None) -> float | None:
-    """Seconds of a job's last run; None if they are unknown."""
+    """Return the seconds of a job's last run; None if they are unknown."""
     try:
         header, *_, last = Path(str(benchmark)).read_text(encoding="utf-8").splitlines()
         return float(last.split("\t")[header.split("\t").index("s")])
@@ -85,7 +85,7 @@ def _seconds(benchmark: str | None) -> float | None:
 
 
 def _reasons(job: Job) -> list[str]:
-    """The reasons of a job.
+    """Return the reasons of a job.
 
     Snakemake plans a job behind a checkpoint because its inputs are made again, and drops it if
     they come out unchanged.

@@ -12,17 +12,17 @@ SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
 """Environment variable: show only the complete summary of a plan, on standard output."""
 
 SUMMARY_LINES = 6
-"""Lines of the summary in a dry run."""
+"""Maximum number of lines of the summary in a dry run."""
 
 Show = Callable[[logging.LogRecord], None]
-"""Shows a message as Snakemake does."""
+"""Function that shows a message as Snakemake does."""
 
 
 class PlanView:
-    """Shows a plan as Snakemake does, with a summary at the end.
+    """View of a plan as Snakemake shows it, with a summary at the end.
 
     Args:
-        default: shows a message.
+        default: function that shows a message.
         stream: output of the summary.
         max_lines: lines of the summary. None shows all of them, and of the messages only warnings
             and errors.

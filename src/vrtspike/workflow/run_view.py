@@ -61,10 +61,11 @@ class _Job:
 
 
 class RunView:
-    """Shows a run: a line per stage, failed jobs with the end of their logs, the result.
+    """View of a run: a line per stage, failed jobs with the end of their logs, the result.
 
     Args:
-        default: shows a message of Snakemake: warnings, errors, and all before the run.
+        default: function that shows a message of Snakemake: warnings, errors, and all before the
+            run.
         stream: output of all other lines.
     """
 
@@ -122,7 +123,7 @@ class RunView:
             self._print_page()
 
     def _failure_count(self) -> str:
-        """The number of failed jobs, after a colon; empty if none failed."""
+        """Return the number of failed jobs, after a colon; empty if none failed."""
         count = len(self._failed)
         if count == 0:
             return ""

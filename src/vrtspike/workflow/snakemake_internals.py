@@ -17,7 +17,13 @@ from vrtspike.workflow.messages import PlanFacts
 
 
 class Job(NamedTuple):
-    """A job of a plan."""
+    """A job of a plan.
+
+    Attributes:
+        rule: name of its rule.
+        wildcards: values of its wildcards by name.
+        outputs: paths of its outputs.
+    """
 
     rule: str
     wildcards: dict[str, str]

@@ -45,8 +45,9 @@ def code_lines(
     Args:
         scripts: folder of the program.
         program: file name of the program.
-        uses: see :func:`vrtspike.runs.provenance.code_digests`.
-        neutral: see there.
+        uses: names of definitions that the program uses dynamically, see
+            :func:`vrtspike.runs.provenance.code_digests`.
+        neutral: further modules that do not count.
     """
     digests = code_digests(scripts / program, uses=uses, neutral=neutral)
     return [f"{file} {digest}" for file, digest in digests.items()]
@@ -65,14 +66,14 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 def problem_code_lines(
     workflow: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
 ) -> Lines:
-    """:func:`code_lines` of a program and a function of the problem of a job's preset.
+    """Return :func:`code_lines` of a program and a function of the problem of a job's preset.
 
     Args:
         workflow: the presets.
         scripts: folder of the program.
         part: a function of :class:`vrtspike.config.problems.Problem`, which the program calls.
         program: the program.
-        preset: returns the preset of a job.
+        preset: function that returns the preset of a job.
     """
 
     @cache
@@ -87,12 +88,12 @@ def setting_lines(
     select: Callable[[RunSettings], Mapping[str, Any]],
     preset: Preset = own_preset,
 ) -> Lines:
-    """A line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
+    """Return a line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
 
     Args:
         workflow: the presets.
-        select: selects settings of a preset.
-        preset: returns the preset of a job.
+        select: function that selects settings of a preset.
+        preset: function that returns the preset of a job.
     """
 
     def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
@@ -126,12 +127,13 @@ def rerun_damaged(
 
     Args:
         results: folder of all results.
-        force_rerun: called with a file and the reason for making it again.
+        force_rerun: function called with a file and the reason for making it again.
         file: output of the rule below the results, with wildcards.
         kind: kind of the file if it is a manifest, which must be readable.
         later_results: patterns of results made from the file. If there are patterns but no such
             results, a missing file is not forced.
-        damage: returns the fault of other files of the same result, for given wildcards.
+        damage: function that returns the fault of other files of the same result, for given
+            wildcards.
     """
 
     def has_later_results(wildcards: Any) -> bool:  # noqa: ANN401 - Snakemake's
@@ -162,7 +164,7 @@ def data_damage(workflow: Workflow, preset: str) -> str:
 
 
 def _damage(path: Path, read: Callable[[], object]) -> str:
-    """The fault of a file that cannot be read; empty if it can."""
+    """Return the fault of a file that cannot be read; empty if it can."""
     try:
         read()
     except UserError:
@@ -190,7 +192,7 @@ def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
 
 
 def _listed_files(manifest: Path) -> dict[str, dict[str, Any]]:
-    """The files that a manifest lists, by name; none if it is missing or unreadable."""
+    """Return the files that a manifest lists, by name; none if it is missing or unreadable."""
     try:
         return {entry["path"]: entry for entry in read_json(manifest)["files"]}
     except (UserError, OSError, KeyError, TypeError, ValueError):

@@ -70,7 +70,7 @@ def begin_run(
     """Wait for other Snakemakes that make the same files, then restart to plan again.
 
     Args:
-        snakemake: lists the due jobs.
+        snakemake: interface to Snakemake, which lists the due jobs.
         results: folder of all results.
         gpus: GPUS of the configuration.
         nodes: NODES of the configuration.
@@ -129,10 +129,10 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
     Args:
         folder: folder of the lists of files, the same for all Snakemakes with these results.
         files: the files.
-        show: called with a message before waiting.
+        show: function called with a message before waiting.
 
     Returns:
-        whether it has waited. Then nothing is reserved, because the files may exist by now.
+        true if it has waited. Then nothing is reserved, because the files may exist by now.
 
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.

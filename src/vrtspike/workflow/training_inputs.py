@@ -34,8 +34,8 @@ def training_inputs(
         trainings: the trainings of the configuration.
         preset: name of the preset.
         retrained: presets of RETRAIN.
-        force_rerun: called with the result of a stale training and the reason.
-        note: called with each notice.
+        force_rerun: function called with the result of a stale training and the reason.
+        note: function called with each notice.
 
     Raises:
         UserError: if files or packages are missing, or the training needs its own result.
@@ -60,7 +60,7 @@ def training_inputs(
 def _notices(
     trainings: Trainings, preset: str, retrained: Collection[str], change: str
 ) -> list[str]:
-    """Notices on a stale training that could be continued, or on one whose code has changed.
+    """Return notices on a stale training that could be continued, or on one whose code has changed.
 
     Args:
         change: reason for training again; empty without one.

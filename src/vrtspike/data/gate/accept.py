@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,7 @@ def accept(
         sequences[sequence.name] = sequence
     if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    _report_missing_spikes(sequences)
-    _report_copies(sequences)
-    overlaps = _find_overlaps(sequences, splits)
-    if not test_on_training_frames:
-        _report_overlaps(sequences, overlaps)
+    overlaps = _compare(sequences, splits, test_on_training_frames=test_on_training_frames)
     faults = _collect_faults(sequences, surveyed or {})
     lines = named_faults(faults)
     for requirement, names in _names_by_requirement(sequences).items():
@@ -120,6 +116,45 @@ def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
         faults=faults,
         unmet=[],
     )
+
+
+def find_faults(
+    manifests: Iterable[Mapping[str, Any]],
+    splits: tuple[str, str] = ("train", "test"),
+    surveyed: Mapping[str, list[str]] | None = None,
+) -> dict[str, list[str]]:
+    """Return the faults of a data set, of each sequence and of sequences beside each other.
+
+    Args:
+        manifests: contents of the ingest manifests of all sequences.
+        splits: split of training and split of testing.
+        surveyed: faults that the survey found, by ``<split>/<name>`` or split.
+
+    Returns:
+        faults by ``<split>/<name>`` or split; sequences without faults are absent.
+    """
+    sequences = {}
+    for manifest in manifests:
+        sequence = _read_sequence(manifest)
+        sequences[sequence.name] = sequence
+    _compare(sequences, splits, test_on_training_frames=False)
+    return _collect_faults(sequences, surveyed or {})
+
+
+def _compare(
+    sequences: Mapping[str, _Sequence], splits: tuple[str, str], *, test_on_training_frames: bool
+) -> dict[str, list[str]]:
+    """Report the faults that sequences beside each other show.
+
+    Returns:
+        by test sequence the training sequence of each training frame that it holds.
+    """
+    _report_missing_spikes(sequences)
+    _report_copies(sequences)
+    overlaps = _find_overlaps(sequences, splits)
+    if not test_on_training_frames:
+        _report_overlaps(sequences, overlaps)
+    return overlaps
 
 
 def _report_missing_spikes(sequences: Mapping[str, _Sequence]) -> None:

@@ -47,8 +47,8 @@ class Contents:
     @property
     def has_spikes(self) -> bool:
         """True if a sequence has spikes, or they were expected under a root of their own."""
-        found = any(files.has_spikes for split in self.splits.values() for files in split)
-        return found or self.spike_root is not None
+        has_files = any(files.has_spikes for split in self.splits.values() for files in split)
+        return has_files or self.spike_root is not None
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
             raise DataError(
                 f"{folder}: found no folder, expected that of a data set; unpack archives first"
             )
-    found = []
+    contents = []
     for layout in LAYOUTS.values():
         splits = _recognised_splits(root, layout)
         sequences = {
             split or WHOLE: _sequences(root, layout, split, spike_root) for split in splits
         }
         if sequences:
-            found.append(Contents(root, layout, sequences, spike_root))
-    return found
+            contents.append(Contents(root, layout, sequences, spike_root))
+    return contents
 
 
 def folders_meant(root: Path) -> list[Path]:
@@ -158,17 +158,19 @@ def _count_faults(
     if split not in expected.sequences:
         if not expected.sequences or split == WHOLE:
             return []
-        known = " and ".join(expected.sequences)
-        return [f"{split}: found this split, expected {known}; rename or remove it"]
+        names = " and ".join(expected.sequences)
+        return [f"{split}: found this split, expected {names}; rename or remove it"]
     number = expected.sequences[split]
     if len(sequences) != number:
-        found = f"found {len(sequences)} sequences, expected {number}"
-        return [f"{split}: {found}: {place}; unpack or download the others, remove foreign ones"]
+        difference = f"found {len(sequences)} sequences, expected {number}"
+        return [
+            f"{split}: {difference}: {place}; unpack or download the others, remove foreign ones"
+        ]
     frames = sum(len(files.blur) for files in sequences)
     wanted = expected.frames.get(split, frames)
     if frames != wanted:
-        found = f"found {frames} blurry frames, expected {wanted}"
-        return [f"{split}: {found}: {place}; unpack the archive again"]
+        difference = f"found {frames} blurry frames, expected {wanted}"
+        return [f"{split}: {difference}: {place}; unpack the archive again"]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Questions of the workflow about the data of deblurring, answered while it plans.
+"""State of the data of deblurring, as the workflow needs it for a plan.
 
 Snakemake compares the file of a shard only. The manifest and the store of each sequence behind it
 are checked here; sizes and dates come first, and contents are read only where these differ,

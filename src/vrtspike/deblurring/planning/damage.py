@@ -41,7 +41,7 @@ def inputs_version(title: str, *folders: str | None) -> str:
 
     Args:
         title: beginning of the line.
-        folders: None is skipped.
+        folders: paths of the folders; None is skipped.
     """
     paths = [Path(folder) for folder in folders if folder]
     version = folder_version(*paths)

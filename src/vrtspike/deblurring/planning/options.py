@@ -14,7 +14,7 @@ from vrtspike.system.errors import ConfigError
 
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
-    """Options for the calibration of recorded cameras."""
+    """Return options for the calibration of recorded cameras."""
     return _format_options(
         {
             "output": calibrate.ROOT,
@@ -28,7 +28,7 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
 
 
 def raw_file_options(dataset: Dataset) -> str:
-    """Options for the place, layout and names of raw files."""
+    """Return options for the place, layout and names of raw files."""
     return _format_options(
         {
             "root": dataset.root,
@@ -40,12 +40,12 @@ def raw_file_options(dataset: Dataset) -> str:
 
 
 def sensor_option(dataset: Dataset) -> str:
-    """Option for the size of the spike sensor; empty if the configuration does not give it."""
+    """Return the option for the size of the spike sensor; empty if it is not configured."""
     return _format_options({"spike_size": dataset.spike_size})
 
 
 def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
-    """Options for the smallest clips that presets take from a data set.
+    """Return options for the smallest clips that presets take from a data set.
 
     Presets that train nothing count only if there are no others.
 
@@ -66,7 +66,7 @@ def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
 
 
 def split_options(dataset: Dataset) -> str:
-    """Options for the splits of a data set and for the overlap that is allowed."""
+    """Return options for the splits of a data set and for the overlap that is allowed."""
     words = ["--train-split", dataset.train_split, "--val-split", dataset.val_split]
     if dataset.test_on_training_frames:
         words.append("--test-on-training-frames")
@@ -86,7 +86,7 @@ def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) ->
 
 
 def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
-    """Options for the simulation of one sequence."""
+    """Return options for the simulation of one sequence."""
     sensor = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
     return _format_options(
         {

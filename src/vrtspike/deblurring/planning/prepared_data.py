@@ -15,7 +15,7 @@ class PreparedData(NamedTuple):
 
     Attributes:
         checkpoint: name of its checkpoint.
-        wildcards: of the job.
+        wildcards: wildcards of the job.
     """
 
     checkpoint: str
@@ -30,7 +30,7 @@ def prepared_data(
     Args:
         preset: name of the preset, of any problem.
         deblurring: the configuration.
-        raw_data: its raw data sets.
+        raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
 
     Raises:

@@ -35,7 +35,7 @@ class RawState(NamedTuple):
     """State of the raw files of a sequence.
 
     Attributes:
-        version: changes with the contents, see :func:`source_version`.
+        version: text that changes with the contents, see :func:`source_version`.
         nbytes: total size in bytes.
     """
 
@@ -47,8 +47,8 @@ class _Inspection(NamedTuple):
     """Result of inspecting a data set.
 
     Attributes:
-        survey: None of generated or missing data.
-        states: by ``<split>/<name>``.
+        survey: survey of the data set; None of generated or missing data.
+        states: states by ``<split>/<name>``.
     """
 
     survey: dict[str, Any] | None
@@ -60,8 +60,8 @@ class RawData:
 
     Args:
         workflow: the configuration.
-        is_dry_run: called when a data set is inspected. Faults are reported in a dry run only; in
-            a run the jobs report them.
+        is_dry_run: function that returns true in a dry run, called when a data set is inspected.
+            Faults are reported in a dry run only; in a run the jobs report them.
         notices: messages for the end of the run; missing data make a plan fail.
         measures: if false, only names are read, not sizes and dates. This is enough for a cluster
             job, which plans only itself.

@@ -20,11 +20,11 @@ class DeblurringWorkflow:
 
     Attributes:
         workflow: the configuration.
+        _needed: presets that targets need, each by the name of its data set.
     """
 
     workflow: Workflow
     _needed: dict[str, str] = field(default_factory=dict)
-    """A preset that a target needs, by the name of its data set."""
 
     @property
     def settings(self) -> VideoWorkflow:
@@ -46,7 +46,7 @@ class DeblurringWorkflow:
         }
 
     def preset(self, name: str) -> Settings:
-        """A preset of the deblurring.
+        """Return a preset of the deblurring.
 
         Raises:
             ConfigError: as :meth:`Workflow.preset`, or if it is one of another problem.
@@ -64,11 +64,11 @@ class DeblurringWorkflow:
         return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
 
     def need(self, preset: str, *, alone: bool) -> Dataset:
-        """The data set of a preset that a target needs.
+        """Return the data set of a preset that a target needs.
 
         Args:
-            preset: its name.
-            alone: allow other data of the same name in presets that no target needs.
+            preset: name of the preset.
+            alone: if true, presets that no target needs may have other data of the same name.
 
         Raises:
             ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
@@ -102,7 +102,7 @@ class DeblurringWorkflow:
                     )
 
     def named(self, name: str) -> Dataset:
-        """A data set by its name: that of the presets that targets need.
+        """Return a data set by its name: that of the presets that targets need.
 
         Raises:
             ConfigError: if no target has named a preset, and two presets call different data so.
@@ -112,7 +112,7 @@ class DeblurringWorkflow:
         return self.by_preset[self._require_unambiguous(name)]
 
     def _require_unambiguous(self, name: str) -> str:
-        """One of the presets whose data have a name; their data must be the same."""
+        """Return one of the presets whose data have a name; their data must be the same."""
         presets = [preset for preset, dataset in self.by_preset.items() if dataset.name == name]
         first, *others = presets
         for preset in others:
@@ -132,7 +132,7 @@ class DeblurringWorkflow:
                 )
 
     def dataset(self, preset: str) -> Dataset:
-        """The data set that a preset of the deblurring takes, derived ones included.
+        """Return the data set that a preset of the deblurring takes, derived ones included.
 
         Raises:
             ConfigError: as :meth:`preset`.
@@ -140,7 +140,7 @@ class DeblurringWorkflow:
         return self._dataset_of(self.preset(preset))
 
     def _dataset_of(self, settings: Settings) -> Dataset:
-        """The data set of the settings of a preset."""
+        """Return the data set of the settings of a preset."""
         data = settings.DATA
         sections = self.settings
         simulated = [

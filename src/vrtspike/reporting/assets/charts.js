@@ -145,17 +145,21 @@ function runLines(pick, smoothed) {
     if (!curve) {
       return [];
     }
-    const colour = lineColour(index);
-    const mode = curve.steps.length > 30 ? "lines" : "lines+markers";
-    const line = { x: curve.steps, y: curve.values, mode, name: run.name, line: { color: colour, width: 2 }, marker: { color: colour } };
-    if (!smoothed || settings.smoothing === 0) {
-      return [line];
-    }
-    return [
-      { ...line, line: { color: faint(colour, 0.3), width: 1 }, hoverinfo: "skip" },
-      { ...line, y: smooth(curve.values, settings.smoothing) },
-    ];
+    return curveLines(curve, run.name, lineColour(index), smoothed);
   });
+}
+
+/** The line of a curve; where it is smoothed, above the faint line of its points. */
+function curveLines(curve, name, colour, smoothed) {
+  const mode = curve.steps.length > 30 ? "lines" : "lines+markers";
+  const line = { x: curve.steps, y: curve.values, mode, name, line: { color: colour, width: 2 }, marker: { color: colour } };
+  if (!smoothed || settings.smoothing === 0) {
+    return [line];
+  }
+  return [
+    { ...line, line: { color: faint(colour, 0.3), width: 1 }, hoverinfo: "skip", showlegend: false },
+    { ...line, y: smooth(curve.values, settings.smoothing) },
+  ];
 }
 
 function curveTitles(kind) {
@@ -185,9 +189,8 @@ function runSwitches() {
   return group;
 }
 
-function showTraining() {
-  const place = body("training");
-  const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
+/** Smoothing and scale of all curves of training. */
+function curveControls() {
   const smoothing = el("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: settings.smoothing });
   smoothing.addEventListener("input", () => {
     settings.smoothing = Number(smoothing.value);
@@ -198,6 +201,12 @@ function showTraining() {
     settings.logarithmic = logarithmic.checked;
     redraw();
   });
+  return [el("label", {}, "Smoothing", smoothing), el("label", {}, logarithmic, "logarithmic")];
+}
+
+function showTraining() {
+  const place = body("training");
+  const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
   function chooser(kind) {
     return select("Show", curveTitles(kind), (title) => {
       chosen[kind] = title;
@@ -218,8 +227,7 @@ function showTraining() {
       "div",
       { className: "bar" },
       runSwitches(),
-      el("label", {}, "Smoothing", smoothing),
-      el("label", {}, logarithmic, "logarithmic"),
+      ...curveControls(),
     ),
     el(
       "div",

@@ -19,8 +19,18 @@ function body(section) {
   return document.querySelector(`#${section} > .body`);
 }
 
+/** The address of a picture, which is in the page or in a file beside it. */
 function pictureAddress(example, what) {
-  return `data:image/webp;base64,${example.pictures[what]}`;
+  const { folder } = report.pictures;
+  const picture = example.pictures[what];
+  return folder ? `${folder}/${picture}` : `data:image/webp;base64,${picture}`;
+}
+
+function showNavigation() {
+  const links = [...document.querySelectorAll("main > section")].map((section) =>
+    el("a", { href: `#${section.id}`, textContent: section.querySelector("h2").textContent }),
+  );
+  document.querySelector("nav").append(el("div", {}, ...links));
 }
 
 function number(value, decimals, sign = false) {

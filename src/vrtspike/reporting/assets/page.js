@@ -42,7 +42,7 @@ function showFigures() {
   const first = metrics[0];
   place.append(
     ...[testFrames(evaluated)].filter(Boolean),
-    meansTable(evaluated, metrics),
+    meansTable(evaluated, metrics, "Means over the test sequences"),
     ...[otherWarnings(evaluated)].filter(Boolean),
     ...(severalRuns ? [costsTable(evaluated)] : []),
     ...[spikesWin(evaluated)].filter(Boolean),
@@ -65,37 +65,6 @@ function showFigures() {
 
 function framesTitle(metric) {
   return `${metric.title} of every test frame, improved ${metric.larger_is_better ? "above" : "below"} the line`;
-}
-
-/** The means of all metrics, a row each. */
-function meansTable(evaluated, metrics) {
-  const names = (metric) => [metric.after, metric.before].join();
-  const sameNames = new Set(metrics.map(names)).size < 2;
-  const columns = [
-    ...(severalRuns ? [{ title: "preset", text: true }] : []),
-    { title: "metric", text: true },
-    { title: sameNames && metrics.length ? metrics[0].after : "result" },
-    { title: "gain" },
-    { title: sameNames && metrics.length ? metrics[0].before : "before" },
-    ...(metrics.some((metric) => metric.withSpikes) ? [{ title: "spikes alone" }] : []),
-  ];
-  const rows = metrics.flatMap((metric) =>
-    evaluated.map(({ name, evaluation }) => {
-      const own = evaluation.metrics.find((other) => other.name === metric.name);
-      const gray = own?.spikes != null && own.spikes_in_gray ? " (grey)" : "";
-      const change = own?.gain ?? null;
-      const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
-      return [
-        ...(severalRuns ? [name] : []),
-        withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
-        number(own?.restored, metric.decimals),
-        el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
-        number(own?.blurry, metric.decimals),
-        ...(columns.at(-1).title === "spikes alone" ? [number(own?.spikes, metric.decimals) + gray] : []),
-      ];
-    }),
-  );
-  return table(columns, rows, { sortable: false, caption: "Means over the test sequences" });
 }
 
 /** What one has to know of figures; the head of the page says that of the best preset. */
@@ -282,13 +251,6 @@ function showOrigin() {
     }
     place.append(el("div", { className: "origin" }, severalRuns ? el("h3", { textContent: name }) : null, el("dl", {}, ...facts), differences));
   }
-}
-
-function showNavigation() {
-  const links = [...document.querySelectorAll("main > section")].map((section) =>
-    el("a", { href: `#${section.id}`, textContent: section.querySelector("h2").textContent }),
-  );
-  document.querySelector("nav").append(el("div", {}, ...links));
 }
 
 if (!report.alignments.length && report.runs.every((run) => run.uses_spikes === null)) {

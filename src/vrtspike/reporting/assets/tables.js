@@ -95,3 +95,34 @@ function compareValues(a, b, upwards) {
       : String(a).localeCompare(String(b), undefined, { numeric: true });
   return upwards ? order : -order;
 }
+
+/** The means of all metrics, a row each. */
+function meansTable(evaluated, metrics, caption) {
+  const names = (metric) => [metric.after, metric.before].join();
+  const sameNames = new Set(metrics.map(names)).size < 2;
+  const columns = [
+    ...(severalRuns ? [{ title: report.words.model.toLowerCase(), text: true }] : []),
+    { title: "metric", text: true },
+    { title: sameNames && metrics.length ? metrics[0].after : "result" },
+    { title: "gain" },
+    { title: sameNames && metrics.length ? metrics[0].before : "before" },
+    ...(metrics.some((metric) => metric.withSpikes) ? [{ title: "spikes alone" }] : []),
+  ];
+  const rows = metrics.flatMap((metric) =>
+    evaluated.map(({ name, evaluation }) => {
+      const own = evaluation.metrics.find((other) => other.name === metric.name);
+      const gray = own?.spikes != null && own.spikes_in_gray ? " (grey)" : "";
+      const change = own?.gain ?? null;
+      const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
+      return [
+        ...(severalRuns ? [name] : []),
+        withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
+        number(own?.restored, metric.decimals),
+        el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
+        number(own?.blurry, metric.decimals),
+        ...(columns.at(-1).title === "spikes alone" ? [number(own?.spikes, metric.decimals) + gray] : []),
+      ];
+    }),
+  );
+  return table(columns, rows, { sortable: false, caption });
+}

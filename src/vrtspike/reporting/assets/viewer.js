@@ -6,7 +6,12 @@ const PICTURE_NAMES = {
   sharp: "Sharp",
   spikes: "Spike image",
   error: "Error map",
+  difference: "Difference",
+  residual: "Blurred again",
 };
+/** Pictures beside the two with the boundary. */
+const PANELS = ["sharp", "spikes", "error", "difference", "residual"];
+const SHOWN_PANELS = 3;
 const MOST_ZOOM = 16;
 const PIXELS_FROM = 5;
 
@@ -22,7 +27,7 @@ function shownExample() {
   return examplesOf(look.run)[look.example];
 }
 
-/** Orders of the frames, by the metric that ranks them; the first is that of a new page. */
+/** Orders of the frames, by the metric that ranks them. */
 const ORDERS = {
   "typical first": (entries) => {
     const values = entries.map(({ value }) => value).filter((value) => value !== null).sort((a, b) => a - b);
@@ -32,6 +37,11 @@ const ORDERS = {
   },
   "worst first": (entries) => entries,
   "best first": (entries) => entries.toReversed(),
+  "in time": (entries) => entries.toSorted((a, b) => a.example.time - b.example.time),
+  "in doubt first": (entries) => {
+    const isTrusted = ({ example }) => Number(example.doubts.length === 0);
+    return ORDERS["in time"](entries).toSorted((a, b) => isTrusted(a) - isTrusted(b));
+  },
 };
 
 /** The examples of a run in an order, with their numbers; the report has the worst first. */
@@ -226,11 +236,11 @@ function showPictures() {
   const caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
   const panels = el("div", { className: "panels" });
   const together = el("div", { className: "together" }, stage.element, panels);
-  const order = el("select", {}, ...Object.keys(ORDERS).map((title) => el("option", { textContent: title })));
+  const order = el("select", {}, ...report.orders.map((title) => el("option", { textContent: title })));
   order.addEventListener("change", fillStrip);
   let frames = [];
   let chosen = 0;
-  const shown = new Set(["sharp", "spikes", "error"]);
+  const shown = new Set(panelsOf(withExamples).slice(0, SHOWN_PANELS));
   const toggles = el("span", { className: "bar" });
   const zoomText = el("output", { className: "zoom number" });
   views.add({ place: () => (zoomText.textContent = `${Math.round(100 * look.zoom)} %`) });
@@ -309,7 +319,7 @@ function showPictures() {
       }
     }
     const example = shownExample();
-    const wanted = ["sharp", "spikes", "error"].filter((what) => what in example.pictures);
+    const wanted = PANELS.filter((what) => what in example.pictures);
     toggles.replaceChildren(
       ...wanted.map((what) => {
         const button = el("button", {
@@ -334,7 +344,7 @@ function showPictures() {
         view.isPanel = true;
         const title = `${PICTURE_NAMES[what]}: ${frameName(example)}`;
         view.element.append(view.image(pictureAddress(example, what), title));
-        const words = [PICTURE_NAMES[what], what === "error" ? errorScale() : null];
+        const words = [PICTURE_NAMES[what], what in report.maps.tops ? mapScale(what) : null];
         return el("figure", {}, view.element, el("figcaption", {}, ...words.filter(Boolean)));
       }),
     );
@@ -348,6 +358,7 @@ function showPictures() {
     caption.replaceChildren(
       el("div", { textContent: isTypical ? typicalName(example, metrics[0]) : frameName(example) }),
       el("dl", {}, ...metrics.map((metric) => figureOf(example, metric))),
+      ...(example.doubts ?? []).map((text) => el("div", { className: "loss", textContent: `In doubt: ${text}` })),
     );
   }
 
@@ -413,6 +424,7 @@ function showPictures() {
         el("b", { textContent: metric ? figureText(metric, value) : "" }),
         el("br"),
         `${example.label} ${example.frame}`,
+        example.doubts?.length ? el("div", { className: "loss", textContent: "in doubt" }) : null,
       ),
     );
     thumb.addEventListener("click", () => choose(at));
@@ -427,7 +439,7 @@ function showPictures() {
     );
     choice.value = look.run;
     choice.addEventListener("change", () => chooseRun(Number(choice.value)));
-    bar.append(el("label", {}, "Preset", choice));
+    bar.append(el("label", {}, report.words.model, choice));
   }
   bar.append(
     toggles,
@@ -490,25 +502,38 @@ function figureOf(example, metric) {
   );
 }
 
-function errorScale() {
-  const gradient = `linear-gradient(to right, ${report.error.colours.join(", ")})`;
-  const bar = el("i", { style: `background: ${gradient}` });
-  return el("span", { className: "scale" }, " 0", bar, `${report.error.top}+`);
+/** Pictures beside the two with the boundary that any of these runs has. */
+function panelsOf(runs) {
+  const examples = runs.flatMap(examplesOf);
+  return PANELS.filter((what) => examples.some(({ pictures }) => what in pictures));
 }
+
+function mapScale(what) {
+  const gradient = `linear-gradient(to right, ${report.maps.colours.join(", ")})`;
+  const bar = el("i", { style: `background: ${gradient}` });
+  return el("span", { className: "scale" }, " 0", bar, `${report.maps.tops[what]}+`);
+}
+
+const MAP_NOTES = {
+  error: (top) => `The error map is the distance of restored and sharp, mean over the colours: black is 0, the lightest colour ${top} or more of 255 grey values.`,
+  difference: (top) => `The difference is the distance of restored and blurry, mean over the colours: the lightest colour is ${top} or more of 255 grey values.`,
+  residual: (top) => `Blurred again: the restored frame, with the blur that the spikes measure added, against the blurry frame. Black is equal, the lightest colour ${top} or more of 255 grey values.`,
+};
 
 function pictureNotes() {
   const choices = new Set(report.runs.map((run) => run.evaluation.choice).filter(Boolean));
   const left = report.pictures.left_out;
-  const { top } = report.error;
+  const kinds = panelsOf(report.runs.map((_, run) => run));
+  const maps = kinds.filter((what) => what in report.maps.tops);
   const notes = [
     "The spike image is what the sensor saw, made from its spikes alone.",
-    `The error map is the distance of restored and sharp, mean over the colours: black is 0, the lightest colour ${top} or more of 255 grey values.`,
+    ...maps.map((what) => MAP_NOTES[what](report.maps.tops[what])),
     `Pictures are kept as ${report.pictures.form}; error maps were computed before that.`,
     "Double click, pinch, or turn the wheel with Ctrl to zoom; drag to move. With the boundary in focus: arrows, Home and End move it, + and − zoom, Shift and arrows move the picture.",
   ];
   const sentences = [
-    `Frames: ${[...choices].join("; ")}.`,
-    left ? `To keep this page small, ${left} more were left out evenly from worst to best.` : "",
+    choices.size ? `Frames: ${[...choices].join("; ")}.` : "",
+    left ? `To keep this page small, ${left} more were left out evenly${report.words.left_out}.` : "",
   ];
   return [
     el("p", { className: "note", textContent: sentences.join(" ") }),
@@ -528,7 +553,7 @@ function showVideos(place) {
   );
   if (figures.length) {
     place.append(
-      el("h3", { textContent: "Videos: blurry, restored, sharp" }),
+      el("h3", { textContent: report.words.videos }),
       el("div", { className: "videos" }, ...figures),
     );
   }
@@ -537,9 +562,9 @@ function showVideos(place) {
 function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
-  if (video.data === null) {
-    // Each part by itself, so that # and ? in names stay parts of them.
-    const href = video.link.split("/").map(encodeURIComponent).join("/");
+  // Each part by itself, so that # and ? in names stay parts of them.
+  const href = video.link.split("/").map(encodeURIComponent).join("/");
+  if (video.data === null && !report.pictures.folder) {
     const link = el("a", { href, textContent: name });
     return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
   }
@@ -549,7 +574,7 @@ function videoFigure(run, video) {
     muted: true,
     playsInline: true,
     preload: "metadata",
-    src: `data:video/mp4;base64,${video.data}`,
+    src: video.data === null ? href : `data:video/mp4;base64,${video.data}`,
   });
   player.setAttribute("aria-label", name);
   return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}` }));

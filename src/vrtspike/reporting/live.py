@@ -1,0 +1,237 @@
+"""The state of a run while it trains, as plain data: figures, curves, the last pictures."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from vrtspike.analysis.figures import SpeedFigures, run_figures
+from vrtspike.analysis.live_logs import LiveLogs
+from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.config.problems import Metric, find_problem
+from vrtspike.reporting.evaluations import Contents
+from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
+from vrtspike.runs.folder import read_record
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.names import PICTURES
+from vrtspike.system.errors import RunError
+
+RUNNING = "running"
+_PICTURE = re.compile(r"step_(\d+)_(.+)\.png")
+
+
+@dataclass(frozen=True)
+class ValidationFigure:
+    """A metric of the validations.
+
+    Attributes:
+        label: title and unit of the metric.
+        last: of the last validation, with its unit.
+        best: of all validations, with its unit.
+        best_step: the first step with the best value.
+    """
+
+    label: str
+    last: str
+    best: str
+    best_step: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run.
+
+    Attributes:
+        name: the preset.
+        fingerprint: of the run.
+        folder: of the run.
+        status: ``running``, ``interrupted``, ``failed`` or ``finished``.
+        failure: the error of a failed run; empty for none.
+        step: finished optimiser steps.
+        total_steps: steps of the whole training; None if unknown.
+        losses: of the last step, by titles of curves: the loss, and its terms if there are several;
+            not a number where a loss was not finite.
+        learning_rate: of the last step; None before the first.
+        samples_per_second: of the last steps, smoothed; None before the first.
+        speed: times of the last steps, where they are logged.
+        remaining_s: seconds to the last step at the mean speed since the last start, validations
+            included; None if unknown, or if no training runs.
+        idle_s: seconds since the last record; None without a record.
+        validation: the metrics of the validations.
+        curves: of ``train`` and ``validation``, by title (:func:`training_curves`).
+        pictures: files of the last pictures by name.
+        pictures_step: step of the last pictures.
+    """
+
+    name: str
+    fingerprint: str
+    folder: Path
+    status: str
+    failure: str
+    step: int
+    total_steps: int | None
+    losses: Mapping[str, float]
+    learning_rate: float | None
+    samples_per_second: float | None
+    speed: SpeedFigures
+    remaining_s: float | None
+    idle_s: float | None
+    validation: tuple[ValidationFigure, ...]
+    curves: Mapping[str, Mapping[str, Contents]]
+    pictures: Mapping[str, Path]
+    pictures_step: int
+
+    @property
+    def has_ended(self) -> bool:
+        """True if no training runs any more, by its own record."""
+        return self.status != RUNNING
+
+
+class LiveRun:
+    """Reads the state of a run again and again.
+
+    Args:
+        folder: a run folder (``runs/<preset>/<fingerprint>``) or a published result folder.
+
+    Raises:
+        RunError: if it is not the folder of a run, or its ``metrics.jsonl`` is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.identity = RunIdentity.read(folder)
+        self._metrics = find_problem(self.identity.settings.TASK).METRICS
+        self._logs = LiveLogs(folder)
+
+    def read_record(self) -> dict[str, Any]:
+        """The run's ``run.json``.
+
+        Raises:
+            RunError: if it is missing or damaged.
+        """
+        record = read_record(self.folder)
+        if record is None:
+            raise RunError(f"{self.folder}: its run.json has gone; was the run set aside?")
+        return record
+
+    def has_ended(self) -> bool:
+        """Return whether no training runs any more, by its own record."""
+        return bool(self.read_record()["status"] != RUNNING)
+
+    def read(self, now: float | None = None) -> Snapshot:
+        """Read the present state.
+
+        Args:
+            now: seconds since the epoch; None for the present time.
+
+        Raises:
+            RunError: if a file of the run is damaged.
+        """
+        # Before the logs, so that those of a run that has ended are complete.
+        record = self.read_record()
+        logs = self._logs.read()
+        moment = time.time() if now is None else now
+        settings = self.identity.settings
+        curves = training_curves(logs, self._metrics)
+        curves["train"] |= curves_of(logs.train, RATES)
+        figures = run_figures(logs, settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, self._metrics)
+        pictures_step, pictures = _last_pictures(self.folder / PICTURES)
+        rows = logs.train.tail(1).to_dict("records")
+        last: Mapping[Any, Any] = rows[0] if rows else {}
+        return Snapshot(
+            name=self.identity.name,
+            fingerprint=self.identity.fingerprint,
+            folder=self.folder,
+            status=record["status"],
+            failure=str(record.get("failure", "")),
+            step=int(last.get("step", record.get("step", 0))),
+            total_steps=record.get("total_steps"),
+            losses=_losses(last),
+            learning_rate=_finite(last, "lr"),
+            samples_per_second=_finite(last, "samples_per_second"),
+            speed=figures.speed,
+            remaining_s=_remaining_s(record, logs.train),
+            idle_s=_idle_s(logs, moment),
+            validation=tuple(_validation(logs.validation, self._metrics)),
+            curves=curves,
+            pictures=pictures,
+            pictures_step=pictures_step,
+        )
+
+
+def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
+    """The loss of a step, and its terms if there are several."""
+    if "loss" not in row:
+        return {}
+    titles = {"loss": "loss", **loss_terms(row)}
+    return {title: _number(row[name]) for name, title in titles.items()}
+
+
+def _number(value: float | None) -> float:
+    """A logged number; null, which stands for one that was not finite, is not a number."""
+    return math.nan if value is None else float(value)
+
+
+def _finite(row: Mapping[Any, Any], name: str) -> float | None:
+    """A number of a step; None if it was not logged or is not finite."""
+    number = _number(row.get(name))
+    return number if math.isfinite(number) else None
+
+
+def _remaining_s(record: Mapping[str, Any], train: pd.DataFrame) -> float | None:
+    """Seconds to the end, at the mean speed of the steps since the last start."""
+    total = record.get("total_steps")
+    starts = record.get("starts")
+    if record["status"] != RUNNING or not total or not starts:
+        return None
+    steps = train[train["step"] > starts[-1]["step"]]
+    if len(steps) < 2:
+        return None
+    first = steps.iloc[0]
+    last = steps.iloc[-1]
+    seconds_per_step = (last["time"] - first["time"]) / (last["step"] - first["step"])
+    return float((total - last["step"]) * seconds_per_step)
+
+
+def _idle_s(logs: RunLogs, now: float) -> float | None:
+    """Seconds since the last record of a step or of a validation."""
+    times = [table["time"].dropna() for table in (logs.train, logs.validation)]
+    last = [float(column.max()) for column in times if not column.empty]
+    if not last:
+        return None
+    return max(0.0, now - max(last))
+
+
+def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationFigure]:
+    """The metrics that were validated with a finite value, in the order of their problem."""
+    figures = []
+    for name, metric in metrics.items():
+        if name not in table:
+            continue
+        values = table.set_index("step")[name].astype(float)
+        finite = values[values.map(math.isfinite)]
+        if finite.empty:
+            continue
+        best = metric.best(finite)
+        best_step = int(finite.index[finite == best][0])
+        last = metric.text(float(finite.iloc[-1]))
+        figures.append(ValidationFigure(metric.label, last, metric.text(best), best_step))
+    return figures
+
+
+def _last_pictures(folder: Path) -> tuple[int, dict[str, Path]]:
+    """The step of the last pictures, and their files by name; 0 and none without pictures."""
+    pictures: dict[int, dict[str, Path]] = {0: {}}
+    for path in folder.glob("step_*.png"):
+        match = _PICTURE.fullmatch(path.name)
+        if match is not None:
+            pictures.setdefault(int(match[1]), {})[match[2]] = path
+    step = max(pictures)
+    return step, dict(sorted(pictures[step].items()))

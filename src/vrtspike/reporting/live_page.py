@@ -1,0 +1,67 @@
+"""The page of a running training: one HTML file that asks for the run's state again and again."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict
+from pathlib import Path
+
+from vrtspike.io.images import read_rgb
+from vrtspike.plotting.templates import TEMPLATES
+from vrtspike.reporting.evaluations import Contents
+from vrtspike.reporting.live import Snapshot
+from vrtspike.reporting.live_words import facts, heading
+from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
+from vrtspike.reporting.pictures import encode
+
+SCRIPTS = ("dom.js", "charts.js", "live.js")
+_SIDE_AND_QUALITY = (1280, 76)
+"""Longest side in pixels of a picture, and its quality as WebP."""
+
+
+def live_contents(snapshot: Snapshot) -> Contents:
+    """The state of a run as the page takes it, a JSON value.
+
+    Returns:
+        ``name``, ``heading``, ``facts`` (``title``, ``text``) and ``curves`` of the run;
+        ``share``: finished part, 0 to 1, None if unknown; ``has_ended``; ``pictures``: ``step`` and
+        ``files``, the WebP in base64 by name.
+
+    Raises:
+        DataError: if a picture cannot be read.
+    """
+    share = snapshot.step / snapshot.total_steps if snapshot.total_steps else None
+    files = {
+        name: _encoded(path, path.stat().st_mtime_ns) for name, path in snapshot.pictures.items()
+    }
+    return {
+        "name": snapshot.name,
+        "heading": heading(snapshot),
+        "facts": [asdict(fact) for fact in facts(snapshot)],
+        "share": share,
+        "has_ended": snapshot.has_ended,
+        "curves": snapshot.curves,
+        "pictures": {"step": snapshot.pictures_step, "files": files},
+    }
+
+
+def live_json(snapshot: Snapshot) -> str:
+    """:func:`live_contents` as JSON."""
+    return script_json(live_contents(snapshot))
+
+
+def live_page(snapshot: Snapshot) -> str:
+    """The page, with the present state of the run; it asks for ``snapshot.json`` beside it."""
+    return TEMPLATES.get_template("reporting/assets/live.html").render(
+        title=snapshot.name,
+        data=script_json({"runs": [live_contents(snapshot)]}),
+        style=asset("page.css"),
+        plotly=packed_plotly(),
+        script="\n".join(map(asset, SCRIPTS)),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _encoded(path: Path, written_ns: int) -> str:
+    """A picture as WebP in base64, encoded once as long as its file is the same."""
+    return encode(read_rgb(path), *_SIDE_AND_QUALITY)

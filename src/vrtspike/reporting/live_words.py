@@ -1,0 +1,111 @@
+"""The figures of a run in words: the same on the page and in a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vrtspike.analysis.figures import SpeedFigures
+from vrtspike.reporting.live import Snapshot
+from vrtspike.reporting.measurements import RATES
+from vrtspike.system.progress_bar import duration_words, format_duration
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_CURVE_CELLS = 32
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure with its name.
+
+    Attributes:
+        title: equal to the title of the figure's curve, if it has one.
+        text: the figure with its unit.
+    """
+
+    title: str
+    text: str
+
+
+def heading(snapshot: Snapshot) -> str:
+    """Preset, status, progress and fingerprint in a line."""
+    steps = f"step {snapshot.step}"
+    if snapshot.total_steps:
+        share = snapshot.step / snapshot.total_steps
+        steps += f" of {snapshot.total_steps} ({share:.0%})"
+    failure = f": {snapshot.failure}" if snapshot.failure else ""
+    return f"{snapshot.name}: {snapshot.status}, {steps}, run {snapshot.fingerprint}{failure}"
+
+
+def facts(snapshot: Snapshot) -> list[Fact]:
+    """All figures of a run that are known so far."""
+    result = [Fact(title, f"{value:.4g}") for title, value in snapshot.losses.items()]
+    if snapshot.learning_rate is not None:
+        result.append(Fact("learning rate", f"{snapshot.learning_rate:.3g}"))
+    for figure in snapshot.validation:
+        result.append(
+            Fact(figure.label, f"{figure.last}, best {figure.best} after step {figure.best_step}")
+        )
+    if snapshot.samples_per_second is not None:
+        result.append(Fact(RATES["samples_per_second"], f"{snapshot.samples_per_second:.3g}"))
+    result += _times(snapshot)
+    if snapshot.pictures:
+        files = ", ".join(map(str, snapshot.pictures.values()))
+        result.append(Fact("pictures", f"after step {snapshot.pictures_step}: {files}"))
+    return result
+
+
+def _times(snapshot: Snapshot) -> list[Fact]:
+    """Time of a step, remaining time, time since the last record."""
+    result = []
+    if math.isfinite(snapshot.speed.step_ms):
+        result.append(Fact("time of a step", _step_words(snapshot.speed)))
+    if snapshot.remaining_s is not None:
+        result.append(Fact("time left", format_duration(snapshot.remaining_s)))
+    if not snapshot.has_ended and snapshot.idle_s is not None:
+        result.append(Fact("last record", f"{duration_words(snapshot.idle_s)} ago"))
+    return result
+
+
+def _step_words(speed: SpeedFigures) -> str:
+    """The time of a step and its parts."""
+    parts = ", ".join(f"{name} {share:.0%}" for name, share in speed.step_parts.items())
+    time = f"{speed.step_ms:.0f} ms"
+    return f"{time} ({parts})" if parts else time
+
+
+def text_lines(snapshot: Snapshot) -> list[str]:
+    """The lines for a terminal: the heading, then a line of each figure with its curve."""
+    rows = facts(snapshot)
+    curves = {title: curve for group in snapshot.curves.values() for title, curve in group.items()}
+    width = max((len(fact.title) for fact in rows), default=0)
+    lines = [heading(snapshot)]
+    if not snapshot.losses:
+        lines.append("no training step was logged")
+    for fact in rows:
+        curve = curves.get(fact.title)
+        drawn = f"  {sparkline(curve['values'])}" if curve else ""
+        lines.append(f"{fact.title:<{width}}  {fact.text}{drawn}")
+    return lines
+
+
+def sparkline(values: Sequence[float | None], cells: int = _CURVE_CELLS) -> str:
+    """Draw a curve as a row of blocks, from the lowest to the highest value.
+
+    Args:
+        values: None for a value that is not finite, which is left out.
+        cells: largest number of blocks; neighbouring values are averaged.
+
+    >>> sparkline([0.0, None, 0.5, 1.0]), sparkline([3.0, 3.0]), sparkline([0, 0, 1, 1], cells=2)
+    ('▁▄█', '▁▁', '▁█')
+    """
+    finite = [value for value in values if value is not None]
+    width = max(1, -(-len(finite) // cells))
+    groups = [finite[start : start + width] for start in range(0, len(finite), width)]
+    means = [sum(group) / len(group) for group in groups]
+    if not means:
+        return ""
+    low = min(means)
+    span = (max(means) - low) or 1.0
+    return "".join(_BLOCKS[int((len(_BLOCKS) - 1) * (mean - low) / span)] for mean in means)

@@ -1,0 +1,118 @@
+"""A clip restored into a folder: its files, figures and warnings, as an object and in lines."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrtspike.restoration.folder_figures import verdict_messages
+from vrtspike.restoration.result_record import RECORD, RESTORED
+from vrtspike.restoration.tiling import Tiling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WARNING = "warning: "
+"""Beginning of the messages that are warnings."""
+
+_TITLES = {
+    "psnr": "mean PSNR, dB",
+    "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
+    "agreement": "correlation with the spikes at the sharp instant",
+    "unseen": "agreement with spikes that the model has not seen",
+    "agreement_outside": "correlation with the spikes outside the open shutter",
+}
+"""Figures whose means are shown, of blurry and of restored frames."""
+
+
+@dataclass(frozen=True, repr=False)
+class RestoredFolder:
+    """The results of :meth:`~vrtspike.restoration.trained.TrainedModel.restore_folder`.
+
+    Its representation is the summary that ``vrtspike restore`` prints.
+
+    Attributes:
+        folder: folder of the results.
+        record: contents of its ``restore.json``.
+        notes: messages on the input and on results of earlier calls, in order.
+        no_reference: metrics that need no sharp frame, whose means are shown, too.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+    notes: Sequence[str] = ()
+    no_reference: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    @property
+    def files(self) -> list[Path]:
+        """The restored frames, PNG, in order."""
+        return [self.folder / RESTORED / f"{frame['frame']}.png" for frame in self._frames]
+
+    @property
+    def figures(self) -> pd.DataFrame:
+        """Figures of each frame; rows are indexed by the frames' names.
+
+        With sharp frames: ``psnr`` (dB) and ``ssim``; without: agreement with the spikes, as far as
+        these were recorded. The suffix ``_blur`` marks figures of the blurry frame.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self._frames).set_index("frame")
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings on the input, and on frames that came out worse than the blurry ones."""
+        noted = [note for note in self.notes if note.startswith(WARNING)]
+        return [*noted, *verdict_messages(self.record["verdicts"])]
+
+    def summary(self) -> list[str]:
+        """Return means of figures, verdicts and the place of the results, in lines of text."""
+        lines = []
+        for name, title in (_TITLES | {name: name for name in self.no_reference}).items():
+            restored = _mean(self._frames, name)
+            if restored is None:
+                continue
+            blurry = _mean(self._frames, f"{name}_blur")
+            before = "" if blurry is None else f"{blurry:.2f} -> "
+            lines.append(f"{title}: {before}{restored:.2f}")
+        if self.record["doubts"]:
+            lines.append("figures from the spikes: left out, as the spikes do not fit the frames")
+        lines += verdict_messages(self.record["verdicts"])
+        lines.append(f"spikes: {self.record['spikes']['from']}")
+        lines.append(self._cost_and_place())
+        return lines
+
+    @property
+    def _frames(self) -> Sequence[Mapping[str, Any]]:
+        """Name and figures of each frame."""
+        frames: Sequence[Mapping[str, Any]] = self.record["frames"]
+        return frames
+
+    def _cost_and_place(self) -> str:
+        """Return the number of frames, their cost, and the place of the results."""
+        seconds = self.record["seconds_per_frame"]
+        cost = "" if seconds is None else f", {seconds:.1f} s each"
+        tiling = Tiling(**self.record["tiling"]).describe()
+        return (
+            f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
+            f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
+            f"{self.folder / RECORD}"
+        )
+
+
+def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Return the mean of a figure over the frames that have it; None if none has.
+
+    Without pandas, which a small installation lacks.
+    """
+    values = [frame[name] for frame in frames if frame.get(name) is not None]
+    numbers = [value for value in values if not math.isnan(value)]
+    return statistics.fmean(numbers) if numbers else None
