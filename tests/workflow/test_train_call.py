@@ -24,9 +24,9 @@ print(run, evaluation, f"{len(evaluation.sequences)} sequence", sep="\\n")
 
 
 def call(project: Project, code: str) -> tuple[int, str]:
-    """Run code in the project's folder; gives the exit status, and output and errors."""
+    """Run code in the project's folder; gives the exit status, and errors, then the output."""
     done = project.python("-c", code)
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.stderr + done.stdout
 
 
 def test_a_call_trains_by_the_workflow_and_another_does_nothing(tiny, repository):
