@@ -20,6 +20,7 @@ from typing import Any
 
 from experiments import write_figures
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
@@ -104,10 +105,11 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     write_json(folder / "survey.json", {**survey, "sequences": entries})
     surveyed = ("--survey", "survey.json", *ingested)
     stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
+    requirements = GateOptions().model_dump_json()
     manifest = str(RESULTS / "k8/dataset.json")
     rows: list[Row] = []
     for program, *arguments in (
-        ("accept", *surveyed, "--output", "accepted.json"),
+        ("accept", *surveyed, "--options", requirements, "--output", "accepted.json"),
         ("alignment_table", *surveyed, "--table", "a.csv", "--plot", "a.svg"),
         ("dataset_statistics", *stores, "--dataset", "many", "--output", manifest),
     ):

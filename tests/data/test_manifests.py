@@ -8,6 +8,7 @@ from tests.data.prepared import merged
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.alignment_table import alignment_rows
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import contents_digest
 from vrtspike.data.store.writing import build_store, verify_store
 from vrtspike.io.files import write_json
@@ -17,7 +18,7 @@ from vrtspike.system.errors import DataError
 @pytest.mark.parametrize(
     ("use", "stage"),
     [
-        (lambda path: accept([path]), "ingest"),
+        (lambda path: accept([path], GateOptions()), "ingest"),
         (lambda path: alignment_rows([path]), "ingest"),
         (lambda path: build_store(path.parent, path, 8, path.with_name("k.json")), "ingest"),
         (lambda path: merged(path.parent, [path.stem]), "voxelize"),

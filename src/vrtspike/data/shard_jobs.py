@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,14 +33,12 @@ from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 
 Entry = dict[str, Any]
 """The entry of a sequence in the shard's file, as JSON values."""
-
-_PLACES = ("root", "folder", "ingested")
-"""Fields of a stage that are places of files and change no result."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ class SequenceStage(ABC):
         """A digest of code and options; comments and the layout of code do not count."""
         code = code_digests(Path(__file__).parents[1] / self.module)
         lines = [f"{name} {digest}" for name, digest in code.items()]
-        options = {key: value for key, value in asdict(self).items() if key not in _PLACES}
-        return json_digest({"code": lines, **options})
+        return json_digest({"code": lines, **self.result_options()})
 
     def manifest(self, name: str) -> Path:
         """Return the path of the manifest of a sequence."""
@@ -97,6 +94,10 @@ class SequenceStage(ABC):
         for fault in manifest.get("faults", ()):
             message += f"\n  - {fault}"
         return self.entry(name, manifest), message
+
+    @abstractmethod
+    def result_options(self) -> dict[str, Any]:
+        """Return the options that change results, as JSON values."""
 
     @abstractmethod
     def inputs(self, name: str) -> dict[str, str]:
@@ -191,6 +192,15 @@ class Ingestion(SequenceStage):
     manifest_kind = INGESTED
     module = "data/gate/ingest.py"
 
+    def result_options(self) -> dict[str, Any]:
+        """Return the options on raw files, without their places."""
+        return {
+            "blur_dir": self.blur_dir,
+            "layout": self.layout,
+            "spike_size": self.spike_size,
+            "spike_root": self.spike_root,
+        }
+
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe, and the version of the raw files."""
         version = source_version(self.root, self._files(name), self.manifest(name))
@@ -233,17 +243,19 @@ class Building(SequenceStage):
 
     Attributes:
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
-        bins: K.
-        context: see :func:`vrtspike.data.store.writing.build_store`.
+        options: options of the stores.
     """
 
     ingested: Path
-    bins: int
-    context: int = 0
+    options: StoreOptions
 
     kind = STORE_SHARD
     manifest_kind = STORE
     module = "data/store/writing.py"
+
+    def result_options(self) -> dict[str, Any]:
+        """Return the options of the stores."""
+        return self.options.model_dump()
 
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe of all stores, and the result of the check of a sequence."""
@@ -259,9 +271,9 @@ class Building(SequenceStage):
         return build_store(
             self.root,
             self.ingested / f"{name}.json",
-            self.bins,
+            self.options.bins,
             self.manifest(name),
-            context=self.context,
+            context=self.options.context,
             **self.inputs(name),
         )
 

@@ -63,7 +63,7 @@ def write_results(
         "blur_dir": dataset.blur_dir,
         "warnings": _warnings(dataset, run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
-        "bins": dataset.bins,
+        "bins": dataset.stores.bins,
         "sequences": int(main_frames["sequence"].nunique()),
         "frames": len(main_frames),
         **figures[first],

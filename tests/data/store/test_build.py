@@ -113,7 +113,7 @@ def test_each_sequence_has_its_own_gain_which_an_ideal_sensor_has_as_threshold(f
 
 def test_dataset_manifest_is_read_back(folder):
     dataset = load_dataset(folder / "k4/dataset.json")
-    assert (dataset.name, dataset.bins, dataset.blur_dir) == ("toy", 4, "blur")
+    assert (dataset.name, dataset.stores.bins, dataset.blur_dir) == ("toy", 4, "blur")
     assert [(e.name, e.frames) for e in dataset.split("train")] == [("a", 3), ("b", 4)]
     assert all((entry.store / "zarr.json").is_file() for entry in dataset.sequences)
     with pytest.raises(DataError, match="no split 'valid'; there are: test, train"):

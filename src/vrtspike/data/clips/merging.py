@@ -15,6 +15,7 @@ from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.store.voxels import histogram_statistics
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 
@@ -80,8 +81,7 @@ def merge_dataset(
         histograms = [(store["gain"], store["histogram"]) for store in trained]
         statistics = asdict(histogram_statistics(histograms))
     covered = {
-        "bins": first["bins"],
-        "context": first["context"],
+        **StoreOptions.stored(first).model_dump(),
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
     }
@@ -107,8 +107,9 @@ def _require_one_kind(folder: Path, manifests: Mapping[str, Mapping[str, Any]]) 
     kinds: dict[str, str] = {}
     for name, store in sorted(manifests.items()):
         spikes = "no spikes" if store["spike_size"] is None else "spikes"
-        context = f"{store['context']} steps of context"
-        kind = f"{store['bins']} bins, {context}, {store['blur_dir']}, {spikes}"
+        options = StoreOptions.stored(store)
+        keys = ", ".join(f"{key} {value}" for key, value in options.by_key.items())
+        kind = f"{keys}, {store['blur_dir']}, {spikes}"
         kinds.setdefault(kind, f"{name}: {kind}")
     if len(kinds) > 1:
         raise DataError(
