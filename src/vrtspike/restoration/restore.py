@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.samples import on_sensor
 from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
@@ -226,15 +227,10 @@ def _batch(
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
     if gain is not None:
         counts = [
-            window["counts"][..., _on_sensor(rows, ratio), _on_sensor(columns, ratio)]
+            window["counts"][..., on_sensor(rows, ratio), on_sensor(columns, ratio)]
             for rows, columns in areas
         ]
         batch["counts"] = np.stack(counts)
         batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
         batch["gain"] = np.full(len(areas), gain, np.float32)
     return batch
-
-
-def _on_sensor(side: slice, ratio: Fraction) -> slice:
-    """Return the rows or columns of the sensor that belong to those of a frame."""
-    return slice(int(side.start / ratio), int(side.stop / ratio))

@@ -177,13 +177,13 @@ class Settings(RunSettings):
         return {}
 
     def training_faults(self) -> list[str]:
-        """Return faults that training refuses: those of any problem, and steps without a loss."""
+        """Return faults that training refuses: those of any problem, and of the loss."""
         faults = super().training_faults()
         terms = self.LOSS.active.values()
+        for term in terms:
+            faults += term.faults
         if self.TRAIN.DISTILL is None and not any(term.is_in_every_step for term in terms):
-            faults.append(
-                "LOSS: found EVERY above 1, or no LAYERS, in all terms, expected one of every step"
-            )
+            faults.append("LOSS: found EVERY above 1 in all terms, expected one of every step")
         return faults
 
     @model_validator(mode="after")

@@ -119,7 +119,7 @@ def train_run(
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
         report_start()
-        set_arithmetic(run.settings, ranks.device)
+        set_numerics(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
@@ -242,7 +242,7 @@ def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitSt
         raise RunError(fault)
 
 
-def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
+def set_numerics(settings: RunSettings, device: torch.device) -> None:
     """Set PyTorch's global options on deterministic kernels and reduced precision.
 
     Args:
