@@ -125,7 +125,7 @@ def measured_frames(
             tiling,
             tiles_at_once=test.BATCH_SIZE,
             readers=test.NUM_WORKERS,
-            rounded=False,
+            bits=None,
         )
         for tiling in tilings.values()
     }

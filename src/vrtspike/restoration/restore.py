@@ -84,8 +84,7 @@ def restore_frames(
     readers: int = 0,
     wanted: Collection[int] | None = None,
     progress: ProgressCallback | None = None,
-    rounded: bool = True,
-    bits: int = 8,
+    bits: int | None = 8,
 ) -> Iterator[NDArray[Any]]:
     """Restore all frames of a clip, in order.
 
@@ -101,8 +100,8 @@ def restore_frames(
         wanted: the frames to restore, by their positions; None for all. Windows without any of
             them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.
-        rounded: give images of whole numbers; false gives the values of the model.
-        bits: bits per channel of these images, 8 or 16.
+        bits: bits per channel of the restored images, 8 or 16; None gives the values of the model,
+            not rounded.
 
     Yields:
         one per wanted frame: uint8 or uint16 (H, W, 3) RGB; without rounding float32 (3, H, W),
@@ -146,7 +145,7 @@ def restore_frames(
             restored = pending.pop(frame)
             if frame in numbers:
                 _require_finite(restored, source.names[frame])
-                yield to_image(torch.from_numpy(restored), bits) if rounded else restored
+                yield restored if bits is None else to_image(torch.from_numpy(restored), bits)
 
 
 @dataclass(frozen=True)
