@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import EvaluationJob
-from vrtspike.cluster.launch import launch
+from vrtspike.cluster.launch import Launch, launch
 from vrtspike.deblurring import problem
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.names import WEIGHTS
@@ -68,16 +68,16 @@ def trained(
 ) -> PublishedRun:
     """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
     pairs = " ".join(f"{key}={value}" for key, value in changes.items())
-    status = launch(
-        ROOT / "scripts" / "train.py",
+    request = Launch(
         preset=preset,
-        configfile=[str(ROOT / "config" / "config.yaml")],
+        configfile=[ROOT / "config" / "config.yaml"],
         config={"SET": pairs},
         dataset=dataset,
         output=folder / "result",
         runs=folder / "runs",
         gpus=0,
     )
+    status = launch(ROOT / "scripts" / "train.py", request)
     if status:
         raise SystemExit(f"{preset}, {pairs}: the training ended with {status}")
     return read_published(folder / "result")

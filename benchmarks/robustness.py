@@ -114,7 +114,7 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
             given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                given_clip(blurry, given, dataset.bins),
+                given_clip(blurry, given, dataset.stores.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             )
             values_by_sensor.setdefault(name, []).extend(

@@ -45,7 +45,7 @@ rule ingest:
         mem_mb=shard_memory,
     params:
         # Its modules also make stores, which change no check.
-        *code("ingest.py", neutral=["vrtspike.data.store"]),
+        *code("ingest.py", neutral=["vrtspike.data.store", "vrtspike.settings.stores"]),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),
@@ -102,17 +102,13 @@ rule accept:
     localrule: True
     params:
         *code("accept.py"),
-        on_error=lambda wildcards: dataset_of(wildcards).on_error,
-        context=lambda wildcards: dataset_of(wildcards).context_steps,
-        clips=lambda wildcards: clip_options(DEBLURRING, wildcards.dataset),
-        splits=lambda wildcards: split_options(dataset_of(wildcards)),
+        options=options_of_gate,
         folder=subpath(input.survey, parent=True),
     shell:
         # Accepted and excluded sequences are shown on the terminal, too.
         program("accept.py")
         + " --survey {input.survey:q} --ingested {params.folder:q}/ingest"
-        " --bins {wildcards.bins} --context {params.context} {params.clips} {params.splits} --on-error {params.on_error}"
-        " --output {output:q} 2> {log:q}"
+        " --options {params.options:q} --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"
 
 

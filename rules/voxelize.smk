@@ -19,12 +19,12 @@ rule voxelize:
     params:
         *code("voxelize.py", neutral=["vrtspike.data.gate"]),
         root=lambda wildcards: dataset_of(wildcards).root,
-        context=lambda wildcards: dataset_of(wildcards).context_steps,
+        options=options_of_stores,
         ingested=subpath(input.ingested, ancestor=2),
         stores=subpath(output[0], ancestor=2),
     shell:
         # One process per sequence, each with one thread.
         single_threaded_program("voxelize.py") + " --root {params.root:q}"
         " --accepted {input.accepted:q} --ingested {params.ingested:q} --stores {params.stores:q}"
-        " --bins {wildcards.bins} --context {params.context} --shard {wildcards.shard}"
-        " --threads {threads} --output {output:q} > {log:q} 2>&1"
+        " --options {params.options:q} --shard {wildcards.shard} --threads {threads}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -6,16 +6,12 @@ import argparse
 from pathlib import Path
 
 from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, run
-
-
-def split_and_size(text: str) -> tuple[str, int]:
-    """Read one argument of ``--crop-sizes``."""
-    split, _, size = text.rpartition("=")
-    return split, int(size)
+from vrtspike.system.json_options import add_options
 
 
 def main() -> None:
@@ -28,53 +24,13 @@ def main() -> None:
         required=True,
         help="folder of their ingest manifests, <split>/<sequence>.json",
     )
-    parser.add_argument(
-        "--bins",
-        type=int,
-        help="voxel bins (DATA.NUM_VOXEL_BINS): exposures with fewer spike frames are faults",
-    )
-    parser.add_argument(
-        "--context", type=int, default=0, help="steps of the closed shutter (DATA.CONTEXT_STEPS)"
-    )
-    parser.add_argument(
-        "--clip-length",
-        type=int,
-        default=1,
-        help="frames of a clip (DATA.CLIP_LEN): shorter sequences are faults",
-    )
-    parser.add_argument(
-        "--crop-sizes",
-        type=split_and_size,
-        nargs="*",
-        default=[],
-        metavar="SPLIT=PIXELS",
-        help="side of a crop in a split (DATA.CROP_SIZE): sequences of smaller frames are faults",
-    )
-    parser.add_argument(
-        "--on-error",
-        choices=["stop", "exclude"],
-        default="stop",
-        help="stop with a list of all faults, or leave out the sequences that have any",
-    )
-    parser.add_argument("--train-split", default="train", help="split that is trained on")
-    parser.add_argument("--val-split", default="test", help="split that is tested on")
-    parser.add_argument(
-        "--test-on-training-frames",
-        action="store_true",
-        help="accept test sequences that hold frames of training sequences, and say so",
-    )
+    add_options(parser, GateOptions, "requirements on the sequences")
     parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
     arguments = parser.parse_args()
     survey = read_manifest(arguments.survey, SURVEY)
     accepted = accept(
         manifest_paths(arguments.ingested, surveyed(survey)),
-        arguments.bins,
-        context=arguments.context,
-        clip_length=arguments.clip_length,
-        crop_sizes=dict(arguments.crop_sizes),
-        exclude=arguments.on_error == "exclude",
-        splits=(arguments.train_split, arguments.val_split),
-        test_on_training_frames=arguments.test_on_training_frames,
+        arguments.options,
         surveyed=survey["excluded"],
     )
     write_json(arguments.output, accepted)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.raw.options import add_raw_files
 from vrtspike.data.shard_jobs import Ingestion, make_shard
 from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
@@ -21,10 +21,7 @@ from vrtspike.system.cli import HelpFormatter, add_shard, run
 def main() -> None:
     """Parse the arguments, check the sequences and write their manifests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    parser.add_argument("--root", required=True, help="folder of the data set")
-    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
-    parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
-    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
+    add_raw_files(parser)
     parser.add_argument(
         "--spike-size",
         type=int,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.launch import gpus_option, launch
+from vrtspike.cluster.launch import Launch, gpus_option, launch
 from vrtspike.config.documents import read_overrides
 from vrtspike.system.cli import add_preset, add_renamed, positive_int, run
 
@@ -50,7 +50,7 @@ def main() -> int:
     program = Path(__file__).with_name("train.py")
     options = vars(parser.parse_args())
     options["config"] = read_overrides(options["config"]).tree
-    return launch(program, **options)
+    return launch(program, Launch(**options))
 
 
 if __name__ == "__main__":

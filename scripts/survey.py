@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.raw.options import add_raw_files
 from vrtspike.data.raw.survey import survey
 from vrtspike.io.files import write_json
 from vrtspike.system.cli import HelpFormatter, run
@@ -18,11 +18,8 @@ from vrtspike.system.errors import named_faults
 def main() -> None:
     """Parse the arguments and write the survey."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    parser.add_argument("--root", required=True, help="folder of the data set")
+    add_raw_files(parser)
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
-    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
-    parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
-    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="how to look")
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()

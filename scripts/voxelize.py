@@ -13,7 +13,9 @@ from vrtspike.data.manifests import ACCEPTED
 from vrtspike.data.shard_jobs import Building, make_shard
 from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.cli import HelpFormatter, add_shard, run
+from vrtspike.system.json_options import add_options
 
 
 def main() -> None:
@@ -33,10 +35,7 @@ def main() -> None:
         required=True,
         help="folder of the stores to write, <split>/<sequence>.zarr, and of their manifests",
     )
-    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.NUM_VOXEL_BINS)")
-    parser.add_argument(
-        "--context", type=int, default=0, help="steps of the closed shutter (DATA.CONTEXT_STEPS)"
-    )
+    add_options(parser, StoreOptions, "options of the stores")
     add_shard(parser)
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
@@ -44,8 +43,7 @@ def main() -> None:
         arguments.root,
         arguments.stores,
         arguments.ingested,
-        arguments.bins,
-        arguments.context,
+        arguments.options,
     )
     make_shard(
         stage,

@@ -10,12 +10,11 @@ from vrtspike.data.manifests import (
 from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
 from vrtspike.deblurring.planning.options import (
     calibration_options,
-    clip_options,
+    gate_options,
     raw_file_options,
     sensor_option,
     simulated_sequence,
     simulation_options,
-    split_options,
 )
 from vrtspike.deblurring.planning.prepared_data import prepared_data
 from vrtspike.workflow.local_devices import ALL_CORES
@@ -27,6 +26,20 @@ def dataset_of(wildcards):
     if "dataset" in wildcards.keys():
         return DEBLURRING.named(wildcards.dataset)
     return DEBLURRING.dataset(wildcards.preset)
+
+
+@user_errors()
+def options_of_stores(wildcards):
+    """The options of a job's stores, as JSON."""
+    options = DEBLURRING.store_options(wildcards.dataset, int(wildcards.bins))
+    return options.model_dump_json()
+
+
+@user_errors()
+def options_of_gate(wildcards):
+    """The options of the gate of a job's data set, as JSON."""
+    options = gate_options(DEBLURRING, wildcards.dataset, int(wildcards.bins))
+    return options.model_dump_json()
 
 
 def dataset_manifest(wildcards):

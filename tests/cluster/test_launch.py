@@ -19,7 +19,7 @@ import pytest
 from tests.concurrency import run_python
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpu_locks import lock_gpu
-from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
+from vrtspike.cluster.launch import Launch, has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.cluster.torchrun import run
 from vrtspike.config import load_preset
@@ -224,14 +224,13 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     # Another folder would hold no run, and there is no program to train one.
     log = tmp_path / "train.log"
     log.write_text("of the start before\n")
-    assert launch(tmp_path / "none.py", output=tmp_path / "out", log=log, **options) == 0
+    request = Launch(output=tmp_path / "out", log=log, **options)
+    assert launch(tmp_path / "none.py", request) == 0
     assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
     assert read_published(tmp_path / "out").fingerprint == run.fingerprint
     # A second launcher of the run waits for the first one.
     with ThreadPoolExecutor(1) as pool, lock_run(folder, lock="launcher.lock"):
-        second = pool.submit(
-            launch, tmp_path / "none.py", output=tmp_path / "out", log=log, **options
-        )
+        second = pool.submit(launch, tmp_path / "none.py", request)
         while "waiting for" not in log.read_text():
             assert not second.done()
     assert second.result() == 0

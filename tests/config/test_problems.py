@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vrtspike.analysis.evaluation_files import EvaluatedProblem
+from vrtspike.analysis.evaluation_files import EvaluatedProblem, evaluated_problem
 from vrtspike.config.loading import load_preset
 from vrtspike.config.problems import (
     PROBLEMS,
@@ -25,7 +25,7 @@ from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.sst.settings import METRICS as OF_THE_SEA
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
-from vrtspike.training.fit import TrainableProblem
+from vrtspike.training.fit import TrainableProblem, trainable_problem
 
 
 def functions(*parts: type) -> dict[str, list[inspect.Parameter]]:
@@ -77,6 +77,18 @@ def test_a_problem_has_a_part_if_it_defines_its_function(find):
     assert find("deblurring") is None
     with pytest.raises(ConfigError, match="TASK is 'sstt', and there is no such problem"):
         find("sstt")
+
+
+@pytest.mark.parametrize(
+    ("find", "function"), [(trainable_problem, "build"), (evaluated_problem, "evaluate")]
+)
+def test_a_problem_without_a_required_function_is_refused(monkeypatch, find, function):
+    assert find("sst") is find_problem("sst")
+    with pytest.raises(ConfigError, match="TASK is 'sstt', and there is no such problem"):
+        find("sstt")
+    monkeypatch.delattr(find_problem("sst"), function)
+    with pytest.raises(ConfigError, match=rf"vrtspike\.sst\.problem has no function {function};"):
+        find("sst")
 
 
 def test_data_of_rules_of_their_own_are_not_prepared(repository, tmp_path):

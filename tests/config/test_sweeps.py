@@ -10,7 +10,7 @@ import pytest
 from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow, load_workflow
-from vrtspike.deblurring.planning.options import clip_options
+from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.system.errors import ConfigError
 
@@ -138,7 +138,7 @@ def test_a_sweep_over_data_asks_for_them(folder):
     )
     deblurring = DeblurringWorkflow(load())
     assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
-    assert "--clip-length 2" in clip_options(deblurring, "gopro_spike")
+    assert gate_options(deblurring, "gopro_spike", 32).clip_length == 2
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
@@ -164,16 +164,16 @@ KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
 
 
 def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
-    before = clip_options(DeblurringWorkflow(load()), "gopro_spike")
+    before = gate_options(DeblurringWorkflow(load()), "gopro_spike", 32)
     clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("kept") == ["kept"]
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
-    assert clip_options(DeblurringWorkflow(workflow), "gopro_spike") == before
+    assert gate_options(DeblurringWorkflow(workflow), "gopro_spike", 32) == before
     (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
-    alone = clip_options(DeblurringWorkflow(load()), "mine")
-    assert alone.endswith("--crop-sizes test=1 train=1")
+    alone = gate_options(DeblurringWorkflow(load()), "mine", 32)
+    assert alone.crop_sizes == {"test": 1, "train": 1}
 
 
 @pytest.mark.parametrize("name", ["small-seed-2", "small-shuffled-spikes-seed-2"])

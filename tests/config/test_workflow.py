@@ -12,7 +12,7 @@ from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.deblurring.planning.options import clip_options
+from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
@@ -59,7 +59,7 @@ def test_only_presets_that_a_target_needs_are_compared(folder):
     workflow.need("rooted", alone=True)
     workflow.need("other", alone=True)
     assert workflow.named("go_pro").spike_size == (3, 8)
-    assert "--clip-length 5" in clip_options(workflow, "go_pro")
+    assert gate_options(workflow, "go_pro", 32).clip_length == 5
     with pytest.raises(ConfigError, match=r"preset plain: data of DATA.SPIKE_SIZE None and, in"):
         workflow.need("plain", alone=True)
 

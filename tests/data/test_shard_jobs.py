@@ -5,18 +5,23 @@ Those of the workflow: tests/deblurring/planning/test_shards.py.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import multiprocessing
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.concurrency import wait_until
+from vrtspike.data import shard_jobs
 from vrtspike.data.manifests import INGEST_SHARD
-from vrtspike.data.shard_jobs import SequenceStage, make_shard
-from vrtspike.io.files import write_json
+from vrtspike.data.shard_jobs import Building, Ingestion, SequenceStage, make_shard
+from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import read_manifest
+from vrtspike.runs.provenance import code_digests
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError
 
 NAMES = ["test/c", "train/a", "train/b.1"]
@@ -30,6 +35,9 @@ class Writing(SequenceStage):
     error: Exception | None = None
 
     kind = manifest_kind = INGEST_SHARD
+
+    def result_options(self):
+        return {}
 
     def inputs(self, name):
         return {"text": f"of {name}"}
@@ -107,3 +115,23 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     wait_until(lambda: not multiprocessing.active_children())
     assert not any((tmp_path / f"{name}.json").exists() for name in NAMES)
     assert len(run.lines) == 1
+
+
+def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
+    """Its composition is kept, as results of earlier versions would be made again."""
+    building = Building("root", tmp_path, tmp_path / "in", StoreOptions(bins=8, context=4))
+    ingestion = Ingestion("root", tmp_path, "blur", "auto", (250, 416), "spikes")
+    options = {
+        building: {"bins": 8, "context": 4},
+        ingestion: {
+            "blur_dir": "blur",
+            "layout": "auto",
+            "spike_size": [250, 416],
+            "spike_root": "spikes",
+        },
+    }
+    for stage, expected in options.items():
+        code = code_digests(Path(shard_jobs.__file__).parents[1] / stage.module)
+        lines = [f"{file} {digest}" for file, digest in code.items()]
+        assert stage.recipe == json_digest({"code": lines, **expected})
+        assert dataclasses.replace(stage, root="elsewhere").recipe == stage.recipe

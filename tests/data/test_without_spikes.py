@@ -71,7 +71,8 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     path = prepared.prepared(copy, SEQUENCES, tmp_path, BINS)
     assert read_json(path)["digest"] != contents["digest"]
     built(pristine, SEQUENCES[:1], tmp_path, BINS)
-    kinds = r"0003_11_00: .* no spikes; .*0001_11_00: 8 bins, 0 steps of context, blur, spikes"
+    options = r"DATA\.NUM_VOXEL_BINS 8, DATA\.CONTEXT_STEPS 0"
+    kinds = f"0003_11_00: .* no spikes; .*0001_11_00: {options}, blur, spikes"
     with pytest.raises(DataError, match=f"of different kinds.*{kinds}"):
         prepared.merged(path.parent, SEQUENCES)
 

@@ -59,7 +59,7 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     compute = torch_compute(model, dataset.statistics, CPU)
     source = stored_sequence(Store(entry.store))
-    return np.stack(list(restore_frames(compute, source, tiling, rounded=False)))
+    return np.stack(list(restore_frames(compute, source, tiling, bits=None)))
 
 
 @pytest.fixture(scope="module")

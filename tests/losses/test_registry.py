@@ -10,8 +10,8 @@ from torchvision.models.vgg import cfgs, make_layers
 from tests.presets import video_presets
 from vrtspike.config.loading import check_training
 from vrtspike.io.pretrained import BACKBONES
-from vrtspike.losses import perceptual
-from vrtspike.losses.perceptual import build_lpips
+from vrtspike.losses import backbones
+from vrtspike.losses.lpips import build_lpips
 from vrtspike.losses.registry import LOSSES, build_terms
 from vrtspike.settings import Settings
 from vrtspike.settings.losses import LossSettings
@@ -41,10 +41,21 @@ def test_losses_without_a_value_in_every_step_are_refused():
     with pytest.raises(ValueError, match="LAYERS"):
         alone(LAYERS=["relu3_4"])
     # Results of such settings can be read.
-    for keys in ({"EVERY": 2}, {"LAYERS": []}):
-        with pytest.raises(ConfigError, match="LOSS: found EVERY above 1, or no LAYERS, in all"):
-            check_training(alone(**keys))
+    with pytest.raises(ConfigError, match="LOSS: found EVERY above 1 in all terms"):
+        check_training(alone(EVERY=2))
     assert not alone({"DISTILL": {"TEACHER": "results/train/a"}}, EVERY=2).training_faults()
+
+
+def test_a_perceptual_loss_without_layers_is_refused():
+    terms = {"VGG_PERCEPTUAL": {"WEIGHT": 0.1, "LAYERS": []}}
+    # Results of such settings can be read.
+    settings = Settings.model_validate({"LOSS": terms})
+    with pytest.raises(
+        ConfigError, match=r"LOSS\.VGG_PERCEPTUAL\.LAYERS: found no layer, expected"
+    ):
+        check_training(settings)
+    terms["VGG_PERCEPTUAL"]["WEIGHT"] = 0
+    check_training(Settings.model_validate({"LOSS": terms}))
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):
@@ -66,7 +77,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     features = alexnet(weights=None).features if net == "alex" else make_layers(cfgs["D"])
     state = {f"features.{name}": value for name, value in features.state_dict().items()}
     torch.save(state, tmp_path / BACKBONES[net])
-    monkeypatch.setattr(perceptual, "verify_weights", lambda path: None)
+    monkeypatch.setattr(backbones, "verify_weights", lambda path: None)
     settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.2, "NET": net}})
     _, lpips = build_terms(settings, tmp_path, CPU)
     assert (lpips.name, lpips.weight, lpips.every) == ("lpips", 0.2, 1)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torchvision.models import vgg16
 
-from vrtspike.losses.vgg_perceptual import Perceptual
+from vrtspike.losses.vgg_perceptual import VggPerceptual
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def vgg() -> nn.Module:
 
 def test_perceptual_distance_is_that_of_the_named_layers(vgg):
     x, y = torch.rand(1, 2, 3, 32, 32, requires_grad=True), torch.rand(1, 2, 3, 32, 32)
-    loss = Perceptual(vgg.features, ("relu1_2", "relu3_3"))
+    loss = VggPerceptual(vgg.features, ("relu1_2", "relu3_3"))
     mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
     std = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
     a, b = ((x[0] - mean) / std, (y[0] - mean) / std)
@@ -34,3 +34,8 @@ def test_perceptual_distance_is_that_of_the_named_layers(vgg):
     distance.backward()
     assert x.grad.abs().sum() > 0
     assert not any(p.requires_grad for p in loss.parameters())
+
+
+def test_a_distance_without_layers_is_refused():
+    with pytest.raises(ValueError, match="layers: found none, expected one or more"):
+        VggPerceptual(nn.Sequential(), ())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torchvision.models import alexnet
 
-from vrtspike.losses.perceptual import build_lpips
+from vrtspike.losses.lpips import build_lpips
 from vrtspike.metrics.lpips import LPIPS, frame_score
 from vrtspike.metrics.registry import METRICS
 

@@ -157,6 +157,7 @@ def measured(blurry, restored, metric="psnr"):
 
 
 NONE = {"psnr": {"blurry": None, "restored": None, "gain": None, "reason": "equal"}}
+UNMEASURED_INPUT = {"psnr": {"blurry": None, "restored": 40.0, "gain": 10.0}}
 BETTER = measured(30.0, 40.0)
 
 
@@ -190,6 +191,13 @@ BETTER = measured(30.0, 40.0)
         ),
         # If the PSNR is infinite, the sentence uses another metric.
         ({"a": {"metrics": NONE | measured(0.5, 0.1, "lpips")["metrics"]}}, "a", "from LPIPS", ()),
+        # If a figure is missing, it uses another metric as well.
+        (
+            {"a": {"metrics": UNMEASURED_INPUT | measured(0.5, 0.1, "lpips")["metrics"]}},
+            "a",
+            "from LPIPS",
+            (),
+        ),
         # Figures of other test frames do not compare.
         (
             {

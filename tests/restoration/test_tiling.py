@@ -66,7 +66,7 @@ def apply(model: nn.Module, batch: InputArrays) -> np.ndarray:
 
 
 def restore(compute, source: FrameSource, tiling: Tiling, **options):
-    return restore_frames(compute, source, tiling, rounded=False, **options)
+    return restore_frames(compute, source, tiling, bits=None, **options)
 
 
 def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -> np.ndarray:

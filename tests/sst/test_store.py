@@ -20,9 +20,9 @@ from vrtspike.sst.store import (
     DEVIATION_FLOOR_K,
     ICE_LIMIT_K,
     PreparedStore,
-    contents_digest,
     prepare,
     prepared_store,
+    store_digest,
 )
 from vrtspike.system.errors import DataError
 
@@ -176,7 +176,7 @@ def test_the_manifest_describes_the_data(store, download):
 def test_equal_contents_have_equal_digests(download, tmp_path, store):
     named = Area("Another name", lon=PACIFIC.lon, lat=PACIFIC.lat, description="and more")
     again = prepare(download, named, 8, tmp_path / "p.json", YEARS)
-    assert again.digest == store.digest == contents_digest(header(store), store.fields)
+    assert again.digest == store.digest == store_digest(header(store), store.fields)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_the_digest_depends_on_every_array_and_on_place_and_time(store, change):
         last = fields[change].values[-1:]
         last[:] = ~last if last.dtype == bool else 7
         change = {}
-    assert contents_digest(header(store) | change, fields) != store.digest
+    assert store_digest(header(store) | change, fields) != store.digest
 
 
 def test_damage_is_an_error(store, tmp_path):

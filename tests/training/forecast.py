@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vrtspike.monitoring.timing import section
 from vrtspike.training.batches import mix_seed
+from vrtspike.training.objectives import Objective
 
 PAST, FUTURE, SIZE = 3, 2, 16
 TERM = signal.SIGTERM
@@ -78,7 +79,7 @@ class Forecaster(nn.Module):
         }
 
 
-class ForecastObjective:
+class ForecastObjective(Objective):
     """Mean squared error to minimise, skill (1 - error / variance) to report."""
 
     metric = "skill"

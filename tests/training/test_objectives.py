@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import nn
 
 from tests.training.forecast import ForecastObjective
 from tests.training.setup_run import forecast_settings, records, train
-from vrtspike.training.objectives import with_targets
+from vrtspike.system.errors import RunError
+from vrtspike.training.batches import NoBatches
+from vrtspike.training.objectives import Objective, Trainable
 
 STEPS = 4
 MICRO_BATCHES = 2
@@ -53,6 +57,27 @@ def test_targets_are_added_before_each_forward_pass_of_training_alone(tmp_path):
     assert objective.types == {torch.bfloat16}
 
 
-def test_an_objective_without_targets_gets_its_batch_as_it_is():
+def test_an_objective_has_defaults():
     batch = {"past": torch.zeros(1)}
-    assert with_targets(ForecastObjective(), batch) is batch
+    objective = ForecastObjective()
+    assert objective.add_targets(batch) is batch
+    assert Objective.pictures(objective, batch["past"], batch) == {}
+    assert objective.lower_is_better == frozenset()
+
+
+def test_attributes_of_an_objective_with_slots_are_unknown():
+    """Only an identity names the run then (:func:`vrtspike.training.fit.fit`)."""
+
+    class Slotted(Objective):
+        __slots__ = ("scale",)
+
+    Slotted.__abstractmethods__ = frozenset()
+    assert not hasattr(Slotted(), "__dict__")
+
+
+def test_an_objective_of_another_class_is_refused():
+    class Other:
+        metric = "skill"
+
+    with pytest.raises(RunError, match=r"test_objectives\..*Other, expected one of a subclass of"):
+        Trainable(nn.Identity(), Other(), NoBatches(), None)

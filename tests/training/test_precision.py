@@ -8,7 +8,7 @@ from torch import nn
 
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.settings import Settings
-from vrtspike.training.fit import set_arithmetic
+from vrtspike.training.fit import set_numerics
 from vrtspike.training.precision import Precision
 
 CPU = torch.device("cpu")
@@ -70,7 +70,7 @@ def test_determinism_is_an_error_on_a_cpu_and_a_warning_on_a_gpu(monkeypatch, ki
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     try:
-        set_arithmetic(Settings(DETERMINISTIC=deterministic), torch.device(kind))
+        set_numerics(Settings(DETERMINISTIC=deterministic), torch.device(kind))
         assert torch.are_deterministic_algorithms_enabled() is deterministic
         assert torch.is_deterministic_algorithms_warn_only_enabled() is (
             deterministic and kind == "cuda"

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from vrtspike.config.problems import Metric, Problem, find_problem
+from vrtspike.config.problems import Metric, Problem, find_problem, incomplete_problem
 from vrtspike.io.files import (
     atomic_write_text,
     finite_or_null,
@@ -63,6 +63,7 @@ class EvaluationJob:
     progress: Callable[[int, int], None] = lambda done, total: None
 
 
+@runtime_checkable
 class EvaluatedProblem(Problem, Protocol):
     """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
 
@@ -86,9 +87,12 @@ def evaluated_problem(name: str) -> EvaluatedProblem:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it lacks :meth:`EvaluatedProblem.evaluate`.
     """
-    return cast("EvaluatedProblem", find_problem(name))
+    problem = find_problem(name)
+    if not isinstance(problem, EvaluatedProblem):
+        raise incomplete_problem(name, "evaluate")
+    return problem
 
 
 def write_evaluation(

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -58,24 +59,11 @@ def gpus_option(text: str) -> int | Literal["auto"]:
     return "auto" if text == "auto" else positive_int(text, minimum=0)
 
 
-def launch(
-    program: Path,
-    *,
-    preset: str,
-    configfile: Sequence[str],
-    config: Mapping[str, Any],
-    dataset: Path,
-    output: Path,
-    runs: Path | None = None,
-    gpus: int | Literal["auto"] | None = None,
-    max_gpus: int | None = None,
-    retrain: bool = False,
-    log: Path | None = None,
-) -> int:
-    """Train, or continue, and publish the result.
+@dataclass(frozen=True)
+class Launch:
+    """A training to launch.
 
-    Args:
-        program: the training program.
+    Attributes:
         preset: name of the preset.
         configfile: workflow configuration files, later ones win.
         config: values that override them.
@@ -86,6 +74,26 @@ def launch(
         max_gpus: upper limit for ``auto``; None for all that are free.
         retrain: if true, a run whose code has changed is set aside and trained from the start.
         log: file for the complete log, emptied first; None logs to standard output.
+    """
+
+    preset: str
+    configfile: Sequence[str | Path]
+    config: Mapping[str, Any]
+    dataset: Path
+    output: Path
+    runs: Path | None = None
+    gpus: int | Literal["auto"] | None = None
+    max_gpus: int | None = None
+    retrain: bool = False
+    log: Path | None = None
+
+
+def launch(program: Path, request: Launch) -> int:
+    """Train, or continue, and publish the result.
+
+    Args:
+        program: the training program.
+        request: the training.
 
     Returns:
         the exit status: 0 when the result is published, ``EXIT_RESUMABLE`` when the run was
@@ -96,18 +104,21 @@ def launch(
         ConfigError: if the configuration is wrong.
         RunError: if devices or data are missing.
     """
-    messages = Messages(log)
-    if log is not None:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("", encoding="utf-8")
-    workflow = load_workflow(configfile, config)
+    preset = request.preset
+    output = request.output
+    messages = Messages(request.log)
+    if request.log is not None:
+        request.log.parent.mkdir(parents=True, exist_ok=True)
+        request.log.write_text("", encoding="utf-8")
+    workflow = load_workflow(request.configfile, request.config)
     settings = workflow.preset(preset)
     check_training(settings)
-    run_identity = identify(preset, settings, dataset)
-    folder = (runs or Path(workflow.settings.RUNS)) / run_identity.name / run_identity.fingerprint
+    run_identity = identify(preset, settings, request.dataset)
+    runs = request.runs or Path(workflow.settings.RUNS)
+    folder = runs / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
     changed = code_changes(folder, program, settings.TASK)
-    _report_code_changes(changed, folder, preset, retrain, messages)
+    _report_code_changes(changed, folder, preset, request.retrain, messages)
     # A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
     # submits another job for the same run, which waits here before it takes a GPU.
     with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
@@ -119,18 +130,16 @@ def launch(
         limit = time_limit(os.environ)
         record = read_record(folder) or {"starts": []}
         starts = len(record["starts"])
-        if gpus is None:
-            gpus = workflow.settings.GPUS
         command = settings.LOG.ON_END
         hook_status = 1  # of a launcher that fails before the training ends
         try:
             status = train(
                 folder,
-                gpus,
+                workflow.settings.GPUS if request.gpus is None else request.gpus,
                 program,
                 messages,
                 nodes=workflow.settings.NODES,
-                max_gpus=max_gpus,
+                max_gpus=request.max_gpus,
                 limit=limit,
             )
             if status == 0:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.system.errors import ConfigError
@@ -167,6 +167,7 @@ class Problem(Protocol):
         """
 
 
+@runtime_checkable
 class PreparedProblem(Problem, Protocol):
     """A problem whose data the rule ``prepare`` makes: its module defines :meth:`prepare`.
 
@@ -191,6 +192,7 @@ class PreparedProblem(Problem, Protocol):
         """
 
 
+@runtime_checkable
 class EstimatedProblem(Problem, Protocol):
     """A problem that estimates the memory of a training: its module defines :meth:`memory`."""
 
@@ -221,6 +223,19 @@ def find_problem(name: str, place: str = "settings") -> Problem:
     return cast("Problem", import_module(PROBLEMS[name]))
 
 
+def incomplete_problem(name: str, function: str) -> ConfigError:
+    """Return the error of a problem without a function that every problem has.
+
+    Args:
+        name: value of TASK.
+        function: name of the function.
+    """
+    return ConfigError(
+        f"TASK is {name!r}, and {PROBLEMS[name]} has no function {function}; expected the whole "
+        "interface of a problem (docs/extending.md)"
+    )
+
+
 def prepared_problem(name: str) -> PreparedProblem | None:
     """Return the problem that TASK names, if the rule ``prepare`` makes its data.
 
@@ -237,9 +252,7 @@ def prepared_problem(name: str) -> PreparedProblem | None:
     (False, True)
     """
     problem = find_problem(name)
-    if not hasattr(problem, "prepare"):
-        return None
-    return cast("PreparedProblem", problem)
+    return problem if isinstance(problem, PreparedProblem) else None
 
 
 def estimated_problem(name: str) -> EstimatedProblem | None:
@@ -252,6 +265,4 @@ def estimated_problem(name: str) -> EstimatedProblem | None:
         ConfigError: if there is no such problem.
     """
     problem = find_problem(name)
-    if not hasattr(problem, "memory"):
-        return None
-    return cast("EstimatedProblem", problem)
+    return problem if isinstance(problem, EstimatedProblem) else None

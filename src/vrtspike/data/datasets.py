@@ -27,9 +27,8 @@ class Dataset:
     val_split: str
     spike_size: tuple[int, int] | None
     layout: str
-    on_error: str
+    on_error: Literal["stop", "exclude"]
     kind: DataKind
     test_on_training_frames: bool = False
     spike_root: str | None = None
-    context_steps: int = 0
     sources: tuple[str, ...] = ()

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import (
@@ -23,7 +23,11 @@ from vrtspike.data.manifests import (
     INGESTED,
     STORE,
     STORE_SHARD,
-    contents_digest,
+    IngestManifest,
+    Shard,
+    ShardEntry,
+    StoreManifest,
+    ingest_digest,
     is_damaged,
 )
 from vrtspike.data.raw.layouts.files import SequenceFiles
@@ -31,21 +35,16 @@ from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
-from vrtspike.io.manifests import ManifestKind, read_manifest
+from vrtspike.io.manifests import Contents, ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 
-Entry = dict[str, Any]
-"""The entry of a sequence in the shard's file, as JSON values."""
-
-_PLACES = ("root", "folder", "ingested")
-"""Fields of a stage that are places of files and change no result."""
-
 
 @dataclass(frozen=True)
-class SequenceStage(ABC):
-    """A stage: the work on each sequence. It can be pickled.
+class SequenceStage(ABC, Generic[Contents]):
+    """A stage: the work on each sequence. It can be pickled. Its parameter is that of a manifest.
 
     Attributes:
         root: the data set's folder.
@@ -58,8 +57,8 @@ class SequenceStage(ABC):
     root: str
     folder: Path
 
-    kind: ClassVar[ManifestKind]
-    manifest_kind: ClassVar[ManifestKind]
+    kind: ClassVar[ManifestKind[Shard]]
+    manifest_kind: ClassVar[ManifestKind[Any]]
     module: ClassVar[str]
 
     @cached_property
@@ -67,17 +66,16 @@ class SequenceStage(ABC):
         """A digest of code and options; comments and the layout of code do not count."""
         code = code_digests(Path(__file__).parents[1] / self.module)
         lines = [f"{name} {digest}" for name, digest in code.items()]
-        options = {key: value for key, value in asdict(self).items() if key not in _PLACES}
-        return json_digest({"code": lines, **options})
+        return json_digest({"code": lines, **self.result_options()})
 
     def manifest(self, name: str) -> Path:
         """Return the path of the manifest of a sequence."""
         return self.folder / f"{name}.json"
 
-    def existing_entry(self, name: str) -> Entry | None:
+    def existing_entry(self, name: str) -> ShardEntry | None:
         """Return the entry of a sequence whose result is current; None if it has to be made."""
         try:
-            manifest = read_manifest(self.manifest(name), self.manifest_kind)
+            manifest: Contents = read_manifest(self.manifest(name), self.manifest_kind)
             is_current = self.inputs(name).items() <= manifest.items()
         except DataError:
             return None
@@ -86,7 +84,7 @@ class SequenceStage(ABC):
             return None
         return entry
 
-    def make_entry(self, name: str) -> tuple[Entry, str]:
+    def make_entry(self, name: str) -> tuple[ShardEntry, str]:
         """Make the result of a sequence.
 
         Returns:
@@ -99,6 +97,10 @@ class SequenceStage(ABC):
         return self.entry(name, manifest), message
 
     @abstractmethod
+    def result_options(self) -> dict[str, Any]:
+        """Return the options that change results, as JSON values."""
+
+    @abstractmethod
     def inputs(self, name: str) -> dict[str, str]:
         """Return entries of a manifest that identify the inputs of its sequence.
 
@@ -107,7 +109,7 @@ class SequenceStage(ABC):
         """
 
     @abstractmethod
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> Contents:
         """Make the result of a sequence and write its manifest.
 
         Returns:
@@ -118,13 +120,13 @@ class SequenceStage(ABC):
         """
 
     @abstractmethod
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: Contents) -> ShardEntry:
         """Return the entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares
         them."""
 
 
 def make_shard(
-    stage: SequenceStage,
+    stage: SequenceStage[Any],
     names: Sequence[str],
     output: Path,
     processes: int,
@@ -172,7 +174,7 @@ def make_shard(
 
 
 @dataclass(frozen=True)
-class Ingestion(SequenceStage):
+class Ingestion(SequenceStage[IngestManifest]):
     """The check of sequences, a stage of :func:`make_shard`.
 
     Attributes:
@@ -191,12 +193,21 @@ class Ingestion(SequenceStage):
     manifest_kind = INGESTED
     module = "data/gate/ingest.py"
 
+    def result_options(self) -> dict[str, Any]:
+        """Return the options on raw files, without their places."""
+        return {
+            "blur_dir": self.blur_dir,
+            "layout": self.layout,
+            "spike_size": self.spike_size,
+            "spike_root": self.spike_root,
+        }
+
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe, and the version of the raw files."""
         version = source_version(self.root, self._files(name), self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> IngestManifest:
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
@@ -209,48 +220,54 @@ class Ingestion(SequenceStage):
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
-        manifest = {**contents, **inputs}
+        manifest: IngestManifest = {
+            **contents,
+            "recipe": inputs["recipe"],
+            "source_version": inputs["source_version"],
+        }
         write_json(self.manifest(name), manifest)
         return manifest
 
     def _files(self, name: str) -> SequenceFiles:
         return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: IngestManifest) -> ShardEntry:
         """Return the digest of a check, and the size of its manifest."""
         # Files that could not be read are checked again: chmod leaves the modification time
         # unchanged.
         are_read = all(entry["digest"] for entry in manifest["files"])
         return {
-            "contents": contents_digest(manifest),
+            "contents": ingest_digest(manifest),
             "bytes": self.manifest(name).stat().st_size if are_read else 0,
         }
 
 
 @dataclass(frozen=True)
-class Building(SequenceStage):
+class Building(SequenceStage[StoreManifest]):
     """The building of stores, a stage of :func:`make_shard`.
 
     Attributes:
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
-        bins: K.
-        context: see :func:`vrtspike.data.store.writing.build_store`.
+        options: options of the stores.
     """
 
     ingested: Path
-    bins: int
-    context: int = 0
+    options: StoreOptions
 
     kind = STORE_SHARD
     manifest_kind = STORE
     module = "data/store/writing.py"
 
+    def result_options(self) -> dict[str, Any]:
+        """Return the options of the stores."""
+        return self.options.model_dump()
+
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe of all stores, and the result of the check of a sequence."""
         ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
-        return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
+        return {"recipe": json_digest([self.recipe, ingest_digest(ingested)])}
 
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> StoreManifest:
         """Build the store of a sequence.
 
         Raises:
@@ -259,13 +276,12 @@ class Building(SequenceStage):
         return build_store(
             self.root,
             self.ingested / f"{name}.json",
-            self.bins,
+            self.options,
             self.manifest(name),
-            context=self.context,
             **self.inputs(name),
         )
 
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: StoreManifest) -> ShardEntry:
         """Return the digest of a store, and its size."""
         return {
             "digest": manifest["digest"],

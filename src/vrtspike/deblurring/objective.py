@@ -19,9 +19,10 @@ from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.losses.term import Term
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.timing import section
+from vrtspike.training.objectives import Objective
 
 
-class DeblurringObjective:
+class DeblurringObjective(Objective):
     """Objective of the restoration: a loss of several terms, and metrics of 8-bit RGB frames.
 
     Args:

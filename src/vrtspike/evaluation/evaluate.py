@@ -22,7 +22,7 @@ from vrtspike.data.video import video_file
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import Row, Scores, measured_frames
-from vrtspike.evaluation.protocols import PROTOCOLS, Protocol
+from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_results
 from vrtspike.evaluation.visuals import comparison
 from vrtspike.io.files import replaced_folder
@@ -108,8 +108,8 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
 
 
 def _load_scores(
-    protocols: Sequence[Protocol], settings: Settings, device: torch.device
-) -> dict[Protocol, Scores]:
+    protocols: Sequence[EvaluationProtocol], settings: Settings, device: torch.device
+) -> dict[EvaluationProtocol, Scores]:
     """Return the functions that measure each metric, for each protocol.
 
     Raises:
@@ -117,7 +117,7 @@ def _load_scores(
         RunError: if weights that a metric needs are missing.
     """
     weights_dir = Path(settings.WEIGHTS.DIR)
-    scores: dict[Protocol, Scores] = {}
+    scores: dict[EvaluationProtocol, Scores] = {}
     for protocol in protocols:
         metrics = protocol.metrics(settings.TEST.METRICS)
         scores[protocol] = {metric: metric.load(weights_dir, device) for metric in metrics}
@@ -125,7 +125,10 @@ def _load_scores(
 
 
 def _measured_sequence(
-    compute: Compute, scores: Mapping[Protocol, Scores], settings: Settings, entry: SequenceEntry
+    compute: Compute,
+    scores: Mapping[EvaluationProtocol, Scores],
+    settings: Settings,
+    entry: SequenceEntry,
 ) -> Iterator[tuple[list[Row], dict[str, Image]]]:
     """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
     store = Store(entry.store)

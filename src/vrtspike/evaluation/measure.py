@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
-from vrtspike.evaluation.protocols import Protocol
+from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.restoration.batches import Compute
 from vrtspike.restoration.restore import restore_frames
@@ -91,7 +91,7 @@ class ClipMeter:
 
 def measured_frames(
     compute: Compute,
-    scores: Mapping[Protocol, Scores],
+    scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
     sequence: str,
     source: FrameSource,
@@ -125,7 +125,7 @@ def measured_frames(
             tiling,
             tiles_at_once=test.BATCH_SIZE,
             readers=test.NUM_WORKERS,
-            rounded=False,
+            bits=None,
         )
         for tiling in tilings.values()
     }

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.data.rgb_images import PEAK, studio_luma
+from vrtspike.data.rgb_images import PEAK, studio_luma, to_uint8
 from vrtspike.metrics.lpips import LPIPS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, psnr_of_values
@@ -54,7 +55,7 @@ SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str]] = {
 
 
 @dataclass(frozen=True)
-class Protocol:
+class EvaluationProtocol:
     """A protocol of measurement.
 
     Attributes:
@@ -94,9 +95,9 @@ class Protocol:
         Returns:
             (H, W, 3) in 0..255.
         """
-        values = np.ascontiguousarray(frame.transpose(1, 2, 0))
         if self.rounded:
-            return np.rint(values.clip(0, 1) * np.float32(PEAK)).astype(np.uint8)
+            return to_uint8(torch.from_numpy(frame))
+        values = np.ascontiguousarray(frame.transpose(1, 2, 0))
         scaled = values.astype(np.float64) * PEAK
         if self.clipped:
             return scaled.clip(0, PEAK)
@@ -149,18 +150,18 @@ class Protocol:
 
 WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
 
-PROTOCOLS: dict[ProtocolName, Protocol] = {
+PROTOCOLS: dict[ProtocolName, EvaluationProtocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips="alex"),
-        Protocol(
+        EvaluationProtocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips="alex"),
+        EvaluationProtocol(
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
             blur_dir="blur",
             tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "fading": False},
             ssim="3d",
         ),
-        Protocol(
+        EvaluationProtocol(
             "basicsr",
             "Chen et al., Simple Baselines for Image Restoration (NAFNet), ECCV 2022, as in its "
             "copy of BasicSR",
@@ -168,7 +169,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             tile=WHOLE_FRAMES,
             ssim="3d",
         ),
-        Protocol(
+        EvaluationProtocol(
             "spkdeblurnet",
             "Chen et al., Enhancing Motion Deblurring in High-Speed Scenes with Spike Streams, "
             "NeurIPS 2023",
@@ -180,7 +181,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             unknown="temporal windows, for it restores single frames; its module of metrics: one "
             "of that name in another repository of the same owner was read",
         ),
-        Protocol(
+        EvaluationProtocol(
             "ssdm",
             "Chen et al., SpikeReveal: Unlocking Temporal Sequences from Real Blurry Inputs with "
             "Spike Streams, NeurIPS 2024",

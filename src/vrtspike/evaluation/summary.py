@@ -23,7 +23,7 @@ from vrtspike.data.clips.dataset import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
 from vrtspike.evaluation.columns import columns_of
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
-from vrtspike.evaluation.protocols import Protocol
+from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.registry import METRICS
 from vrtspike.plotting.pages import Table, write_page
@@ -37,7 +37,7 @@ def write_results(
     job: EvaluationJob,
     dataset: DatasetManifest,
     frames: pd.DataFrame,
-    measured: Mapping[Protocol, Iterable[ImageMetric]],
+    measured: Mapping[EvaluationProtocol, Iterable[ImageMetric]],
     **facts: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
     """Write tables, page and summary, and return the latter.
@@ -63,7 +63,7 @@ def write_results(
         "blur_dir": dataset.blur_dir,
         "warnings": _warnings(dataset, run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
-        "bins": dataset.bins,
+        "bins": dataset.stores.bins,
         "sequences": int(main_frames["sequence"].nunique()),
         "frames": len(main_frames),
         **figures[first],
@@ -78,7 +78,7 @@ def write_results(
 
 
 def _protocol_figures(
-    protocol: Protocol,
+    protocol: EvaluationProtocol,
     metrics: Iterable[ImageMetric],
     sequences: pd.DataFrame,
     settings: Settings,

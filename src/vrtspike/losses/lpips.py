@@ -1,11 +1,77 @@
-"""LPIPS as a loss."""
+"""LPIPS with the published weights of a backbone, as a loss."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
+import torch
+from torch import nn
+
+from vrtspike.io.pretrained import BACKBONES, Net
+from vrtspike.losses.backbones import read_backbone
 from vrtspike.losses.term import Term
 from vrtspike.settings.losses import LpipsSettings
+
+
+class LpipsDistance(nn.Module):
+    """LPIPS 0.1 (Zhang et al., CVPR 2018) of clips, averaged over frames.
+
+    Args:
+        lpips: network from :func:`build_lpips`.
+    """
+
+    def __init__(self, lpips: nn.Module) -> None:
+        super().__init__()
+        self.lpips = lpips.eval().requires_grad_(False)
+
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal
+        ones."""
+        x = restored.flatten(0, -4) * 2 - 1
+        y = sharp.flatten(0, -4) * 2 - 1
+        distance: torch.Tensor = self.lpips(x, y)
+        return distance.mean()
+
+
+def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
+    """LPIPS with the published weights of a backbone; its figures compare with no other backbone.
+
+    Args:
+        weights: folder with the backbone's file under its published name.
+        net: the backbone.
+
+    Raises:
+        RunError: if the backbone's file is missing, or is not the published one.
+    """
+    return build_lpips(read_backbone(weights, BACKBONES[net]), net)
+
+
+def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
+    """LPIPS with the linear layers of its package and the given torchvision backbone weights.
+
+    Args:
+        backbone: state dict of torchvision's AlexNet or VGG-16 (``features.<n>.weight`` ...).
+        net: the name of the backbone.
+
+    Returns:
+        a module that maps two (B, 3, H, W) tensors in [-1, 1] to (B, 1, 1, 1).
+    """
+    # Imported here: the package is needed by this term alone.
+    import lpips
+
+    with warnings.catch_warnings():
+        # The package still uses torchvision's older argument for "without weights".
+        warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
+        # pnet_rand keeps the package from downloading; its random backbone is overwritten below.
+        model = lpips.LPIPS(net=net, pnet_rand=True, pretrained=True, verbose=False)
+    state = {}
+    for key in model.net.state_dict():
+        # "slice2.3.weight" is layer 3 of the backbone's feature extractor.
+        layer = key.split(".", 1)[1]
+        state[key] = backbone[f"features.{layer}"]
+    model.net.load_state_dict(state)
+    return model
 
 
 def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
@@ -14,8 +80,5 @@ def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
     Raises:
         RunError: if the backbone's weights are missing, or not the published ones.
     """
-    # Imported here: the package is needed by this term alone.
-    from vrtspike.losses.perceptual import LpipsDistance, load_lpips_network
-
     network = load_lpips_network(weights, settings.NET)
     return Term("lpips", settings.WEIGHT, LpipsDistance(network))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from vrtspike.io.pretrained import VGG16
-from vrtspike.losses.perceptual import read_backbone
+from vrtspike.losses.backbones import read_backbone
 from vrtspike.losses.term import Term
 from vrtspike.settings.losses import VggSettings
 from vrtspike.training.batches import mix_seed
@@ -34,12 +34,15 @@ RELUS = {
 """Positions of the activations among VGG-16's ``features``, by block and place in the block."""
 
 
-class Perceptual(nn.Module):
+class VggPerceptual(nn.Module):
     """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
 
     Args:
         features: features of torchvision's VGG-16; they are frozen.
-        layers: names such as ``relu3_3``: block, then position in the block.
+        layers: names such as ``relu3_3``: block, then position in the block; at least one.
+
+    Raises:
+        ValueError: if there is no layer.
     """
 
     mean: torch.Tensor
@@ -47,6 +50,8 @@ class Perceptual(nn.Module):
 
     def __init__(self, features: nn.Sequential, layers: tuple[str, ...]) -> None:
         super().__init__()
+        if not layers:
+            raise ValueError("layers: found none, expected one or more")
         ends = sorted({RELUS[layer] + 1 for layer in layers})
         self.slices = nn.ModuleList(features[a:b] for a, b in pairwise([0, *ends]))
         # The features are taken before the in-place activations of the next slice touch them.
@@ -89,5 +94,5 @@ def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
         network = vgg16(weights=None, init_weights=random)
     if not random:
         network.load_state_dict(read_backbone(weights, VGG16))
-    distance = Perceptual(network.features, settings.LAYERS)
+    distance = VggPerceptual(network.features, settings.LAYERS)
     return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)

@@ -26,16 +26,16 @@ def load_lpips(weights: Path, device: torch.device) -> Score:
         RunError: if the file is missing, or is not the published one.
     """
     # Imported here, because tables and reports need only the entry below.
-    from vrtspike.losses.perceptual import load_lpips_network
+    from vrtspike.losses.lpips import load_lpips_network
 
     return frame_score(load_lpips_network(weights, "alex"), device)
 
 
 def frame_score(network: nn.Module, device: torch.device) -> Score:
-    """LPIPS of two frames with a network of :func:`vrtspike.losses.perceptual.build_lpips`."""
+    """LPIPS of two frames with a network of :func:`vrtspike.losses.lpips.build_lpips`."""
     import torch
 
-    from vrtspike.losses.perceptual import LpipsDistance
+    from vrtspike.losses.lpips import LpipsDistance
 
     distance = LpipsDistance(network).to(device)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.data.clips.neighbours import without_neighbours
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import shuffle_frames
@@ -152,12 +153,6 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     columns = width - x.shape[-1]
     repeated = functional.pad(x, (0, columns, 0, rows), mode="replicate")
     return repeated.contiguous(memory_format=torch.channels_last)
-
-
-def without_neighbours(voxels: Tensor) -> Tensor:
-    """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w)."""
-    unknown = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
-    return torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
 
 
 def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:

@@ -70,7 +70,7 @@ def leading_metric(evaluation: Contents) -> Contents | None:
     """Return the metric of the page's first sentence: the first one with finite figures."""
     metrics: list[Contents] = evaluation.get("metrics", [])
     for metric in metrics:
-        if metric["gain"] is not None and metric["restored"] is not None:
+        if None not in (metric["blurry"], metric["restored"], metric["gain"]):
             return metric
     return None
 
@@ -93,7 +93,7 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
         f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
-        f"{evaluation['dataset']} from {title}{bold(metric['blurry'] or 0.0)} "
+        f"{evaluation['dataset']} from {title}{bold(metric['blurry'])} "
         f"({metric['before']}) to {bold(metric['restored'])} ({metric['after']}{lower}): "
         f"{change}, at {run['origin']['commit']}."
     )

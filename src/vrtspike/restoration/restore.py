@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.samples import on_sensor
 from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
@@ -83,8 +84,7 @@ def restore_frames(
     readers: int = 0,
     wanted: Collection[int] | None = None,
     progress: ProgressCallback | None = None,
-    rounded: bool = True,
-    bits: int = 8,
+    bits: int | None = 8,
 ) -> Iterator[NDArray[Any]]:
     """Restore all frames of a clip, in order.
 
@@ -100,8 +100,8 @@ def restore_frames(
         wanted: the frames to restore, by their positions; None for all. Windows without any of
             them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.
-        rounded: give images of whole numbers; false gives the values of the model.
-        bits: bits per channel of these images, 8 or 16.
+        bits: bits per channel of the restored images, 8 or 16; None gives the values of the model,
+            not rounded.
 
     Yields:
         one per wanted frame: uint8 or uint16 (H, W, 3) RGB; without rounding float32 (3, H, W),
@@ -145,7 +145,7 @@ def restore_frames(
             restored = pending.pop(frame)
             if frame in numbers:
                 _require_finite(restored, source.names[frame])
-                yield to_image(torch.from_numpy(restored), bits) if rounded else restored
+                yield restored if bits is None else to_image(torch.from_numpy(restored), bits)
 
 
 @dataclass(frozen=True)
@@ -226,15 +226,10 @@ def _batch(
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
     if gain is not None:
         counts = [
-            window["counts"][..., _on_sensor(rows, ratio), _on_sensor(columns, ratio)]
+            window["counts"][..., on_sensor(rows, ratio), on_sensor(columns, ratio)]
             for rows, columns in areas
         ]
         batch["counts"] = np.stack(counts)
         batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
         batch["gain"] = np.full(len(areas), gain, np.float32)
     return batch
-
-
-def _on_sensor(side: slice, ratio: Fraction) -> slice:
-    """Return the rows or columns of the sensor that belong to those of a frame."""
-    return slice(int(side.start / ratio), int(side.stop / ratio))

@@ -30,6 +30,11 @@ class TermSettings(Section):
         """True if the term has a value in every step."""
         return True
 
+    @property
+    def faults(self) -> list[str]:
+        """Faults that training refuses if the term is on."""
+        return []
+
 
 class CharbonnierSettings(TermSettings):
     """sqrt(x^2 + DELTA^2), averaged."""
@@ -57,8 +62,18 @@ class VggSettings(TermSettings):
 
     @property
     def is_in_every_step(self) -> bool:
-        """True unless EVERY leaves out steps, or there are no layers to compare."""
-        return bool(self.LAYERS) and self.EVERY == 1
+        """True unless EVERY leaves out steps."""
+        return self.EVERY == 1
+
+    @property
+    def faults(self) -> list[str]:
+        """The fault of a term without layers, which compares nothing."""
+        if self.LAYERS:
+            return []
+        return [
+            "LOSS.VGG_PERCEPTUAL.LAYERS: found no layer, expected one or more, such as [relu3_3]; "
+            "WEIGHT: 0 switches the term off"
+        ]
 
 
 class LpipsSettings(TermSettings):

@@ -27,6 +27,7 @@ from vrtspike.settings.evaluation import TestSettings
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
@@ -98,8 +99,7 @@ class Settings(RunSettings):
             name += f"-{data.BLUR_DIR}"
         if data.ON_ERROR != "stop":
             name += f"-{data.ON_ERROR}"
-        if data.CONTEXT_STEPS:
-            name += f"-context{data.CONTEXT_STEPS}"
+        name += StoreOptions.of(data).suffix
         if data.TEST_ON_TRAINING_FRAMES:
             name += "-test_on_training"
         return name
@@ -177,13 +177,13 @@ class Settings(RunSettings):
         return {}
 
     def training_faults(self) -> list[str]:
-        """Return faults that training refuses: those of any problem, and steps without a loss."""
+        """Return faults that training refuses: those of any problem, and of the loss."""
         faults = super().training_faults()
         terms = self.LOSS.active.values()
+        for term in terms:
+            faults += term.faults
         if self.TRAIN.DISTILL is None and not any(term.is_in_every_step for term in terms):
-            faults.append(
-                "LOSS: found EVERY above 1, or no LAYERS, in all terms, expected one of every step"
-            )
+            faults.append("LOSS: found EVERY above 1 in all terms, expected one of every step")
         return faults
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ from vrtspike.sst.grid import Area
 from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
 from vrtspike.system.errors import ConfigError, DataError
+from vrtspike.training.objectives import Objective
 
 SampleBatch = dict[str, torch.Tensor]
 
@@ -128,7 +129,7 @@ def _spans(years: Mapping[str, Span] | None) -> Years | None:
     return Years(**{name.upper(): span for name, span in years.items()})
 
 
-class SSTObjective:
+class SSTObjective(Objective):
     """Objective of a forecast of anomalies, weighted by the area of open sea.
 
     The loss is the mean squared error of standardised anomalies. Validation measures kelvin.

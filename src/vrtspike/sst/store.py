@@ -103,7 +103,7 @@ def prepare(
                 show(f"{root}: {note}")
             present = _months_present(stored)
             fitted = _fit(stored, present, years, f"{root}: area {area.name}")
-            digest = contents_digest(header, stored.merge(fitted))
+            digest = store_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
     preliminary = fields.version.notnull() & (fields.version != FINAL)
     write_json(
@@ -161,7 +161,7 @@ def prepared_store(
     return PreparedStore(output)
 
 
-def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
+def store_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
     """Return the SHA-256 of the cells' places, the months and all arrays, decoded, year by year.
 
     The region's name and description do not count.

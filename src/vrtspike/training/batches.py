@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -58,16 +58,27 @@ def seed_everything(*numbers: int) -> None:
 
 
 class SizedDataset(Protocol):
-    """A map-style data set.
-
-    If it has a method ``set_epoch``, that is called with the epoch before each sample is read, in
-    whichever process reads it, so that augmentation can depend on (seed, epoch, index) alone. If it
-    has a method ``collate``, that turns a list of samples into a batch.
-    """
+    """A map-style data set; it may also be an :class:`EpochDataset` or :class:`BatchedDataset`."""
 
     def __len__(self) -> int: ...  # noqa: D105
 
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
+
+
+@runtime_checkable
+class EpochDataset(SizedDataset, Protocol):
+    """A data set whose augmentation depends on (seed, epoch, index) alone."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch; called before each sample is read, in the process that reads it."""
+
+
+@runtime_checkable
+class BatchedDataset(SizedDataset, Protocol):
+    """A data set that makes batches itself."""
+
+    def collate(self, samples: list[Any]) -> Any:  # noqa: ANN401 - any batch
+        """Return the batch of a list of samples."""
 
 
 Observer: TypeAlias = Callable[[], CacheUse]
@@ -201,8 +212,7 @@ class _Keyed(Dataset[Any]):
         self.module = type(dataset).__module__
         self._dataset = dataset
         self._observer = observer
-        self._set_epoch = getattr(dataset, "set_epoch", None)
-        self.collate = getattr(dataset, "collate", None)
+        self.collate = dataset.collate if isinstance(dataset, BatchedDataset) else None
         shape = (max(1, workers), len(CacheUse._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
@@ -217,8 +227,8 @@ class _Keyed(Dataset[Any]):
 
     def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
-        if self._set_epoch is not None:
-            self._set_epoch(epoch)
+        if isinstance(self._dataset, EpochDataset):
+            self._dataset.set_epoch(epoch)
         sample = self._dataset[index]
         if self._observer is not None:
             worker = get_worker_info()

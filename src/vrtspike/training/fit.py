@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.loading import check_training
-from vrtspike.config.problems import Problem, find_problem
+from vrtspike.config.problems import Problem, find_problem, incomplete_problem
 from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display
@@ -46,6 +46,7 @@ _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
 
 
+@runtime_checkable
 class TrainableProblem(Problem, Protocol):
     """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
 
@@ -68,9 +69,12 @@ def trainable_problem(name: str) -> TrainableProblem:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it lacks :meth:`TrainableProblem.build`.
     """
-    return cast("TrainableProblem", find_problem(name))
+    problem = find_problem(name)
+    if not isinstance(problem, TrainableProblem):
+        raise incomplete_problem(name, "build")
+    return problem
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def train_run(
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
         report_start()
-        set_arithmetic(run.settings, ranks.device)
+        set_numerics(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
@@ -242,7 +246,7 @@ def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitSt
         raise RunError(fault)
 
 
-def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
+def set_numerics(settings: RunSettings, device: torch.device) -> None:
     """Set PyTorch's global options on deterministic kernels and reduced precision.
 
     Args:

@@ -30,7 +30,7 @@ from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
 from vrtspike.training.divergence import divergence
-from vrtspike.training.objectives import Batch, Trainable, with_targets
+from vrtspike.training.objectives import Batch, Trainable
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -239,7 +239,7 @@ class Trainer:
         seed_everything(self.settings.SEED, number)
         with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
-                batch = with_targets(self.objective, batch)
+                batch = self.objective.add_targets(batch)
                 output = self.objective.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
                 terms = self.objective.losses(output.float(), batch, done)
@@ -312,9 +312,8 @@ class Trainer:
         if outcome is None:
             return False
         metrics, pictures = outcome
-        lower = getattr(self.objective, "lower_is_better", ())
         watched = watched_metric(self.objective.metric, self.train.EARLY_STOPPING, metrics)
-        is_best = self.counters.note_validation(metrics, watched, lower)
+        is_best = self.counters.note_validation(metrics, watched, self.objective.lower_is_better)
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.pictures(step, pictures)

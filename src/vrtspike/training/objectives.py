@@ -5,83 +5,77 @@ The loop calls nothing else of a problem. ``tests/training/forecast.py`` has a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.system.errors import RunError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
 """Result of :meth:`Objective.prepare`; only the objective looks inside."""
 
 
-class Objective(Protocol):
-    """Losses and metrics of a batch.
+class Objective(ABC):
+    """Losses and metrics of a batch: the base class of all objectives.
 
-    Larger values of a metric are better, unless its name is in the objective's attribute
-    ``lower_is_better``, if it has one. Training calls, for each micro-batch, :meth:`prepare`,
-    ``add_targets`` of a :class:`TargetedObjective`, :meth:`forward` and :meth:`losses`; validation
-    calls :meth:`prepare`, :meth:`forward` and :meth:`metrics`.
+    Training calls, for each micro-batch, :meth:`prepare`, :meth:`add_targets`, :meth:`forward` and
+    :meth:`losses`; validation calls :meth:`prepare`, :meth:`forward` and :meth:`metrics`.
 
     Attributes:
         metric: name of the main metric.
+        lower_is_better: names of the metrics whose smaller values are better.
     """
 
-    metric: str
+    # So that a subclass may have slots of its own, see `fit`.
+    __slots__ = ()
 
+    metric: str
+    lower_is_better: Collection[str] = frozenset()
+
+    @abstractmethod
     def prepare(self, batch: Any, device: torch.device) -> Batch:  # noqa: ANN401 - from a loader
         """Move a batch of the data loader to the device, in the form that the methods take."""
 
+    def add_targets(self, batch: Batch) -> Batch:
+        """Return a training batch with further targets for :meth:`losses`, such as a teacher's.
+
+        By default the batch itself. Runs before :meth:`forward`, in the precision of the run, and
+        leaves the given batch unchanged.
+        """
+        return batch
+
+    @abstractmethod
     def forward(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Return the model's output for a batch; runs in the precision of the run."""
 
+    @abstractmethod
     def losses(self, output: torch.Tensor, batch: Batch, step: int) -> dict[str, torch.Tensor]:
         """Return the weighted terms whose sum is minimised, each a scalar; runs in float32.
 
         Args:
             output: output of :meth:`forward`, in float32.
-            batch: batch from :meth:`prepare`.
+            batch: batch from :meth:`add_targets`.
             step: finished optimiser steps, for terms that are not computed in every step.
         """
 
+    @abstractmethod
     def metrics(self, output: torch.Tensor, batch: Batch) -> list[dict[str, float]]:
         """Return the metrics of each sample of a validation batch."""
 
+    @abstractmethod
     def size(self, batch: Batch) -> tuple[int, int]:
         """Return the numbers of samples and frames of a batch, for throughput."""
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
-        """Return named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
-
-
-class TargetedObjective(Objective, Protocol):
-    """An objective that computes targets itself, such as a teacher's output.
-
-    Its class defines :meth:`add_targets`; the loop asks no other objective for targets.
-    """
-
-    def add_targets(self, batch: Batch) -> Batch:
-        """Return a training batch with further targets for :meth:`losses`; the given batch stays.
-
-        Runs before :meth:`forward`, in the precision of the run.
-        """
-
-
-def with_targets(objective: Objective, batch: Batch) -> Batch:
-    """Return a training batch as the losses of an objective need it.
-
-    Args:
-        objective: the objective; a :class:`TargetedObjective` adds its targets.
-        batch: batch from :meth:`Objective.prepare`.
-    """
-    if not hasattr(objective, "add_targets"):
-        return batch
-    return cast("TargetedObjective", objective).add_targets(batch)
+        """Return named uint8 (H, W, 3) RGB pictures of the first sample; none by default."""
+        return {}
 
 
 MEMORY_ADVICE = (
@@ -114,3 +108,16 @@ class Trainable:
     memory_advice: str = MEMORY_ADVICE
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse an objective without the defaults of the base class.
+
+        Raises:
+            RunError: naming its class.
+        """
+        if not isinstance(self.objective, Objective):
+            kind = type(self.objective)
+            raise RunError(
+                f"objective: found an instance of {kind.__module__}.{kind.__qualname__}, expected "
+                f"one of a subclass of {Objective.__module__}.Objective; derive the class from it"
+            )

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -36,21 +36,27 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
     return train.OPTIM.LR * factor
 
 
+@runtime_checkable
+class GroupedModel(Protocol):
+    """A model with groups of parameters that may learn at rates of their own."""
+
+    def rate_groups(self) -> Mapping[str, Collection[str]]:
+        """Return names of parameters by group."""
+
+
 def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """Return the trainable parameters of each group, :data:`OTHERS` first.
 
-    A model may have a method ``rate_groups()``, which returns parameter names by group. All other
-    parameters are in the group :data:`OTHERS`.
+    Parameters that a :class:`GroupedModel` does not name are in the group :data:`OTHERS`.
 
     Raises:
         KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers refuse one
             that is in two groups.
     """
     named = dict(model.named_parameters())
-    rate_groups = getattr(model, "rate_groups", None)
     named_groups: Mapping[str, Collection[str]] = {}
-    if rate_groups is not None:
-        named_groups = rate_groups()
+    if isinstance(model, GroupedModel):
+        named_groups = model.rate_groups()
     grouped = set(chain.from_iterable(named_groups.values()))
     groups = {OTHERS: [name for name in named if name not in grouped], **named_groups}
     return {

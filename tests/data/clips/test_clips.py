@@ -22,6 +22,7 @@ from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, Store, cache_
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.data.store.writing import write_store
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
@@ -220,7 +221,9 @@ def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
     (frame,) = random_frames(layout)
     write_store(tmp_path / "s.zarr", layout, [frame])
     entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
-    manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
+    manifest = DatasetManifest(
+        tmp_path / "d.json", "d", StoreOptions(bins=4), "blur", "", None, (entry,)
+    )
     clips = ClipDataset(manifest, "test", settings(NUM_VOXEL_BINS=4, CLIP_LEN=1), train=False)
     assert len(clips) == 1
     sample = clips[0]
@@ -407,7 +410,7 @@ def test_halves_of_odd_sensor_crops_are_refused(tmp_path):
     layout = layout_of((56, 56), (96, 96), (12, 12))
     write_store(tmp_path / "s.zarr", layout, random_frames(layout))
     entry = SequenceEntry("train", "s", 2, tmp_path / "s.zarr")
-    dataset = DatasetManifest(tmp_path, "d", 4, "blur", "", None, (entry,))
+    dataset = DatasetManifest(tmp_path, "d", StoreOptions(bins=4), "blur", "", None, (entry,))
     options = settings(CLIP_LEN=1, CROP_SIZE=40, RATIO_AUGMENT=0.1, NUM_VOXEL_BINS=4)
     with pytest.raises(ConfigError, match=r"crops of 40 pixels .* are 5 pixels of the sensor"):
         ClipDataset(dataset, "train", options)

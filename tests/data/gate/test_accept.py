@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import DataError
@@ -43,11 +44,11 @@ SOUND = [manifest(name) for name in (A, B, C)]
 
 @pytest.fixture
 def gate(tmp_path):
-    def gate(manifests, *arguments, **options):
+    def gate(manifests, surveyed=None, **options):
         paths = [tmp_path / f"{number}.json" for number in range(len(manifests))]
         for path, contents in zip(paths, manifests, strict=True):
             write_json(path, contents)
-        return accept(paths, *arguments, **options)
+        return accept(paths, GateOptions.model_validate(options), surveyed)
 
     return gate
 
@@ -56,8 +57,8 @@ def test_sound_sequences_pass(gate):
     expected = {"schema": 2, "sequences": [C, A, B], "excluded": {}, "overlaps": {}}
     # The limits are just met: 81 bins fill 88 steps.
     limits = {"clip_length": 3, "crop_sizes": {"train": 96, "other": 1000}}
-    assert gate(SOUND, 81, **limits) == expected
-    assert gate([manifest(A, has_spikes=False)], 32)["sequences"] == [A]
+    assert gate(SOUND, stores={"bins": 81}, **limits) == expected
+    assert gate([manifest(A, has_spikes=False)], stores={"bins": 32})["sequences"] == [A]
     assert gate([manifest(A, pictures=["", "", ""]), manifest(C, pictures=[""])])["overlaps"] == {}
     with pytest.raises(DataError, match="nothing to accept"):
         gate([])
@@ -79,7 +80,7 @@ def test_sound_sequences_pass(gate):
         ),
         (
             SOUND,
-            {"bins": 82},
+            {"stores": {"bins": 82}},
             f"{A} and 2 more of 3: exposure of frame 1: 82 voxel bins for 88 spike frames: .* set "
             "DATA.NUM_VOXEL_BINS to at most 81",
         ),
@@ -120,7 +121,7 @@ def test_all_faults_are_listed_or_their_sequences_left_out(gate):
     with pytest.raises(DataError) as caught:
         gate(faulty, surveyed=surveyed)
     assert all(text in str(caught.value) for text in messages)
-    accepted = gate(faulty, exclude=True, surveyed=surveyed, test_on_training_frames=True)
+    accepted = gate(faulty, on_error="exclude", surveyed=surveyed, test_on_training_frames=True)
     # Of two equal sequences the first one stays.
     assert (accepted["sequences"], accepted["overlaps"]) == (["test/d", B], {"test/d": B})
     assert sorted(accepted["excluded"]) == [C, A, "train/copy", "train/x"]
@@ -129,12 +130,12 @@ def test_all_faults_are_listed_or_their_sequences_left_out(gate):
 def test_a_split_without_any_sequence_left_stops_the_gate(gate):
     surveyed = {"test/x": ["no sharp frames"], "train/y": ["no spikes"]}
     with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
-        gate([SOUND[0], manifest(C, ["16 bits"])], exclude=True, surveyed=surveyed)
+        gate([SOUND[0], manifest(C, ["16 bits"])], on_error="exclude", surveyed=surveyed)
     messages = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT")
     assert all(text in str(caught.value) for text in messages)
     assert "no spikes" not in str(caught.value)  # of train, which has another sequence
     with pytest.raises(DataError, match="all sequences of split test were left out"):
-        gate(SOUND[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
+        gate(SOUND[:1], on_error="exclude", surveyed={"test": ["no sequence folders"]})
 
 
 def test_training_frames_in_the_test_split_may_be_allowed(gate):

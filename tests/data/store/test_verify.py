@@ -12,6 +12,7 @@ from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.shard_jobs import Building
 from vrtspike.data.store.writing import verify_store, write_store
 from vrtspike.io.files import read_json, write_json
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 LAYOUT = layout_of((16, 12), (96, 256), (48, 128))
@@ -86,7 +87,7 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
 
 def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tmp_path):
     checked(pristine, SEQUENCES[:1], tmp_path / "ingest")
-    stage = Building(str(pristine), tmp_path / "k8", tmp_path / "ingest", 8)
+    stage = Building(str(pristine), tmp_path / "k8", tmp_path / "ingest", StoreOptions(bins=8))
     stage.make(SEQUENCES[0])
     path = stage.manifest(SEQUENCES[0])
     assert stage.existing_entry(SEQUENCES[0]) is not None

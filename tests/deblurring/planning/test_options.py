@@ -9,17 +9,18 @@ import pytest
 
 from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.data.datasets import Dataset
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.deblurring.planning.options import (
     calibration_options,
-    clip_options,
+    gate_options,
     raw_file_options,
     sensor_option,
     simulated_sequence,
     simulation_options,
-    split_options,
 )
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 
@@ -31,28 +32,49 @@ def test_options_survive_the_shell():
     assert shlex.split(raw_file_options(DATASET)) == options
     assert sensor_option(DATASET) == "--spike-size 250 400"
     assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
-    splits = ["--train-split", "train", "--val-split", "test"]
-    assert shlex.split(split_options(DATASET)) == splits
-    allowed = dataclasses.replace(DATASET, test_on_training_frames=True)
-    assert shlex.split(split_options(allowed)) == [*splits, "--test-on-training-frames"]
 
 
-def preset(root: str, clip: int, crop: int, **train) -> Settings:
-    data = {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
-    return Settings.model_validate({"DATA": data, "TRAIN": train})
+def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Settings:
+    data |= {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
+    return Settings.model_validate({"DATA": data, "TRAIN": train or {}})
 
 
-def test_clip_options_are_those_of_the_least_demanding_preset():
+def test_the_gate_requires_what_the_least_demanding_preset_requires():
     phases = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 1}]
     presets = {
-        "one": preset("a", 5, 96, PROGRESSIVE=phases),
+        "one": preset("a", 5, 96, train={"PROGRESSIVE": phases}),
         "two": preset("a", 3, 256),
         "elsewhere": preset("b", 2, 32),
     }
     workflow = DeblurringWorkflow(Workflow(workflow_schema()(), presets))
     # Validation looks at training sequences; evaluation takes whole frames of any size.
-    options = "--clip-length 3 --crop-sizes train=128 test=1"
-    assert sorted(clip_options(workflow, "a").split()) == sorted(options.split())
+    assert gate_options(workflow, "a", 16) == GateOptions(
+        stores=StoreOptions(bins=16), clip_length=3, crop_sizes={"train": 128, "test": 1}
+    )
+
+
+def test_the_gate_has_the_keys_of_the_data_set():
+    data = {
+        "CONTEXT_STEPS": 4,
+        "TRAIN_SPLIT": "a",
+        "VAL_SPLIT": "b",
+        "TEST_ON_TRAINING_FRAMES": True,
+        "ON_ERROR": "exclude",
+    }
+    workflow = DeblurringWorkflow(
+        Workflow(workflow_schema()(), {"one": preset("walk", 5, 96, **data)})
+    )
+    (name,) = workflow.dataset_names
+    assert name == "walk-exclude-context4-test_on_training"
+    assert gate_options(workflow, name, 16) == GateOptions(
+        stores=StoreOptions(bins=16, context=4),
+        clip_length=5,
+        crop_sizes={"a": 96, "b": 1},
+        splits=("a", "b"),
+        test_on_training_frames=True,
+        on_error="exclude",
+    )
+    assert workflow.store_options(name, 8) == StoreOptions(bins=8, context=4)
 
 
 SIMULATE = SimulateSettings(

@@ -24,6 +24,7 @@ from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 NAMES = ["test/c", "train/a", "train/b"]
@@ -66,7 +67,8 @@ def check(**options: Any) -> list[str]:
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
     """Check and build as the workflow does; return the sequences that each processed."""
-    return check(), work(Building("raw", RESULTS / f"k{bins}", RESULTS / "ingest", bins))
+    options = StoreOptions(bins=bins)
+    return check(), work(Building("raw", RESULTS / f"k{bins}", RESULTS / "ingest", options))
 
 
 def entries(place: str, key: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from vrtspike.data.clips.neighbours import fill_absent_neighbours
 from vrtspike.data.store.voxels import Statistics, normalize_counts
 
 
@@ -79,20 +80,6 @@ def _prepare_voxels(
         return voxels
     present = batch["neighbours"].to(device, non_blocking=True)
     return fill_absent_neighbours(voxels, present)
-
-
-def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Return voxels in which absent neighbours deviate in no bin from the frame beside them.
-
-    Args:
-        voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.
-        present: bool (B, 2): true if there are spikes of the frame before, and of the one after.
-    """
-    means = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
-    before, after = present[:, :, None, None, None, None].unbind(dim=1)
-    first = torch.where(before, voxels[:, :1], means[:, 1:2])
-    last = torch.where(after, voxels[:, -1:], means[:, -2:-1])
-    return torch.cat((first, voxels[:, 1:-1], last), dim=1)
 
 
 def _to_float(image: torch.Tensor) -> torch.Tensor:

@@ -74,7 +74,8 @@ class ClipDataset(Dataset[Sample]):
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
                 crop.
         """
-        dataset.require(settings, "NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR")
+        dataset.require_stores(settings)
+        dataset.require_blur(settings)
         self._stores = {
             f"{split}/{entry.name}": Store(entry.store, cache_bytes)
             for entry in dataset.split(split)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.manifests import DATASET
+from vrtspike.data.manifests import DATASET, StoredSequence
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.manifests import read_manifest
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 HELD_OUT = "train, held out"
 """Split of the sequences that are held out for validation, apart from the test split."""
-
-_BUILD_KEYS = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR": "blur_dir"}
-"""Keys of DATA that a data set is built with, and their names in its manifest."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +44,21 @@ class DatasetManifest:
     """The manifest of a data set.
 
     Attributes:
+        stores: options that its stores were built with.
         statistics: None in a data set without spikes.
         overlaps: training sequences by the test sequence that holds frames of them.
         held_out: training sequences for validation, unless DATA.VALIDATION is test.
-        context: maximum steps of the closed shutter that bins hold, on each side.
     """
 
     path: Path
     name: str
-    bins: int
+    stores: StoreOptions
     blur_dir: str
     digest: str
     statistics: Statistics | None
     sequences: tuple[SequenceEntry, ...]
     overlaps: Mapping[str, str] = field(default_factory=dict)
     held_out: tuple[str, ...] = ()
-    context: int = 0
 
     def with_validation_split(self, settings: DataSettings) -> DatasetManifest:
         """Return the data set as a training sees it: held-out sequences are a split of their own.
@@ -82,24 +79,30 @@ class DatasetManifest:
                 sequences.append(entry)
         return replace(self, sequences=tuple(sequences))
 
-    def require(self, settings: DataSettings, *keys: str) -> None:
-        """Refuse settings that another data set has to be built for.
-
-        Args:
-            settings: DATA.
-            keys: some of NUM_VOXEL_BINS, CONTEXT_STEPS and BLUR_DIR.
+    def require_stores(self, settings: DataSettings) -> None:
+        """Refuse settings that other stores have to be built for.
 
         Raises:
             ConfigError: naming the key.
         """
-        for key in keys:
-            wanted = getattr(settings, key)
-            built = getattr(self, _BUILD_KEYS[key])
-            if wanted != built:
-                raise ConfigError(
-                    f"{self.path}: built with DATA.{key} {built}, the settings say {wanted}; "
-                    "give a data set that was built with these settings, as the workflow does"
-                )
+        wanted = StoreOptions.of(settings).by_key
+        for key, built in self.stores.by_key.items():
+            self._require_equal(key, built, wanted[key])
+
+    def require_blur(self, settings: DataSettings) -> None:
+        """Refuse settings for other blurry frames.
+
+        Raises:
+            ConfigError: naming the key.
+        """
+        self._require_equal("DATA.BLUR_DIR", self.blur_dir, settings.BLUR_DIR)
+
+    def _require_equal(self, key: str, built: object, wanted: object) -> None:
+        if wanted != built:
+            raise ConfigError(
+                f"{self.path}: built with {key} {built}, the settings say {wanted}; "
+                "give a data set that was built with these settings, as the workflow does"
+            )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
         """Return the sequences of a split.
@@ -141,18 +144,17 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
-        bins=contents["bins"],
+        stores=StoreOptions.stored(contents),
         blur_dir=contents["blur_dir"],
         digest=contents["digest"],
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(sequences),
         overlaps=contents["overlaps"],
         held_out=tuple(contents["held_out"]),
-        context=contents["context"],
     )
 
 
-def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> SequenceEntry:
+def _parse_entry(folder: Path, split: str, entry: StoredSequence) -> SequenceEntry:
     """Return the entry of a sequence from its JSON values.
 
     Args:
@@ -180,6 +182,6 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
         DataError: if it is missing or of another version.
     """
     dataset = load_dataset(path)
-    dataset.require(settings.DATA, "NUM_VOXEL_BINS", "CONTEXT_STEPS")
+    dataset.require_stores(settings.DATA)
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset

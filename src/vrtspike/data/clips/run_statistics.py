@@ -40,7 +40,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     contents = {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
-        "bins": dataset.bins,
+        "bins": dataset.stores.bins,
         "statistics": None if statistics is None else asdict(statistics),
     }
     limits = _run_limits(settings, dataset) if settings.MODEL.USE_SPIKE else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
@@ -84,8 +85,8 @@ def read_clip(
     counted = frames
     if neighbours:
         counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
-    sensor_rows = _to_sensor(rows, store)
-    sensor_columns = _to_sensor(columns, store)
+    sensor_rows = on_sensor(rows, layout.scale)
+    sensor_columns = on_sensor(columns, layout.scale)
     if precomputed:
         counts = store.read("voxels", counted, sensor_rows, sensor_columns)
     else:
@@ -96,10 +97,17 @@ def read_clip(
     return sample
 
 
-def _to_sensor(pixels: slice, store: Store) -> slice:
-    """Return rows or columns of the sensor that RGB pixels cover."""
-    scale = store.layout.scale
-    return slice(int(pixels.start / scale), int(pixels.stop / scale))
+def on_sensor(pixels: slice, ratio: Fraction) -> slice:
+    """Return the rows or columns of the sensor that lie under those of a frame.
+
+    Args:
+        pixels: rows or columns of the frame; both ends are multiples of the ratio's numerator.
+        ratio: pixels of a frame for each spike pixel along each side.
+
+    >>> on_sensor(slice(8, 24), Fraction(2))
+    slice(4, 12, None)
+    """
+    return slice(int(pixels.start / ratio), int(pixels.stop / ratio))
 
 
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:

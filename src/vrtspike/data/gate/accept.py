@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.gate.copies import Thumbnails, TrainingFrames, read_thumbnails
-from vrtspike.data.manifests import ACCEPTED, INGESTED, recorded_exposure
+from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.manifests import (
+    ACCEPTED,
+    INGESTED,
+    Acceptance,
+    CheckedSequence,
+    Faults,
+    FrameEntry,
+    IngestManifest,
+    recorded_exposure,
+)
 from vrtspike.io.manifests import read_manifest
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, list_faults, named_faults
 
 
@@ -34,33 +44,19 @@ class _Sequence:
 
 def accept(
     manifests: Sequence[str | Path],
-    bins: int | None = None,
-    *,
-    context: int = 0,
-    clip_length: int = 1,
-    crop_sizes: Mapping[str, int] | None = None,
-    splits: tuple[str, str] = ("train", "test"),
-    test_on_training_frames: bool = False,
-    exclude: bool = False,
-    surveyed: Mapping[str, list[str]] | None = None,
-) -> dict[str, Any]:
+    options: GateOptions,
+    surveyed: Faults | None = None,
+) -> Acceptance:
     """Let a data set pass only if none of its sequences has a fault.
 
     Args:
         manifests: paths of all ingest manifests.
-        bins: voxel bins; exposures too short for them are faults.
-        context: maximum steps of the closed shutter that bins take in, on each side.
-        clip_length: frames of a clip; sequences with fewer are faults.
-        crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
-        splits: split of training and split of testing.
-        test_on_training_frames: accept test sequences that hold frames of training sequences.
-        exclude: leave out sequences with faults and record them, instead of refusing all.
+        options: requirements on the sequences, and whether those with faults are left out.
         surveyed: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
-        ``{"schema": 2, "sequences": ["train/GOPR...", ...], "excluded": {name: faults},
-        "overlaps": {test sequence: training sequence that it holds frames of}}``: deliberately no
-        more, so that a change in one sequence does not look like a change to all.
+        the acceptance: deliberately no more, so that a change in one sequence does not look like a
+        change to all.
 
     Raises:
         DataError: with every fault of every sequence, those of the survey included; when
@@ -70,12 +66,13 @@ def accept(
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         sequence = _read_sequence(manifest)
-        side = (crop_sizes or {}).get(manifest["split"], 1)
-        sequence.unmet = _unmet_requirements(manifest, bins, context, clip_length, side)
+        sequence.unmet = _unmet_requirements(manifest, options)
         sequences[sequence.name] = sequence
     if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    overlaps = _compare(sequences, splits, test_on_training_frames=test_on_training_frames)
+    overlaps = _compare(
+        sequences, options.splits, test_on_training_frames=options.test_on_training_frames
+    )
     faults = _collect_faults(sequences, surveyed or {})
     lines = named_faults(faults)
     for requirement, names in _names_by_requirement(sequences).items():
@@ -85,7 +82,7 @@ def accept(
         for name in names:
             faults.setdefault(name, []).append(requirement)
     accepted = sorted(set(sequences) - set(faults))
-    if faults and not exclude:
+    if faults and options.on_error == "stop":
         advice = (
             "Fix these files, remove their sequences or change the keys, and run again; "
             "DATA.ON_ERROR: exclude goes on without these sequences."
@@ -100,7 +97,7 @@ def accept(
     }
 
 
-def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
+def _read_sequence(manifest: CheckedSequence) -> _Sequence:
     """Return the sequence of an ingest manifest, with the faults that the manifest alone shows."""
     frames = manifest["frames"]
     faults = list(manifest["faults"])
@@ -119,10 +116,10 @@ def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
 
 
 def find_faults(
-    manifests: Iterable[Mapping[str, Any]],
+    manifests: Iterable[CheckedSequence],
     splits: tuple[str, str] = ("train", "test"),
-    surveyed: Mapping[str, list[str]] | None = None,
-) -> dict[str, list[str]]:
+    surveyed: Faults | None = None,
+) -> Faults:
     """Return the faults of a data set, of each sequence and of sequences beside each other.
 
     Args:
@@ -235,9 +232,7 @@ def _report_overlaps(
         )
 
 
-def _collect_faults(
-    sequences: Mapping[str, _Sequence], surveyed: Mapping[str, list[str]]
-) -> dict[str, list[str]]:
+def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
     """Return faults of the survey and of the sequences by name; sequences without faults are
     absent."""
     faults = dict(surveyed)
@@ -279,21 +274,18 @@ def _split(name: str) -> str:
     return name.rpartition("/")[0] or name
 
 
-def _unmet_requirements(
-    manifest: Mapping[str, Any], bins: int | None, context: int, length: int, side: int
-) -> list[str]:
+def _unmet_requirements(manifest: IngestManifest, options: GateOptions) -> list[str]:
     """Return requirements of the settings that a sequence does not meet.
 
     Args:
         manifest: the ingest manifest.
-        bins: voxel bins; None takes any exposure.
-        context: maximum steps of the closed shutter that bins take in, on each side.
-        length: frames of a clip.
-        side: side of a crop in pixels.
+        options: the requirements.
     """
     unmet = []
-    if bins is not None:
-        unmet += _exposure_faults(manifest["frames"], bins, context)
+    if options.stores is not None:
+        unmet += _exposure_faults(manifest["frames"], options.stores)
+    length = options.clip_length
+    side = options.crop_sizes.get(manifest["split"], 1)
     # Faulty frames are not in the manifest; a sequence is not called short because of them.
     if not manifest["faults"] and len(manifest["frames"]) < length:
         unmet.append(
@@ -309,14 +301,15 @@ def _unmet_requirements(
     return unmet
 
 
-def _exposure_faults(frames: Sequence[Mapping[str, Any]], bins: int, context: int) -> list[str]:
+def _exposure_faults(frames: Sequence[FrameEntry], stores: StoreOptions) -> list[str]:
     """Return the first exposure that is too short for the bins; empty if there is none."""
     for frame in frames:
         spikes = frame["spikes"]
         if not spikes:
             continue
         try:
-            bin_edges(recorded_exposure(spikes).widened(context, spikes["total"]), bins)
+            exposure = recorded_exposure(spikes).widened(stores.context, spikes["total"])
+            bin_edges(exposure, stores.bins)
         except DataError as error:
             return [f"exposure of frame {frame['name']}: {error}"]
     return []

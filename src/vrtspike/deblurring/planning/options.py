@@ -8,6 +8,7 @@ from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.datasets import Dataset
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
@@ -44,33 +45,31 @@ def sensor_option(dataset: Dataset) -> str:
     return _format_options({"spike_size": dataset.spike_size})
 
 
-def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
-    """Return options for the smallest clips that presets take from a data set.
+def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOptions:
+    """Return the requirements of the gate: the smallest clips that presets take from a data set.
 
     Presets that train nothing count only if there are no others.
 
     Args:
         workflow: the configuration.
-        dataset: name of the data set.
+        name: name of the data set.
+        bins: K.
     """
-    data = workflow.named(dataset)
+    dataset = workflow.named(name)
     presets = [
-        preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == data
+        preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == dataset
     ]
     trained = [preset for preset in presets if preset.untrained_weights is None]
     if trained:
         presets = trained
-    frames = min(preset.DATA.CLIP_LEN for preset in presets)
-    sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
-    return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])
-
-
-def split_options(dataset: Dataset) -> str:
-    """Return options for the splits of a data set and for the overlap that is allowed."""
-    words = ["--train-split", dataset.train_split, "--val-split", dataset.val_split]
-    if dataset.test_on_training_frames:
-        words.append("--test-on-training-frames")
-    return shlex.join(words)
+    return GateOptions(
+        stores=workflow.store_options(name, bins),
+        clip_length=min(preset.DATA.CLIP_LEN for preset in presets),
+        crop_sizes=crop_sizes(presets),
+        splits=(dataset.train_split, dataset.val_split),
+        test_on_training_frames=dataset.test_on_training_frames,
+        on_error=dataset.on_error,
+    )
 
 
 def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) -> SimulatedSequence:

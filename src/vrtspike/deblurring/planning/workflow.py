@@ -10,6 +10,7 @@ from typing import cast
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.datasets import DataKind, Dataset
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
 
@@ -107,9 +108,28 @@ class DeblurringWorkflow:
         Raises:
             ConfigError: if no target has named a preset, and two presets call different data so.
         """
-        if name in self._needed:
-            return self.dataset(self._needed[name])
-        return self.by_preset[self._require_unambiguous(name)]
+        return self.dataset(self._preset_with(name))
+
+    def store_options(self, dataset: str, bins: int) -> StoreOptions:
+        """Return the options of the stores of a data set.
+
+        Presets with other options than these, the bins apart, have data sets of other names.
+
+        Args:
+            dataset: name of the data set.
+            bins: K.
+
+        Raises:
+            ConfigError: as :meth:`named`.
+        """
+        data = self.preset(self._preset_with(dataset)).DATA
+        return StoreOptions.of(data).model_copy(update={"bins": bins})
+
+    def _preset_with(self, dataset: str) -> str:
+        """Return a preset with the data set of a name: one that targets need, if any."""
+        if dataset in self._needed:
+            return self._needed[dataset]
+        return self._require_unambiguous(dataset)
 
     def _require_unambiguous(self, name: str) -> str:
         """Return one of the presets whose data have a name; their data must be the same."""
@@ -168,6 +188,5 @@ class DeblurringWorkflow:
             kind=kind,
             test_on_training_frames=data.TEST_ON_TRAINING_FRAMES,
             spike_root=data.SPIKE_ROOT,
-            context_steps=data.CONTEXT_STEPS,
             sources=sources,
         )

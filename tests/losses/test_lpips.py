@@ -9,7 +9,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from vrtspike.losses.perceptual import build_lpips
+from vrtspike.losses.lpips import build_lpips
 from vrtspike.metrics.lpips import frame_score
 
 CPU = torch.device("cpu")

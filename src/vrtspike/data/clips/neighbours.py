@@ -1,0 +1,29 @@
+"""Voxels of the frames beside a clip, and their replacement where there are none."""
+
+from __future__ import annotations
+
+import torch
+
+
+def without_neighbours(voxels: torch.Tensor) -> torch.Tensor:
+    """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w).
+
+    Each holds in every bin the mean over the bins of the frame beside it.
+    """
+    means = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
+    return torch.cat((means[:, :1], voxels, means[:, -1:]), dim=1)
+
+
+def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Replace absent neighbours by those of :func:`without_neighbours`.
+
+    Args:
+        voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.
+        present: bool (B, 2): true if there are spikes of the frame before, and of the one after.
+    """
+    clip = voxels[:, 1:-1]
+    filled = without_neighbours(clip)
+    before, after = present[:, :, None, None, None, None].unbind(dim=1)
+    first = torch.where(before, voxels[:, :1], filled[:, :1])
+    last = torch.where(after, voxels[:, -1:], filled[:, -1:])
+    return torch.cat((first, clip, last), dim=1)

@@ -1,0 +1,34 @@
+"""Options of stores: from a preset, in manifests, in names of data sets."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
+
+DATA = {"NUM_VOXEL_BINS": 8, "CONTEXT_STEPS": 4}
+
+
+def test_options_are_the_keys_of_a_preset():
+    data = Settings.model_validate({"DATA": DATA}).DATA
+    options = StoreOptions.of(data)
+    assert options.by_key == {f"DATA.{key}": value for key, value in DATA.items()}
+    with pytest.raises(ValidationError, match="frozen"):
+        options.bins = 4
+
+
+def test_manifests_hold_options_beside_other_entries():
+    manifest = {"schema": 4, "bins": 8, "context": 4, "gain": 1.5}
+    assert StoreOptions.stored(manifest) == StoreOptions(bins=8, context=4)
+    assert StoreOptions.stored({"bins": 8}) == StoreOptions(bins=8, context=0)
+
+
+def test_data_sets_of_different_stores_have_different_names():
+    """Those with other bins lie in folders of their own."""
+    names = [
+        Settings.model_validate({"DATA": {"ROOT": "walk", **data}}).dataset_name
+        for data in ({}, {"NUM_VOXEL_BINS": 8}, DATA)
+    ]
+    assert names == ["walk", "walk", "walk-context4"]
