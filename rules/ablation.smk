@@ -22,7 +22,7 @@ rule ablation_of_preset:
     wildcard_constraints:
         preset=one_of(WORKFLOW.presets_with_ablation),
     params:
-        *code("ablation.py", uses=SHOWN),
+        *code("ablation.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

@@ -56,8 +56,6 @@ code = partial(staleness.code_lines, PLACES.scripts)
 problem_code = partial(staleness.problem_code_lines, WORKFLOW, PLACES.scripts)
 setting_lines = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
-METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
-SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]
 
 
 include: "functions/data.smk"

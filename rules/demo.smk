@@ -18,7 +18,7 @@ rule demo:
     retries: 0
     localrule: True
     params:
-        *code("demo_summary.py", uses=METRICS),
+        *code("demo_summary.py"),
         benchmarks=demo_benchmarks(*DEMO_PRESETS),
         folder=f"{RESULTS}/benchmarks",
         reuse=["--run", f"{RESULTS}/train/light_demo"],

@@ -26,8 +26,8 @@ rule evaluate:
         gpu=evaluation_gpus,
         mem_mb=memory(16000),
     params:
-        code=problem_code("evaluate", "evaluate.py"),
-        settings=setting_lines(evaluation_settings),
+        code=problem_code("evaluate.py"),
+        settings=setting_lines("evaluate.py"),
         overrides=test_options,
         folder=subpath(output.summary, parent=True),
     shell:

@@ -24,7 +24,7 @@ rule general:
     retries: 0
     localrule: True
     params:
-        *code("bundle_weights.py", uses=METRICS),
+        *code("bundle_weights.py"),
         run=subpath(input.weights, parent=True),
         evaluation=subpath(input.summary, parent=True),
         folder=subpath(output.weights, parent=True),

@@ -44,8 +44,7 @@ rule ingest:
     resources:
         mem_mb=shard_memory,
     params:
-        # Its modules also make stores, which change no check.
-        *code("ingest.py", neutral=["vrtspike.data.store"]),
+        *code("ingest.py"),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),

@@ -23,8 +23,8 @@ checkpoint prepare:
     resources:
         mem_mb=memory(4000),
     params:
-        code=problem_code("prepare", "prepare.py", preset_of_data),
-        settings=setting_lines(data_settings, preset_of_data),
+        code=problem_code("prepare.py", preset_of_data),
+        settings=setting_lines("prepare.py", preset_of_data),
         versions=lambda wildcards: staleness.raw_file_lines(
             WORKFLOW, preset_of_data(wildcards)
         ),

@@ -40,7 +40,7 @@ rule leaderboard:
     benchmark:
         "<benchmarks>/leaderboard.tsv"
     params:
-        *code("leaderboard.py", uses=SHOWN),
+        *code("leaderboard.py"),
         runs=run_folders,
         folder=subpath(output.page, parent=True),
     shell:

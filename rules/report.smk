@@ -16,7 +16,7 @@ rule page:
     resources:
         mem_mb=memory(4000),
     params:
-        *code("report_page.py", uses=SHOWN),
+        *code("report_page.py"),
         results=results_folder,
         presets=reported_presets,
         folder=WORKFLOW.settings.PRESET_DIR,

@@ -17,7 +17,7 @@ rule voxelize:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("voxelize.py", neutral=["vrtspike.data.gate"]),
+        *code("voxelize.py"),
         root=lambda wildcards: dataset_of(wildcards).root,
         context=lambda wildcards: dataset_of(wildcards).context_steps,
         ingested=subpath(input.ingested, ancestor=2),

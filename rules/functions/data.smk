@@ -128,8 +128,3 @@ def raw_files(wildcards):
 def preset_of_data(wildcards):
     """One of the presets with these data."""
     return WORKFLOW.preset_by_data_folder[wildcards.prepared]
-
-
-def data_settings(settings):
-    """The settings that change the prepared data."""
-    return prepared_problem(settings.TASK).data_settings(settings)

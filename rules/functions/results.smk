@@ -1,7 +1,6 @@
 """Inputs and params of evaluations, and of the demo."""
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.runs.identity import evaluation_settings
 from vrtspike.workflow.benchmark_files import benchmark_files
 from vrtspike.workflow.staleness import evaluation_overrides
 

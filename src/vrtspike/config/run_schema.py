@@ -190,8 +190,6 @@ class RunSettings(Section):
         ablation: the problem's ablation, if it has one.
         workflow: the problem's keys and sections of ``config/config.yaml``.
         workflow_old_keys: other names of these.
-        neutral_modules: modules of the problem that change no weights (:mod:`vrtspike.runs.code`),
-            such as ``vrtspike.data.manifests``.
         cache_key: the key with the size of the cache that data are read through; empty if the
             problem has no cache.
         root_keys: keys that describe the data at a root, by the key of that root. They do not apply
@@ -203,7 +201,6 @@ class RunSettings(Section):
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
     workflow_old_keys: ClassVar[OldKeys] = {}
-    neutral_modules: ClassVar[tuple[str, ...]] = ()
     cache_key: ClassVar[str] = ""
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None

@@ -56,17 +56,6 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
-    # The contents of raw files are part of the data set's digest. Stored spikes are counted by
-    # vrtspike.data.raw.packed, also during a training without USE_PRECOMPUTED_VOXELS.
-    neutral_modules: ClassVar[tuple[str, ...]] = (
-        "vrtspike.settings",
-        "vrtspike.data.manifests",
-        "vrtspike.data.raw.layouts",
-        "vrtspike.data.raw.npz",
-        "vrtspike.data.raw.recordings",
-        "vrtspike.data.raw.spikes",
-        "vrtspike.data.raw.versions",
-    )
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS
