@@ -1,4 +1,7 @@
-"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes)."""
+"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes).
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule ablation:

@@ -1,4 +1,7 @@
-"""Analysis of logs: time and memory of a run, and comparison of presets."""
+"""Analysis of logs: time and memory of a run, and comparison of presets.
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule analyze_performance:

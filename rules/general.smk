@@ -1,4 +1,7 @@
-"""The bundled weights."""
+"""The bundled weights.
+
+Uses functions/presets.smk.
+"""
 
 
 rule general:

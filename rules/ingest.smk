@@ -1,4 +1,15 @@
-"""Raw files to manifests: survey, checks of each sequence, and acceptance of the data set."""
+"""Raw files to manifests: survey, checks of each sequence, and acceptance of the data set.
+
+Uses functions/data.smk, functions/presets.smk and functions/report.smk.
+"""
+
+from vrtspike.data.manifests import SURVEY
+from vrtspike.deblurring.planning.options import (
+    clip_options,
+    raw_file_options,
+    sensor_option,
+    split_options,
+)
 
 
 rule survey:

@@ -1,4 +1,7 @@
-"""Comparison of trainings with several seeds (SEEDS), and of sweeps."""
+"""Comparison of trainings with several seeds (SEEDS), and of sweeps.
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule seeds:

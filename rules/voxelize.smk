@@ -1,4 +1,7 @@
-"""Sequences to stores: frames and spike counts, chunked for crops."""
+"""Sequences to stores: frames and spike counts, chunked for crops.
+
+Uses functions/data.smk.
+"""
 
 
 rule voxelize:

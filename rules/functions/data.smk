@@ -1,22 +1,11 @@
 """Inputs and params of the rules before training."""
 
-from vrtspike.data.manifests import (
-    ACCEPTED,
-    DATASET,
-    INGEST_SHARD,
-    STORE_SHARD,
-    SURVEY,
-)
+from pathlib import Path
+
+from vrtspike.config.problems import prepared_problem
+from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
-from vrtspike.deblurring.planning.options import (
-    calibration_options,
-    clip_options,
-    raw_file_options,
-    sensor_option,
-    simulated_sequence,
-    simulation_options,
-    split_options,
-)
+from vrtspike.deblurring.planning.options import simulated_sequence
 from vrtspike.deblurring.planning.prepared_data import prepared_data
 from vrtspike.workflow.local_devices import ALL_CORES
 
@@ -110,11 +99,6 @@ def sequences_of_shard(wildcards):
 def shard_memory(wildcards, threads, attempt):
     """Memory of a job on a shard in megabytes, for a number of processes; a retry asks for more."""
     return (500 + 500 * threads) * attempt
-
-
-def memory(megabytes):
-    """Memory of a job in megabytes; a retry asks for more."""
-    return lambda wildcards, attempt: megabytes * attempt
 
 
 @user_errors()

@@ -241,6 +241,13 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         workflow.derived("sea")
+    assert workflow.ablated(["plain"]) == [
+        "plain",
+        "plain-without-spikes",
+        "plain-shuffled-spikes",
+    ]
+    with pytest.raises(ConfigError, match="which has no ablation"):
+        workflow.ablated(["plain", "sea"])
 
 
 def test_older_names_in_the_workflow_are_read(folder):

@@ -181,6 +181,21 @@ class Workflow:
         """
         return require_ablation(preset, self.preset(preset)).names(preset)
 
+    def ablated(self, presets: Sequence[str]) -> list[str]:
+        """Return the trainings of presets and of their variants, with all seeds.
+
+        Raises:
+            ConfigError: as :meth:`derived`, or if a variant is invalid.
+        """
+        trainings = []
+        for preset in presets:
+            for name in (preset, *self.derived(preset)):
+                trainings += self.seeds(name)
+        # Invalid variants are errors before anything is computed.
+        for name in trainings:
+            self.preset(name)
+        return trainings
+
     def preset(self, name: str) -> RunSettings:
         """Return the settings of a preset, a variant, a sweep's member, or of another seed.
 
