@@ -32,7 +32,7 @@ rule survey:
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         splits=lambda wildcards: [
             dataset_of(wildcards).train_split,
-            dataset_of(wildcards).val_split,
+            dataset_of(wildcards).test_split,
         ],
         names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
     shell:

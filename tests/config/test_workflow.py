@@ -38,9 +38,9 @@ def test_different_data_sets_have_different_names(folder):
     def dataset(**data: object):
         return deblurring(SETTINGS={"DATA": data}).dataset("plain")
 
-    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
+    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", TEST_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
-    assert (both.blur_dir, both.train_split, both.val_split) == ("blur_gamma", "x", "y")
+    assert (both.blur_dir, both.train_split, both.test_split) == ("blur_gamma", "x", "y")
     options = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
     assert (options.name, options.spike_size, options.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
@@ -82,7 +82,7 @@ def test_results_beside_the_splits_are_accepted(folder):
 
 
 SOURCE = (
-    "SPIKE_ROOT: /spikes, TRAIN_SPLIT: tr, VAL_SPLIT: te, TEST_ON_TRAINING_FRAMES: true, "
+    "SPIKE_ROOT: /spikes, TRAIN_SPLIT: tr, TEST_SPLIT: te, TEST_ON_TRAINING_FRAMES: true, "
     "BLUR_DIR: blur_gamma, LAYOUT: kair, SPIKE_SIZE: [3, 8]"
 )
 

@@ -162,7 +162,7 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     recorded = Path(run.dataset)
     beside = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
-    split = deblurring_settings(run.settings).DATA.VAL_SPLIT
+    split = deblurring_settings(run.settings).DATA.TEST_SPLIT
     for path in (beside, recorded):
         if not path.is_file():
             continue

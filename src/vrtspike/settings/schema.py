@@ -56,6 +56,7 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
+    first_names: ClassVar[Mapping[tuple[str, str], str]] = {("DATA", "TEST_SPLIT"): "VAL_SPLIT"}
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS

@@ -67,7 +67,7 @@ def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
 
 def split_options(dataset: Dataset) -> str:
     """Return options for the splits of a data set and for the overlap that is allowed."""
-    words = ["--train-split", dataset.train_split, "--val-split", dataset.val_split]
+    words = ["--train-split", dataset.train_split, "--val-split", dataset.test_split]
     if dataset.test_on_training_frames:
         words.append("--test-on-training-frames")
     return shlex.join(words)

@@ -179,7 +179,7 @@ class RawData:
         try:
             sequences = survey(
                 dataset.root,
-                [dataset.train_split, dataset.val_split],
+                [dataset.train_split, dataset.test_split],
                 dataset.blur_dir,
                 dataset.layout,
                 look=measure if self._measures else None,

@@ -86,7 +86,7 @@ class DeblurringWorkflow:
         """Refuse results among the sequences of a data set that the user fills."""
         if dataset.kind != "raw":
             return
-        splits = {dataset.train_split, dataset.val_split}
+        splits = {dataset.train_split, dataset.test_split}
         roots = {"ROOT": dataset.root, "SPIKE_ROOT": dataset.spike_root}
         for data_key, root in roots.items():
             for key in ("RESULTS", "RUNS"):
@@ -161,7 +161,7 @@ class DeblurringWorkflow:
             root=data.ROOT,
             blur_dir=data.BLUR_DIR,
             train_split=data.TRAIN_SPLIT,
-            val_split=data.VAL_SPLIT,
+            test_split=data.TEST_SPLIT,
             spike_size=data.SPIKE_SIZE,
             layout=data.LAYOUT,
             on_error=data.ON_ERROR,
