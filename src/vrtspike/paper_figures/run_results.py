@@ -195,7 +195,7 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
 
     def motion(name: str) -> float:
         recorded, exposure = spikes(name)
-        return motion_length(recorded, exposure, layout.scale)
+        return motion_length(recorded, exposure, layout.ratio)
 
     has_spikes = layout.spike_size is not None
     return Clip(

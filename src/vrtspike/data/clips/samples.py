@@ -98,8 +98,8 @@ def read_clip(
 
 def _to_sensor(pixels: slice, store: Store) -> slice:
     """Return rows or columns of the sensor that RGB pixels cover."""
-    scale = store.layout.scale
-    return slice(int(pixels.start / scale), int(pixels.stop / scale))
+    ratio = store.layout.ratio
+    return slice(int(pixels.start / ratio), int(pixels.stop / ratio))
 
 
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
