@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.config.documents import parse_overrides
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.runs.names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness

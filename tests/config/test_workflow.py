@@ -10,10 +10,10 @@ from pydantic import create_model
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import clip_options
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
 

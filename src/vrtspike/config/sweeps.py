@@ -16,6 +16,7 @@ from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.old_keys import holds
+from vrtspike.config.preset_files import misnamed
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import json_digest
 from vrtspike.system.errors import ConfigError
@@ -82,6 +83,18 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
         return Sweep(str(path), settings)
     except ConfigError as error:
         return Sweep(str(path), {}, str(error))
+
+
+def read_sweeps(
+    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
+) -> dict[str, Sweep]:
+    """Return the sweeps of a folder by name; those of forbidden names with their fault."""
+    sweeps = {
+        path.stem: read_sweep(path, presets, broken) for path in sorted(folder.glob("*.yaml"))
+    }
+    for name, fault in misnamed(folder, sweeps).items():
+        sweeps[name] = Sweep(fault.partition(":")[0], {}, fault)
+    return sweeps
 
 
 def _member(

@@ -15,7 +15,7 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
     reasons_not_to_count,
 )
-from vrtspike.analysis.evaluations import (
+from vrtspike.analysis.quality_tables import (
     SPREAD,
     STANDARD_ERROR,
     column_name,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrtspike.config.workflow import Workflow, load_workflow, read_workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.interface.overrides import override_words
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.folder import read_record

@@ -22,8 +22,8 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.evaluations import protocols
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.analysis.quality_tables import protocols
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
@@ -34,7 +34,7 @@ from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.paper_figures.spike_pictures import motion_length
-from vrtspike.reporting.evaluations import read_table
+from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import instant_picture

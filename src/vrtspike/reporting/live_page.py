@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
-from vrtspike.reporting.evaluations import Contents
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.pictures import encode
+from vrtspike.reporting.run_quality import Contents
 
 SCRIPTS = ("dom.js", "charts.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)

@@ -24,11 +24,11 @@ from vrtspike.runs.named_models import missing_start_advice
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
+from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
 from vrtspike.settings.train import VideoTrainSettings
-from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3

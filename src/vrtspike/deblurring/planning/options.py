@@ -8,8 +8,8 @@ from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.datasets import Dataset
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
-from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 
 

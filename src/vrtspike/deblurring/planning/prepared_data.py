@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vrtspike.config.problems import prepared_problem
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 
 
 class PreparedData(NamedTuple):

@@ -10,7 +10,7 @@ from typing import cast
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.datasets import DataKind, Dataset
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.workflow import VideoWorkflow
+from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.system.errors import ConfigError
 
 
