@@ -117,7 +117,7 @@ def _member(
     """
     if _are_plain(tree, values):
         with contextlib.suppress(ValidationError):
-            return type(base).model_validate(_replaced(tree, values))
+            return type(base).model_validate(_replace(tree, values))
     return override_settings(base, document_of(nested(values), path), place)
 
 
@@ -129,10 +129,10 @@ def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
     return is_known and not has_sections and not _REINTERPRETED & values.keys()
 
 
-def _replaced(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
+def _replace(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """Return nested mappings with other values; sections without any are shared.
 
-    >>> _replaced({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
+    >>> _replace({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
     {'A': {'B': 3, 'C': 2}, 'D': {}}
     """
     result = dict(tree)

@@ -16,7 +16,13 @@ from vrtspike.config.documents import (
     read_overrides,
     read_yaml,
 )
-from vrtspike.config.loading import build_settings, merged, present_names, problem_name, read_preset
+from vrtspike.config.loading import (
+    build_settings,
+    merge_documents,
+    present_names,
+    problem_name,
+    read_preset,
+)
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.preset_files import PresetFiles, find_presets, misnamed
 from vrtspike.config.problems import PROBLEMS, find_problem
@@ -45,11 +51,11 @@ def load_workflow(
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
-    document = canonical(merged(layers), _old_keys())
+    document = canonical(merge_documents(layers), _old_keys())
     settings = validate(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
-    above = merged([present_names(layer) for layer in overriding])
+    above = merge_documents([present_names(layer) for layer in overriding])
     beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
     files = find_presets(Path(settings.PRESET_DIR))
     presets, broken = _read_presets(files, beneath, above)
@@ -93,9 +99,9 @@ def _read_presets(
     for name, path in files.trainings.items():
         try:
             documents = read_preset(path)
-            problem = problem_name(merged([*documents, above]))
+            problem = problem_name(merge_documents([*documents, above]))
             layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
-            presets[name] = build_settings(merged(layers))
+            presets[name] = build_settings(merge_documents(layers))
         except ConfigError as error:
             broken[name] = str(error)
     return presets, broken
