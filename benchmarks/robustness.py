@@ -100,7 +100,7 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
     """Compute the mean PSNR in dB of the test sequences, by sensor."""
     values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
-    for entry in dataset.split(settings.DATA.VAL_SPLIT):
+    for entry in dataset.split(settings.DATA.TEST_SPLIT):
         store = Store(entry.store)
         stored = stored_sequence(store)
         count = len(stored.names)

@@ -1,4 +1,7 @@
-"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes)."""
+"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes).
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule ablation:
@@ -22,7 +25,7 @@ rule ablation_of_preset:
     wildcard_constraints:
         preset=one_of(WORKFLOW.presets_with_ablation),
     params:
-        *code("ablation.py", uses=SHOWN),
+        *code("ablation.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

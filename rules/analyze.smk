@@ -1,4 +1,7 @@
-"""Analysis of logs: time and memory of a run, and comparison of presets."""
+"""Analysis of logs: time and memory of a run, and comparison of presets.
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule analyze_performance:
@@ -23,7 +26,7 @@ rule analyze_performance:
     benchmark:
         "<benchmarks>/analyze_performance/{preset}.tsv"
     params:
-        *code("analyze_performance.py", uses=SHOWN),
+        *code("analyze_performance.py"),
         source=subpath(input.run, parent=True),
         folder=subpath(output.findings, parent=True),
     shell:
@@ -46,7 +49,7 @@ rule compare:
     benchmark:
         "<benchmarks>/compare.tsv"
     params:
-        *code("compare.py", uses=SHOWN),
+        *code("compare.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

@@ -1,22 +1,27 @@
-"""The configuration, and objects that several rules use."""
+"""The configuration, and objects that several rule files use.
+
+Snakemake reads all files into one namespace. Every file may use names of this one; further files
+whose names it uses are listed at its top.
+"""
 
 import atexit
+import json
+import shlex
 from functools import partial
 from pathlib import Path
 
 from vrtspike.config.documents import parse_overrides
-from vrtspike.config.problems import find_problem, prepared_problem
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
-from vrtspike.runs import names
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.runs.names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness
 from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.places import Places
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
+from vrtspike.workflow.starting import prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)
@@ -42,7 +47,7 @@ if SNAKEMAKE.is_main:
     atexit.register(lambda: NOTICES.add(*trigger_notice(SNAKEMAKE.disabled_triggers)))
 
 RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
-LOGS = [names.METRICS, names.TIMING, names.MEMORY]
+LOGS = [METRICS, TIMING, MEMORY]
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
@@ -56,12 +61,21 @@ code = partial(staleness.code_lines, PLACES.scripts)
 problem_code = partial(staleness.problem_code_lines, WORKFLOW, PLACES.scripts)
 setting_lines = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
-METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
-SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]
 
 
+def configuration(wildcards, resources):
+    """Options that pass the configuration to a program.
+
+    Snakemake does not compare params that take `resources`; other params have the keys that change
+    results.
+    """
+    return shlex.join(["--configfile", *CONFIGFILES, "--config", json.dumps(OVERRIDES)])
+
+
+include: "functions/devices.smk"
 include: "functions/data.smk"
 include: "functions/training.smk"
 include: "functions/presets.smk"
 include: "functions/results.smk"
 include: "functions/report.smk"
+include: "functions/demos.smk"

@@ -1,4 +1,7 @@
-"""Evaluation of trained weights on the test split."""
+"""Evaluation of trained weights on the test split.
+
+Uses functions/data.smk, functions/devices.smk, functions/report.smk and functions/results.smk.
+"""
 
 
 rule evaluate:
@@ -23,11 +26,11 @@ rule evaluate:
         "<benchmarks>/evaluate/{preset}.tsv"
     threads: evaluation_threads
     resources:
-        gpu=evaluation_gpus,
+        gpu=EVALUATION_GPUS,
         mem_mb=memory(16000),
     params:
-        code=problem_code("evaluate", "evaluate.py"),
-        settings=setting_lines(evaluation_settings),
+        code=problem_code("evaluate.py"),
+        settings=setting_lines("evaluate.py"),
         overrides=test_options,
         folder=subpath(output.summary, parent=True),
     shell:

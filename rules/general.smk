@@ -1,4 +1,7 @@
-"""The bundled weights."""
+"""The bundled weights.
+
+Uses functions/presets.smk.
+"""
 
 
 rule general:
@@ -24,7 +27,7 @@ rule general:
     retries: 0
     localrule: True
     params:
-        *code("bundle_weights.py", uses=METRICS),
+        *code("bundle_weights.py"),
         run=subpath(input.weights, parent=True),
         evaluation=subpath(input.summary, parent=True),
         folder=subpath(output.weights, parent=True),

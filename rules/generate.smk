@@ -1,4 +1,13 @@
-"""Generated data: the demo's, simulated spikes, calibrated recordings."""
+"""Generated data: the demo's, simulated spikes, calibrated recordings.
+
+Uses functions/data.smk and functions/devices.smk.
+"""
+
+from vrtspike.deblurring.planning.damage import inputs_version
+from vrtspike.deblurring.planning.options import (
+    calibration_options,
+    simulation_options,
+)
 
 
 rule demo_data:

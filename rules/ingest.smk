@@ -1,4 +1,13 @@
-"""Raw files to manifests: survey, checks of each sequence, and acceptance of the data set."""
+"""Raw files to manifests: survey, checks of each sequence, and acceptance of the data set.
+
+Uses functions/data.smk, functions/presets.smk and functions/report.smk.
+"""
+
+from vrtspike.data.manifests import SURVEY
+from vrtspike.deblurring.planning.options import (
+    raw_file_options,
+    sensor_option,
+)
 
 
 rule survey:
@@ -21,7 +30,7 @@ rule survey:
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         splits=lambda wildcards: [
             dataset_of(wildcards).train_split,
-            dataset_of(wildcards).val_split,
+            dataset_of(wildcards).test_split,
         ],
         names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
     shell:
@@ -44,8 +53,7 @@ rule ingest:
     resources:
         mem_mb=shard_memory,
     params:
-        # Its modules also make stores, which change no check.
-        *code("ingest.py", neutral=["vrtspike.data.store", "vrtspike.settings.stores"]),
+        *code("ingest.py"),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),

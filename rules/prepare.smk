@@ -1,4 +1,9 @@
-"""Raw files to a dataset, for problems without stages of their own (vrtspike.config.problems)."""
+"""Raw files to a dataset, for problems without stages of their own (vrtspike.config.problems).
+
+Uses functions/data.smk and functions/devices.smk.
+"""
+
+from vrtspike.workflow.staleness import data_damage, raw_file_lines
 
 
 # A checkpoint, so that data with an unchanged digest do not cause new trainings.
@@ -8,9 +13,7 @@ checkpoint prepare:
         raw=raw_files,
         rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
-            damage=lambda wildcards: staleness.data_damage(
-                WORKFLOW, preset_of_data(wildcards)
-            ),
+            damage=lambda wildcards: data_damage(WORKFLOW, preset_of_data(wildcards)),
         ),
     output:
         "<results>/data/{prepared}/dataset.json",
@@ -23,11 +26,9 @@ checkpoint prepare:
     resources:
         mem_mb=memory(4000),
     params:
-        code=problem_code("prepare", "prepare.py", preset_of_data),
-        settings=setting_lines(data_settings, preset_of_data),
-        versions=lambda wildcards: staleness.raw_file_lines(
-            WORKFLOW, preset_of_data(wildcards)
-        ),
+        code=problem_code("prepare.py", preset_of_data),
+        settings=setting_lines("prepare.py", preset_of_data),
+        versions=lambda wildcards: raw_file_lines(WORKFLOW, preset_of_data(wildcards)),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,
     shell:

@@ -1,4 +1,7 @@
-"""Published figures: reproduction of VRT from its weights, and a leaderboard with own runs."""
+"""Published figures: reproduction of VRT from its weights, and a leaderboard with own runs.
+
+Uses functions/devices.smk, functions/presets.smk, functions/report.smk and functions/results.smk.
+"""
 
 
 rule reproduce_vrt:
@@ -13,7 +16,7 @@ rule reproduce_vrt:
         "<benchmarks>/reproduce_vrt.tsv"
     threads: evaluation_threads
     resources:
-        gpu=evaluation_gpus,
+        gpu=EVALUATION_GPUS,
         mem_mb=memory(16000),
     params:
         *code("reproduce_vrt.py"),
@@ -40,7 +43,7 @@ rule leaderboard:
     benchmark:
         "<benchmarks>/leaderboard.tsv"
     params:
-        *code("leaderboard.py", uses=SHOWN),
+        *code("leaderboard.py"),
         runs=run_folders,
         folder=subpath(output.page, parent=True),
     shell:

@@ -1,4 +1,7 @@
-"""The report page, and Snakemake's report."""
+"""The report page, and Snakemake's report.
+
+Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
+"""
 
 
 rule page:
@@ -16,7 +19,7 @@ rule page:
     resources:
         mem_mb=memory(4000),
     params:
-        *code("report_page.py", uses=SHOWN),
+        *code("report_page.py"),
         results=results_folder,
         presets=reported_presets,
         folder=WORKFLOW.settings.PRESET_DIR,
@@ -28,14 +31,14 @@ rule page:
 
 use rule page as demo_page with:
     input:
-        **page_inputs(DEMO_PRESETS),
-        rerun_damaged=rerun_damaged("demo/index.html"),
+        **page_inputs(presets_of_demo),
+        rerun_damaged=rerun_damaged("{demo}/index.html"),
     output:
-        "<results>/demo/index.html",
+        "<results>/{demo}/index.html",
     log:
-        "<logs>/demo_page.log",
+        "<logs>/{demo}_page.log",
     benchmark:
-        "<benchmarks>/demo_page.tsv"
+        "<benchmarks>/{demo}_page.tsv"
 
 
 rule report:
@@ -59,45 +62,17 @@ rule report:
         "snakemake {params.options} --report {output:q} -- {input.results:q} > {log:q} 2>&1"
 
 
-use rule page as sst_demo_page with:
-    input:
-        **page_inputs(["sst_demo"]),
-        rerun_damaged=rerun_damaged("sst_demo/index.html"),
-    output:
-        "<results>/sst_demo/index.html",
-    log:
-        "<logs>/sst_demo_page.log",
-    benchmark:
-        "<benchmarks>/sst_demo_page.tsv"
-
-
 use rule report as demo_report with:
     input:
-        rerun_damaged=rerun_damaged("demo/report.html"),
-        page="<results>/demo/index.html",
-        datasets=after_datasets(DEMO_PRESETS),
+        rerun_damaged=rerun_damaged("{demo}/report.html"),
+        page="<results>/{demo}/index.html",
+        datasets=after_datasets(presets_of_demo),
         captions=CAPTIONS,
-        results=results_of(DEMO_PRESETS),
+        results=results_for(presets_of_demo),
     output:
-        "<results>/demo/report.html",
+        "<results>/{demo}/report.html",
     log:
-        "<logs>/demo_report.log",
+        "<logs>/{demo}_report.log",
     benchmark:
-        "<benchmarks>/demo_report.tsv"
-    localrule: True
-
-
-use rule report as sst_demo_report with:
-    input:
-        rerun_damaged=rerun_damaged("sst_demo/report.html"),
-        page="<results>/sst_demo/index.html",
-        datasets=after_datasets(["sst_demo"]),
-        captions=CAPTIONS,
-        results=results_of(["sst_demo"]),
-    output:
-        "<results>/sst_demo/report.html",
-    log:
-        "<logs>/sst_demo_report.log",
-    benchmark:
-        "<benchmarks>/sst_demo_report.tsv"
+        "<benchmarks>/{demo}_report.tsv"
     localrule: True

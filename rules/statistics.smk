@@ -1,4 +1,9 @@
-"""Stores to a data set: its sequences, the statistics of its training split, its digest."""
+"""Stores to a data set: its sequences, the statistics of its training split, its digest.
+
+Uses functions/data.smk.
+"""
+
+from vrtspike.data.manifests import DATASET
 
 
 # A checkpoint, so that a data set with an unchanged digest does not cause new trainings.

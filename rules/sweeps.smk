@@ -1,4 +1,7 @@
-"""Comparison of trainings with several seeds (SEEDS), and of sweeps."""
+"""Comparison of trainings with several seeds (SEEDS), and of sweeps.
+
+Uses functions/presets.smk and functions/report.smk.
+"""
 
 
 rule seeds:
@@ -15,7 +18,7 @@ rule seeds:
     wildcard_constraints:
         preset=one_of(WORKFLOW.presets_with_seeds),
     params:
-        *code("seeds.py", uses=SHOWN),
+        *code("seeds.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
@@ -36,7 +39,7 @@ rule sweep:
     benchmark:
         "<benchmarks>/sweep/{sweep}.tsv"
     params:
-        *code("sweep.py", uses=SHOWN),
+        *code("sweep.py"),
         sweep=lambda wildcards: WORKFLOW.sweep(wildcards.sweep).place,
         runs=run_folders,
         folder=subpath(output.table, parent=True),

@@ -1,4 +1,7 @@
-"""Sequences to stores: frames and spike counts, chunked for crops."""
+"""Sequences to stores: frames and spike counts, chunked for crops.
+
+Uses functions/data.smk.
+"""
 
 
 rule voxelize:
@@ -17,7 +20,7 @@ rule voxelize:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("voxelize.py", neutral=["vrtspike.data.gate"]),
+        *code("voxelize.py"),
         root=lambda wildcards: dataset_of(wildcards).root,
         options=options_of_stores,
         ingested=subpath(input.ingested, ancestor=2),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.config.documents import read_overrides
 from vrtspike.config.problems import prepared_problem
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.system.cli import add_preset, run
 from vrtspike.system.errors import ConfigError
 

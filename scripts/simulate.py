@@ -10,22 +10,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.data.simulation.folders import (
-    FRAMES_PER_EXPOSURE,
-    refuse_pairs,
-    simulate_folders,
-    simulate_spikes_of_pairs,
-)
+from vrtspike.data.simulation.folders import FRAMES_PER_EXPOSURE
+from vrtspike.data.simulation.request import STEPS_OF_PAIRS, SimulationRequest, option_name
 from vrtspike.data.simulation.sensor import SimulatedSensor
-from vrtspike.data.simulation.sequence import FrameFolder, frame_folders
 from vrtspike.system.cli import HelpFormatter, positive_int, run
-from vrtspike.system.errors import ConfigError
 
-STEPS_OF_PAIRS = 88
 SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 
 
@@ -34,33 +25,11 @@ def none_or_text(text: str) -> str | None:
     return None if text in ("none", "null") else text
 
 
-def option(name: str) -> str:
-    """Return the option of a key."""
-    return f"--{name.lower().replace('_', '-')}"
-
-
 def main() -> None:
     """Parse the arguments and simulate one sequence or many."""
-    arguments = _parser().parse_args()
-    refuse_idle_options(arguments)
-    if arguments.steps_per_frame is None:
-        steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
-        arguments.steps_per_frame = steps
-    sensor = simulated_sensor(arguments)
-    if arguments.pairs:
-        layout = arguments.layout or AUTO
-        simulate_spikes_of_pairs(
-            arguments.pairs, arguments.output, sensor, arguments.splits, layout
-        )
-        return
-    split = arguments.split or "train"
-    if arguments.source:
-        refuse_pairs(arguments.source)
-        folders = frame_folders(arguments.source, split)
-    else:
-        name = arguments.sequence or arguments.frames.resolve().name
-        folders = [FrameFolder(arguments.frames, split, name)]
-    simulate_folders(folders, arguments.output, sensor, arguments.frames_per_exposure)
+    arguments = vars(_parser().parse_args())
+    sensor = {key: arguments.pop(key.lower()) for key in SENSOR_KEYS}
+    SimulationRequest(sensor=sensor, **arguments).run()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,42 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     for name in sorted(SENSOR_KEYS - {"STEPS_PER_FRAME", "GAMMA", "INTERPOLATION"}):
         field = SimulatedSensor.model_fields[name]
         text = str(field.description)
-        parser.add_argument(option(name), type=none_or_text, default=field.default, help=text)
+        parser.add_argument(option_name(name), type=none_or_text, default=field.default, help=text)
     return parser
-
-
-def refuse_idle_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that would change nothing.
-
-    Raises:
-        ConfigError: naming them.
-    """
-    idle = {
-        "frames": ["splits", "layout"],
-        "source": ["sequence", "splits", "layout"],
-        "pairs": ["sequence", "split", "frames_per_exposure", "gamma"],
-    }
-    for mode, names in idle.items():
-        given = [option(name) for name in names if getattr(arguments, name) is not None]
-        if getattr(arguments, mode) and given:
-            words = " and ".join(given)
-            raise ConfigError(f"found {words} with {option(mode)}, which changes nothing there")
-
-
-def simulated_sensor(arguments: argparse.Namespace) -> SimulatedSensor:
-    """Build the sensor that the options describe.
-
-    Raises:
-        ConfigError: naming options out of their range.
-    """
-    try:
-        return SimulatedSensor(**{name: getattr(arguments, name.lower()) for name in SENSOR_KEYS})
-    except ValidationError as error:
-        faults = []
-        for detail in error.errors():
-            options = [option(str(name)) for name in detail["loc"]]
-            faults.append(": ".join([*options, detail["msg"]]))
-        raise ConfigError("; ".join(faults)) from error
 
 
 if __name__ == "__main__":

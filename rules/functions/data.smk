@@ -1,21 +1,11 @@
 """Inputs and params of the rules before training."""
 
-from vrtspike.data.manifests import (
-    ACCEPTED,
-    DATASET,
-    INGEST_SHARD,
-    STORE_SHARD,
-    SURVEY,
-)
+from pathlib import Path
+
+from vrtspike.config.problems import prepared_problem
+from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
-from vrtspike.deblurring.planning.options import (
-    calibration_options,
-    gate_options,
-    raw_file_options,
-    sensor_option,
-    simulated_sequence,
-    simulation_options,
-)
+from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
 from vrtspike.deblurring.planning.prepared_data import prepared_data
 from vrtspike.workflow.local_devices import ALL_CORES
 
@@ -125,11 +115,6 @@ def shard_memory(wildcards, threads, attempt):
     return (500 + 500 * threads) * attempt
 
 
-def memory(megabytes):
-    """Memory of a job in megabytes; a retry asks for more."""
-    return lambda wildcards, attempt: megabytes * attempt
-
-
 @user_errors()
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
@@ -141,8 +126,3 @@ def raw_files(wildcards):
 def preset_of_data(wildcards):
     """One of the presets with these data."""
     return WORKFLOW.preset_by_data_folder[wildcards.prepared]
-
-
-def data_settings(settings):
-    """The settings that change the prepared data."""
-    return prepared_problem(settings.TASK).data_settings(settings)

@@ -1,4 +1,12 @@
-"""Lists of presets, and their results as inputs."""
+"""Lists of presets, and their results as inputs.
+
+Uses functions/data.smk.
+"""
+
+from itertools import chain
+from pathlib import Path
+
+from vrtspike.deblurring.planning.prepared_data import checked_files
 
 
 def preset_of_job(wildcards):
@@ -32,14 +40,7 @@ def swept_presets(wildcards):
 @user_errors()
 def ablated_presets(wildcards):
     """The job's preset, or all in PRESETS, with their variants and all seeds."""
-    presets = [*wildcards] or PRESETS
-    names = seeds_of(
-        *(n for preset in presets for n in (preset, *WORKFLOW.derived(preset)))
-    )
-    # Invalid variants are errors before anything is computed.
-    for name in names:
-        WORKFLOW.preset(name)
-    return names
+    return WORKFLOW.ablated([*wildcards] or PRESETS)
 
 
 def of_job(presets):
@@ -47,9 +48,11 @@ def of_job(presets):
     return presets if callable(presets) else lambda wildcards: presets
 
 
-def of_each(pattern, presets):
-    """A file of each preset, as an input function."""
-    return lambda wildcards: expand(pattern, preset=of_job(presets)(wildcards))
+def of_each(pattern, presets, **values):
+    """A file of each preset, and each of further values, as an input function."""
+    return lambda wildcards: expand(
+        pattern, preset=of_job(presets)(wildcards), **values
+    )
 
 
 def after_datasets(presets):
@@ -73,18 +76,11 @@ def after_datasets(presets):
 @user_errors()
 def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
-    files = []
-    for name in PRESETS:
-        preset = WORKFLOW.preset(name)
-        if prepared_problem(preset.TASK) is not None:
-            files.append(str(WORKFLOW.manifest(name)))
-            continue
-        RAW_DATA.require_spikes(name, preset)
-        dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
-        folder = f"{RESULTS}/data/{dataset.name}"
-        bins = preset.DATA.NUM_VOXEL_BINS
-        files += [f"{folder}/alignment.csv", f"{folder}/k{bins}/accepted.json"]
-    return list(dict.fromkeys(files))
+    checked = [
+        checked_files(name, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
+        for name in PRESETS
+    ]
+    return list(dict.fromkeys(chain.from_iterable(checked)))
 
 
 def trained(presets):

@@ -1,7 +1,11 @@
-"""Inputs of the report page and of Snakemake's report."""
+"""Inputs of the report page and of Snakemake's report.
+
+Uses functions/presets.smk.
+"""
 
 import re
 import shlex
+from pathlib import Path
 
 from vrtspike.workflow.places import snakefile_options
 
@@ -59,13 +63,22 @@ def results_of(presets):
     ]
 
 
+def results_for(presets):
+    """The results of presets, or of those that a function of the wildcards returns."""
+    return lambda wildcards: results_of(of_job(presets)(wildcards))
+
+
 def page_inputs(presets):
-    """All inputs of a report page on presets."""
+    """All inputs of a report page on presets.
+
+    Args:
+        presets: names, or a function of the wildcards that returns them.
+    """
     return dict(
         **trained(presets),
         assets=PLACES.assets,
-        logs=expand("<results>/train/{preset}/{log}", preset=presets, log=LOGS),
-        results=results_of(presets),
+        logs=of_each("<results>/train/{preset}/{log}", presets, log=LOGS),
+        results=results_for(presets),
     )
 
 

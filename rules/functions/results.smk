@@ -1,12 +1,11 @@
-"""Inputs and params of evaluations, and of the demo."""
+"""Inputs and params of evaluations."""
+
+from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.runs.identity import evaluation_settings
-from vrtspike.workflow.benchmark_files import benchmark_files
+from vrtspike.config.problems import find_problem
 from vrtspike.workflow.staleness import evaluation_overrides
 
-# The last one is not trained: the bundled weights.
-DEMO_PRESETS = ["demo", "light_demo", "general_demo"]
 # The preset `reproduce` without its spikes is VRT itself.
 PUBLISHED_VRT = "reproduce-without-spikes"
 
@@ -26,21 +25,6 @@ def damaged_summary(wildcards):
 def test_options(wildcards, resources):
     """Options with the present TEST settings, which may differ from those of the training."""
     return evaluation_overrides(WORKFLOW.preset(wildcards.preset))
-
-
-def evaluation_threads(wildcards):
-    """The job's share of this machine's cores."""
-    return DEVICES.threads(1, given_cores())
-
-
-# A job of a cluster asks for none if the configuration wants none.
-evaluation_gpus = 0 if WORKFLOW.settings.GPUS == 0 else 1
-
-
-def demo_benchmarks(*presets):
-    """The benchmarks of the demo's jobs; with `resources`, so that they do not cause reruns."""
-    folder = Path(RESULTS, "benchmarks")
-    return lambda wildcards, resources: benchmark_files(folder, presets)
 
 
 @user_errors()

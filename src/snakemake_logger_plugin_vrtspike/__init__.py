@@ -19,7 +19,7 @@ from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 from vrtspike.system.endings import write_at_once
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
-from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
+from vrtspike.workflow.messages import MessageRewriter, config_fault
 from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY, PlanView
 from vrtspike.workflow.run_view import RunView
 
@@ -52,6 +52,7 @@ class LogHandler(LogHandlerBase):
             print("\n".join(f"error: {fault}" for fault in faults), file=sys.stderr)
             raise SystemExit(EXIT_USER_ERROR)  # later Snakemake would end with a traceback
         settings = self.common_settings
+        self._rewriter = MessageRewriter(sys.argv[1:])
         self._view: PlanView | RunView | None = None
         if os.environ.get(SUMMARY_ONLY):
             self._view = PlanView(self._show, sys.stdout, None)
@@ -66,10 +67,9 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
-        if is_superseded(record):
-            return
-        rewrite(record, sys.argv[1:])
-        (self._show if self._view is None else self._view.show)(record)
+        if self._rewriter.rewrite(record):
+            show = self._show if self._view is None else self._view.show
+            show(record)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show a message as Snakemake does."""

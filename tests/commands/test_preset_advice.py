@@ -12,7 +12,7 @@ from vrtspike.analysis.findings import advice
 from vrtspike.commands import hardware, preset_advice, preset_fit
 from vrtspike.commands.hardware import GpuKind, Machine, measure_speed, named_gpu
 from vrtspike.commands.preset_advice import advise
-from vrtspike.config.workflow import load_workflow, read_workflow
+from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.costs import table

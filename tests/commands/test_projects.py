@@ -13,7 +13,7 @@ import vrtspike
 from tests.workflow.project import make_sequence, make_tiny_data
 from vrtspike.commands.main import run_command
 from vrtspike.config.documents import read_yaml
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.system.errors import DataError, RunError
 from vrtspike.system.home import HOME_VARIABLE
 

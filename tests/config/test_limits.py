@@ -12,7 +12,7 @@ import pytest
 from vrtspike.config import load_preset
 from vrtspike.config.documents import document_of, overlay, parse_overrides, parse_yaml
 from vrtspike.config.loading import build_settings
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 

@@ -58,8 +58,8 @@ def test_every_shipped_preset_loads(repository):
             r"LOG .* line 1 and .* line 4",
         ),
         (
-            "DATA: {VAL_SPLIT: train}\n",
-            r"DATA.VAL_SPLIT is 'train', the split that is trained on.* DATA.TEST_ON_TRAINING_FR",
+            "DATA: {TEST_SPLIT: train}\n",
+            r"DATA.TEST_SPLIT is 'train', the split that is trained on.* DATA.TEST_ON_TRAINING_FR",
         ),
         ("DATA: {CROP_SIZE: 100}\n", r"DATA.CROP_SIZE: found 100; .* multiple of 8"),
         ("SEED: 1\nDATA: {K: many}\n", r":2: DATA.NUM_VOXEL_BINS: found 'many'; .* integer"),

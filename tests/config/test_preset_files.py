@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.config.preset_files import find_presets
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.home import HOME_VARIABLE, PRESET_DIR
 

@@ -9,9 +9,10 @@ import pytest
 
 from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
-from vrtspike.config.workflow import Workflow, load_workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.system.errors import ConfigError
 
 SWEEP = """\

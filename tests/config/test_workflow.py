@@ -10,10 +10,10 @@ from pydantic import create_model
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
 
@@ -38,9 +38,9 @@ def test_different_data_sets_have_different_names(folder):
     def dataset(**data: object):
         return deblurring(SETTINGS={"DATA": data}).dataset("plain")
 
-    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
+    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", TEST_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
-    assert (both.blur_dir, both.train_split, both.val_split) == ("blur_gamma", "x", "y")
+    assert (both.blur_dir, both.train_split, both.test_split) == ("blur_gamma", "x", "y")
     options = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
     assert (options.name, options.spike_size, options.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
@@ -82,7 +82,7 @@ def test_results_beside_the_splits_are_accepted(folder):
 
 
 SOURCE = (
-    "SPIKE_ROOT: /spikes, TRAIN_SPLIT: tr, VAL_SPLIT: te, TEST_ON_TRAINING_FRAMES: true, "
+    "SPIKE_ROOT: /spikes, TRAIN_SPLIT: tr, TEST_SPLIT: te, TEST_ON_TRAINING_FRAMES: true, "
     "BLUR_DIR: blur_gamma, LAYOUT: kair, SPIKE_SIZE: [3, 8]"
 )
 
@@ -241,6 +241,13 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         workflow.derived("sea")
+    assert workflow.ablated(["plain"]) == [
+        "plain",
+        "plain-without-spikes",
+        "plain-shuffled-spikes",
+    ]
+    with pytest.raises(ConfigError, match="which has no ablation"):
+        workflow.ablated(["plain", "sea"])
 
 
 def test_older_names_in_the_workflow_are_read(folder):

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from vrtspike.data.shards import members, shard_count, shard_names, shard_of
-from vrtspike.settings.workflow import ShardSettings
+from vrtspike.settings.generated_data import ShardSettings
 from vrtspike.system.errors import DataError
 
 NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in range(500)]

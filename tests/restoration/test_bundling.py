@@ -1,4 +1,4 @@
-"""Runs that become the package's own weights."""
+"""Runs that become the bundled weights."""
 
 from __future__ import annotations
 

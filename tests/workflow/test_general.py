@@ -1,4 +1,4 @@
-"""The target of the package's own weights, with a small network and little data."""
+"""The target of the bundled weights, with a small network and little data."""
 
 from __future__ import annotations
 

@@ -7,15 +7,22 @@ import logging
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.workflow.messages import PlanFacts, config_fault, is_superseded, rewrite
+from vrtspike.workflow.messages import RERUN_REASON, RULE_NAMES, MessageRewriter, config_fault
 
 
-def error(text: str, exception: str, *arguments: str, facts: PlanFacts | None = None) -> str:
+def error(
+    text: str, exception: str, *arguments: str, rewriter: MessageRewriter | None = None
+) -> str:
     record = logging.makeLogRecord({"msg": text, "levelno": 40, "exception": exception})
-    if facts is not None:
-        assert facts.filter(record)
-    rewrite(record, arguments)
+    assert (rewriter or MessageRewriter(arguments)).rewrite(record)
     return str(record.msg)
+
+
+def rewriter_with(attribute: str, facts: object) -> MessageRewriter:
+    """A rewriter that has read a message with facts, which is not shown."""
+    rewriter = MessageRewriter([])
+    assert not rewriter.rewrite(logging.makeLogRecord({"levelno": 20, attribute: facts}))
+    return rewriter
 
 
 def test_other_errors_stay():
@@ -24,25 +31,23 @@ def test_other_errors_stay():
 
 
 def test_a_mistyped_target_is_answered_with_the_nearest():
-    facts = PlanFacts(lambda: ["train_light", "train_demo", "all"])
+    rewriter = rewriter_with(RULE_NAMES, ["train_light", "train_demo", "all"])
     text = "No rule to produce trian_light (if you use input functions make sure ...)"
-    message = error(text, "MissingRuleException", facts=facts)
+    message = error(text, "MissingRuleException", rewriter=rewriter)
     assert message.startswith(
         "error: no target and no file of this workflow: trian_light; did you mean train_light?\n"
     )
     text = "No rule to produce results/x.csv (if you use input functions make sure ...)"
-    assert "did you mean" not in error(text, "MissingRuleException", facts=facts)
+    assert "did you mean" not in error(text, "MissingRuleException", rewriter=rewriter)
 
 
 def test_a_job_that_was_forced_is_shown_with_its_reason():
-    facts = PlanFacts()
-    facts.rerun_reasons["r/b.json"] = "it is damaged"
+    rewriter = rewriter_with(RERUN_REASON, ("r/b.json", "it is damaged"))
     reasons = []
     for outputs in (["r/a.json", "r/b.json (update)"], ["r/a.json"]):
         fields = {"event": "job_info", "output": outputs, "reason": "Forced execution"}
         record = logging.makeLogRecord(fields)
-        assert facts.filter(record)
-        rewrite(record, [])
+        assert rewriter.rewrite(record)
         reasons.append(vars(record)["reason"])
     assert reasons == ["it is damaged", "Forced execution"]
 
@@ -78,12 +83,12 @@ def warning(file: str) -> logging.LogRecord:
 
 @pytest.mark.parametrize("flag", ["", " (update)"])
 def test_one_message_says_that_a_result_is_kept(flag):
-    assert is_superseded(warning(f"r/train/p/run.json{flag}"))
+    rewriter = MessageRewriter([])
+    assert not rewriter.rewrite(warning(f"r/train/p/run.json{flag}"))
     weights = warning(f"r/train/p/weights.safetensors{flag}")
-    assert not is_superseded(weights)
-    rewrite(weights, [])
+    assert rewriter.rewrite(weights)
     assert weights.msg == "r/train/p: the former result is kept"
-    assert not is_superseded(logging.makeLogRecord({"msg": "x", "levelno": logging.WARNING}))
+    assert rewriter.rewrite(logging.makeLogRecord({"msg": "x", "levelno": logging.WARNING}))
 
 
 def test_a_file_that_cannot_be_written_is_named():

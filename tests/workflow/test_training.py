@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.seeds import split_seed
-from vrtspike.config.workflow import Workflow, load_workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import file_digest, write_json

@@ -9,8 +9,12 @@ from typing import Any
 
 from vrtspike.analysis.compare import FORMATS, Candidate
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.analysis.evaluations import quality_table, require_distinct_names, test_frame_entries
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.analysis.quality_tables import (
+    quality_table,
+    require_distinct_names,
+    test_frame_entries,
+)
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError

@@ -16,7 +16,8 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
     reasons_not_to_count,
 )
-from vrtspike.analysis.evaluations import (
+from vrtspike.analysis.performance import Analysis, read_analysis
+from vrtspike.analysis.quality_tables import (
     Measured,
     frames_note,
     quality_formats,
@@ -24,7 +25,6 @@ from vrtspike.analysis.evaluations import (
     quality_table,
     require_distinct_names,
 )
-from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal

@@ -43,8 +43,8 @@ class LiveLogs:
             self._train = train
             self._validation = validation
         else:
-            self._train = _joined(self._train, train)
-            self._validation = _joined(self._validation, validation)
+            self._train = _join(self._train, train)
+            self._validation = _join(self._validation, validation)
         timing, steps = self._last_timings()
         memory = log_table([], "memory")
         return RunLogs(timing, steps, self._train, self._validation, memory)
@@ -59,7 +59,7 @@ class LiveLogs:
         return timing_tables(record for record in records if record["kind"] == "step")
 
 
-def _joined(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
+def _join(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
     """Join tables of a log; the later row of a step counts."""
     tables = [table for table in (earlier, later) if not table.empty]
     if len(tables) < 2:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vrtspike.analysis.evaluation_files import read_summary
-from vrtspike.analysis.evaluations import quality_formats, quality_table
+from vrtspike.analysis.quality_tables import quality_formats, quality_table
 from vrtspike.plotting.pages import texts
 from vrtspike.system.errors import DataError
 

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from vrtspike.analysis.evaluation_files import chosen_on
-from vrtspike.analysis.evaluations import require_distinct_names
+from vrtspike.analysis.quality_tables import require_distinct_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.seeds import split_seed

@@ -23,7 +23,7 @@ from vrtspike.cluster.slurm_job import rendezvous_endpoint, requeue, srun_comman
 from vrtspike.cluster.time_limit import TimeLimit, time_limit
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside

@@ -55,7 +55,7 @@ def advise(arguments: argparse.Namespace) -> int:
             "--gpu, or leave --gpus out for those of this machine"
         )
     from vrtspike.commands import hardware, preset_advice
-    from vrtspike.config.workflow import read_workflow
+    from vrtspike.config.workflow_loading import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
@@ -123,7 +123,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     and results are not changed.
     """
     from vrtspike.analysis.benchmark import run_benchmark
-    from vrtspike.config.workflow import read_workflow
+    from vrtspike.config.workflow_loading import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     length = arguments.turns, arguments.steps, arguments.warm_up

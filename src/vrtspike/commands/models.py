@@ -23,6 +23,26 @@ from vrtspike.system.progress_bar import progress_bar
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    _add_model_and_input(parser)
+    add_output(parser, "folder for the results", "OUT", required=True)
+    _add_spikes(parser)
+    _add_results(parser)
+    _add_computation(parser)
+    add = parser.add_argument
+    add(
+        "--anyway",
+        action="store_true",
+        help="restore a recording far outside those that the model was trained on, too",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace what an earlier call has written into OUT; other files stay",
+    )
+
+
+def _add_model_and_input(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name the model and the blurry frames."""
     add = parser.add_argument
     add("run_path", nargs="?", metavar="MODEL", help="the same as --model MODEL")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
@@ -31,9 +51,12 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
-        f"Face hub, or {GENERAL}, the package's own weights, which are taken without it",
+        f"Face hub, or {GENERAL}, the bundled weights, which are taken without it",
     )
-    add_output(parser, "folder for the results", "OUT", required=True)
+
+
+def _add_spikes(parser: argparse.ArgumentParser) -> None:
+    """Add the options on the spikes of the frames."""
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
         "--spikes",
@@ -48,12 +71,17 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         help="simulate spikes from the blurry frames; they add no information",
     )
     add_sensor(parser)
-    add(
+    parser.add_argument(
         "--layout",
         choices=LAYOUTS,
         help="of the spikes, which tells when frames were exposed unless an exposures.csv does; "
         "without it that of the run's data set, else spk_gopro",
     )
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    """Add the options on figures, videos and the page."""
+    add = parser.add_argument
     add("--sharp", type=Path, metavar="FOLDER", help="sharp frames of the same names, to compare")
     add(
         "--no-reference",
@@ -80,6 +108,11 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="write no OUT/index.html to look at blurry and restored frames in a browser",
     )
+
+
+def _add_computation(parser: argparse.ArgumentParser) -> None:
+    """Add the options on memory, device and type."""
+    add = parser.add_argument
     add(
         "--tile",
         type=int,
@@ -93,16 +126,6 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
     )
-    add(
-        "--anyway",
-        action="store_true",
-        help="restore a recording far outside those that the model was trained on, too",
-    )
-    add(
-        "--overwrite",
-        action="store_true",
-        help="replace what an earlier call has written into OUT; other files stay",
-    )
 
 
 def restore(arguments: argparse.Namespace) -> int:
@@ -110,7 +133,7 @@ def restore(arguments: argparse.Namespace) -> int:
 
     MODEL is the result folder of a finished run, where weights, settings and the statistics of
     spikes lie together; what vrtspike pack or export has made of one; owner/name of the Hugging
-    Face hub; or general, the package's own weights. Restored frames are written as PNG into
+    Face hub; or general, the bundled weights. Restored frames are written as PNG into
     OUT/restored. A call that was stopped goes on where it stopped when it is repeated. Spikes are
     recorded or simulated; a model that was trained without them takes none. The sensor's size is
     that of --sensor, of the files, of a config.yaml beside them or of the layout, else half the
@@ -136,11 +159,11 @@ def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
 
 
 def _choose_model(arguments: argparse.Namespace) -> None:
-    """Set ``run_path`` to the model: MODEL, --model, or the package's own weights.
+    """Set ``run_path`` to the model: MODEL, --model, or the bundled weights.
 
     Raises:
         ConfigError: if two are given, the only folder is that of a model, or none is given and this
-            installation lacks its own weights.
+            installation lacks the bundled weights.
     """
     if arguments.run_path is not None and arguments.model is not None:
         raise ConfigError(

@@ -10,10 +10,11 @@ from vrtspike.commands.checks import Check, State, fault, without_advice
 from vrtspike.commands.preset_fit import PresetData, find_data
 from vrtspike.config.problems import PreparedProblem, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.workflow import Workflow, read_workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
 from vrtspike.data.datasets import Dataset
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS

@@ -14,7 +14,7 @@ from vrtspike.system.progress_bar import progress_bar
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 MODEL_NAMES = (
-    f"Name {' or '.join(BUNDLED_NAMES)} (the package's own weights), a result folder "
+    f"Name {' or '.join(BUNDLED_NAMES)} (the bundled weights), a result folder "
     "(results/train/<preset>), a packed run, an .onnx file or owner/name of the Hugging Face hub; "
     "a data set by its dataset.json."
 )

@@ -34,10 +34,12 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return build_settings(merged([*read_preset(path), present_names(parse_overrides(overrides))]))
+    return build_settings(
+        merge_documents([*read_preset(path), present_names(parse_overrides(overrides))])
+    )
 
 
-def merged(layers: Sequence[Document]) -> Document:
+def merge_documents(layers: Sequence[Document]) -> Document:
     """Merge layers of settings into one document; later layers override earlier ones.
 
     A layer that names a data root describes that root. If a later layer names another one, the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,3 +81,20 @@ def _workflow_files(folder: Path) -> dict[str, Path]:
 def _files(folder: Path) -> dict[str, Path]:
     """Return the files ``<preset>.yaml`` of a folder by name."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
+    """Return the error messages on files ``*.yml``, by the names that they would have as presets.
+
+    Args:
+        folder: folder of the files.
+        names: names of existing presets or sweeps; files of these names are ignored.
+    """
+    faults = {}
+    for path in sorted(folder.glob("*.yml")):
+        if path.stem not in names:
+            faults[path.stem] = (
+                f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
+                f"{path.with_suffix('.yaml')}"
+            )
+    return faults

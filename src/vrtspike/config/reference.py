@@ -109,12 +109,12 @@ def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
     values = _names(field.annotation)
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
-    names = ", ".join(_marked(name, field) for name, field in keys)
+    names = ", ".join(_mark(name, field) for name, field in keys)
     default = translate("required") if field.is_required() else f"`{json.dumps(field.default)}`"
     return f"| {names} | {default} | {meaning} |"
 
 
-def _marked(name: str, field: FieldInfo) -> str:
+def _mark(name: str, field: FieldInfo) -> str:
     """Return a key's name; an operational key has an asterisk."""
     mark = "\\*" if is_operational(field) else ""
     return f"`{name}`{mark}"

@@ -16,6 +16,7 @@ from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.old_keys import holds
+from vrtspike.config.preset_files import misnamed
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import json_digest
 from vrtspike.system.errors import ConfigError
@@ -84,6 +85,18 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
         return Sweep(str(path), {}, str(error))
 
 
+def read_sweeps(
+    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
+) -> dict[str, Sweep]:
+    """Return the sweeps of a folder by name; those of forbidden names with their fault."""
+    sweeps = {
+        path.stem: read_sweep(path, presets, broken) for path in sorted(folder.glob("*.yaml"))
+    }
+    for name, fault in misnamed(folder, sweeps).items():
+        sweeps[name] = Sweep(fault.partition(":")[0], {}, fault)
+    return sweeps
+
+
 def _member(
     base: RunSettings, tree: Mapping[str, Any], values: Values, path: str, place: str
 ) -> RunSettings:
@@ -104,7 +117,7 @@ def _member(
     """
     if _are_plain(tree, values):
         with contextlib.suppress(ValidationError):
-            return type(base).model_validate(_replaced(tree, values))
+            return type(base).model_validate(_replace(tree, values))
     return override_settings(base, document_of(nested(values), path), place)
 
 
@@ -116,10 +129,10 @@ def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
     return is_known and not has_sections and not _REINTERPRETED & values.keys()
 
 
-def _replaced(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
+def _replace(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """Return nested mappings with other values; sections without any are shared.
 
-    >>> _replaced({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
+    >>> _replace({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
     {'A': {'B': 3, 'C': 2}, 'D': {}}
     """
     result = dict(tree)

@@ -1,48 +1,24 @@
-"""The configuration of the workflow: ``config/config.yaml``, its overlays, presets and sweeps."""
+"""The configuration of the workflow: presets, sweeps, and the trainings that they give."""
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vrtspike.config.ablations import Variant
-from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import (
-    Document,
-    KeyPath,
-    document_of,
-    parse_overrides,
-    read_overrides,
-    read_yaml,
-)
-from vrtspike.config.loading import (
-    build_settings,
-    derive,
-    merged,
-    present_names,
-    problem_name,
-    read_preset,
-    require_ablation,
-)
-from vrtspike.config.old_keys import OldKeys, canonical
-from vrtspike.config.preset_files import PresetFiles, find_presets
-from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
+from vrtspike.config.loading import derive, require_ablation
+from vrtspike.config.problems import find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seeds import seed_names
-from vrtspike.config.sweeps import Sweep, read_sweep
-from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
+from vrtspike.config.sweeps import Sweep
+from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.home import CONFIG, require_project
-
-T = TypeVar("T")
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
-_ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
 class Training(NamedTuple):
@@ -181,6 +157,21 @@ class Workflow:
         """
         return require_ablation(preset, self.preset(preset)).names(preset)
 
+    def ablated(self, presets: Sequence[str]) -> list[str]:
+        """Return the trainings of presets and of their variants, with all seeds.
+
+        Raises:
+            ConfigError: as :meth:`derived`, or if a variant is invalid.
+        """
+        trainings = []
+        for preset in presets:
+            for name in (preset, *self.derived(preset)):
+                trainings += self.seeds(name)
+        # Invalid variants are errors before anything is computed.
+        for name in trainings:
+            self.preset(name)
+        return trainings
+
     def preset(self, name: str) -> RunSettings:
         """Return the settings of a preset, a variant, a sweep's member, or of another seed.
 
@@ -216,191 +207,3 @@ class Workflow:
         settings = self.preset(preset)
         folder = find_problem(settings.TASK).data_folder(settings)
         return Path(self.settings.RESULTS) / "data" / folder / MANIFEST
-
-
-def load_workflow(
-    configfiles: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
-) -> Workflow:
-    """Read the configuration files in order (later ones win) and every preset.
-
-    Args:
-        configfiles: ``config/config.yaml`` and the overlays named by ``--configfile``.
-        overrides: values of ``--config``, as a mapping of top-level keys.
-
-    Raises:
-        ConfigError: naming file, line, key, what was found and what is allowed.
-    """
-    layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
-    document = canonical(merged(layers), _old_keys())
-    settings = validate(workflow_schema(), document, _ADVICE)
-    overriding = [_below(layer, "SETTINGS") for layer in layers]
-    overriding.append(_overrides_of_set(settings))
-    above = merged([present_names(layer) for layer in overriding])
-    beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
-    files = find_presets(Path(settings.PRESET_DIR))
-    presets, broken = _read_presets(files, beneath, above)
-    broken |= _misnamed(Path(settings.PRESET_DIR), files.trainings)
-    if not presets:
-        raise ConfigError(_no_preset(settings, broken))
-    sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    workflow = Workflow(settings, presets, broken, sweeps, files.notices)
-    _check_names(workflow, document, "PRESETS", workflow.preset_names)
-    _check_names(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
-    return workflow
-
-
-def _overrides_of_set(settings: WorkflowSettings) -> Document:
-    """Return the keys of SET.
-
-    Raises:
-        ConfigError: if a key is given twice.
-    """
-    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    overrides = parse_overrides(pieces, "SET")
-    keys = [piece.partition("=")[0].strip() for piece in pieces]
-    for key, count in Counter(keys).items():
-        if count > 1:
-            raise ConfigError(f"SET gives {key} {count} times; keep one")
-    return overrides
-
-
-def _read_presets(
-    files: PresetFiles, beneath: Mapping[str, Document], above: Document
-) -> tuple[dict[str, RunSettings], dict[str, str]]:
-    """Return the valid presets of a project by name, and the faults of the others.
-
-    Args:
-        files: files of the presets.
-        beneath: keys of the workflow that a preset may override, by its problem.
-        above: keys that override every preset's.
-    """
-    presets: dict[str, RunSettings] = {}
-    broken: dict[str, str] = {}
-    for name, path in files.trainings.items():
-        try:
-            documents = read_preset(path)
-            problem = problem_name(merged([*documents, above]))
-            layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
-            presets[name] = build_settings(merged(layers))
-        except ConfigError as error:
-            broken[name] = str(error)
-    return presets, broken
-
-
-def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
-    """Describe that no preset is valid: the faults, each line once, or the empty folder."""
-    lines = dict.fromkeys("\n".join(broken.values()).splitlines())
-    if lines:
-        return "\n".join(lines)
-    return (
-        f"PRESET_DIR is {settings.PRESET_DIR!r}: found no preset (*.yaml) there; set it to the "
-        "folder of the presets"
-    )
-
-
-def _read_sweeps(
-    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
-) -> dict[str, Sweep]:
-    """Return the sweeps of a folder by name; those of forbidden names with their fault."""
-    sweeps = {
-        path.stem: read_sweep(path, presets, broken) for path in sorted(folder.glob("*.yaml"))
-    }
-    for name, fault in _misnamed(folder, sweeps).items():
-        sweeps[name] = Sweep(fault.partition(":")[0], {}, fault)
-    return sweeps
-
-
-def _check_names(
-    workflow: Workflow, document: Document, key: str, allowed: Collection[str]
-) -> None:
-    """Check the presets that a key names.
-
-    Raises:
-        ConfigError: if one is named twice, or is not allowed.
-    """
-    place = document.places.get((key,), key)
-    for preset, count in Counter(getattr(workflow.settings, key)).items():
-        if count > 1:
-            raise ConfigError(f"{place}: {key} names {preset!r} twice; remove one")
-        if preset not in allowed:
-            raise ConfigError(
-                f"{place}: {key} names {preset!r}; presets in "
-                f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.preset_names)}"
-            )
-
-
-def _misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
-    """Return the error messages on files ``*.yml``, by the names that they would have as presets.
-
-    Args:
-        folder: folder of the files.
-        names: names of existing presets or sweeps; files of these names are ignored.
-    """
-    faults = {}
-    for path in sorted(folder.glob("*.yml")):
-        if path.stem not in names:
-            faults[path.stem] = (
-                f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
-                f"{path.with_suffix('.yaml')}"
-            )
-    return faults
-
-
-def _old_keys() -> OldKeys:
-    """Return the former names of keys of ``config/config.yaml``, of all problems."""
-    return ChainMap(*(dict(find_problem(name).SETTINGS.workflow_old_keys) for name in PROBLEMS))
-
-
-def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str) -> Document:
-    """Return the keys of ``config/config.yaml`` that are the lowest layer of a problem's presets.
-
-    Args:
-        settings: the contents of the file.
-        document: the same with places, for messages.
-        problem: name of the problem.
-    """
-    beneath = document_of(find_problem(problem).SETTINGS.preset_defaults(settings), "")
-    return present_names(Document(beneath.values, document.places))
-
-
-def _below(document: Document, section: str) -> Document:
-    """Return the keys of a section as a document, named without the section."""
-    return Document(
-        _entries_below(document.values, section), _entries_below(document.places, section)
-    )
-
-
-def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, T]:
-    return {
-        path[1:]: entry for path, entry in entries.items() if path[0] == section and len(path) > 1
-    }
-
-
-def keys_of_problem(document: Document, problem: str) -> Document:
-    """Return the overrides of all presets that apply to one problem.
-
-    Keys that only other problems have are removed. Keys that no problem has stay, so that
-    validation refuses them.
-
-    Args:
-        document: overrides of all presets.
-        problem: name of the problem.
-    """
-    keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
-    others = set().union(*keys.values()) - keys[problem]
-    values = {path: value for path, value in document.values.items() if path not in others}
-    return Document(values, document.places)
-
-
-def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
-    """Read the configuration of the project in the working directory.
-
-    Args:
-        configfiles: overlays of ``config/config.yaml``.
-        overrides: words of ``--config``.
-
-    Raises:
-        UserError: if there is no configuration here, or it is invalid.
-    """
-    require_project()
-    return load_workflow([CONFIG, *configfiles], read_overrides(overrides).tree)

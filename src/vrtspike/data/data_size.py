@@ -74,7 +74,7 @@ def measure_data(dataset: Dataset) -> DataSize:
     Raises:
         DataError: if the data set is missing, or none of its sequences can be used.
     """
-    splits = (dataset.train_split, dataset.val_split)
+    splits = (dataset.train_split, dataset.test_split)
     contents = survey(
         dataset.root,
         splits,

@@ -24,7 +24,7 @@ class Dataset:
     root: str
     blur_dir: str
     train_split: str
-    val_split: str
+    test_split: str
     spike_size: tuple[int, int] | None
     layout: str
     on_error: Literal["stop", "exclude"]

@@ -15,7 +15,7 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
     reasons_not_to_count,
 )
-from vrtspike.analysis.evaluations import (
+from vrtspike.analysis.quality_tables import (
     SPREAD,
     STANDARD_ERROR,
     column_name,
@@ -229,7 +229,7 @@ def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
         blocks.append(f"## {part.title}\n")
         if part.note:
             blocks.append(f"{part.note}\n")
-        cells = _marked(part.rows, part.title, _MARKDOWN).rename(columns=HEADERS)
+        cells = _mark(part.rows, part.title, _MARKDOWN).rename(columns=HEADERS)
         blocks.append(markdown_table(cells))
         blocks += [f"- {line}" for line in part.lines]
         blocks.append("")
@@ -289,7 +289,7 @@ def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
     return places
 
 
-def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
+def _mark(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
     """Format the cells; the best and second-best figures of each data set are marked."""
     cells = texts(rows, FORMATS, absent="").set_index(rows.index)
     for rank, mark in enumerate(marks):
@@ -322,7 +322,7 @@ def _latex(rows: pd.DataFrame, title: str) -> str:
     for name in names:
         if name not in FORMATS:
             full[name] = full[name].map(_escape, na_action="ignore")
-    cells = _marked(full, title, _LATEX)
+    cells = _mark(full, title, _LATEX)
     alignment = "".join("r" if name in FORMATS else "l" for name in names)
     with_headers = cells.rename(columns={name: _escape(HEADERS[name]) for name in names})
     return with_headers.to_latex(index=False, escape=False, column_format=alignment)

@@ -153,7 +153,7 @@ def validation_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
-    split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
+    split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
     clips = ClipDataset(
         dataset.with_validation_split(settings.DATA), split, settings.DATA, train=False
     )

@@ -54,7 +54,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     settings = deblurring_settings(job.run.settings)
     test = settings.TEST
     dataset = load_fitting_dataset(job.dataset, settings)
-    entries = dataset.split(settings.DATA.VAL_SPLIT)
+    entries = dataset.split(settings.DATA.TEST_SPLIT)
     protocols = [PROTOCOLS[name] for name in test.PROTOCOL]
     for protocol in protocols:
         protocol.require_blur(dataset.blur_dir, str(job.dataset))

@@ -93,8 +93,8 @@ def require_published_frames(
     """
     data = settings.DATA
     sequences: list[SequenceFiles] = []
-    report = survey(data.ROOT, [data.VAL_SPLIT], blur_dir, data.LAYOUT, look=sequences.append)
-    place = f"{data.ROOT}, split {data.VAL_SPLIT}"
+    report = survey(data.ROOT, [data.TEST_SPLIT], blur_dir, data.LAYOUT, look=sequences.append)
+    place = f"{data.ROOT}, split {data.TEST_SPLIT}"
     faults = []
     for name, messages in report["excluded"].items():
         faults += [f"{name}: {message}" for message in messages]

@@ -59,7 +59,7 @@ def write_results(
     first, *others = measured
     main_frames = frames[frames["protocol"] == first.name]
     summary = {
-        **evaluated_data(run, dataset.name, dataset.digest, settings.DATA.VAL_SPLIT),
+        **evaluated_data(run, dataset.name, dataset.digest, settings.DATA.TEST_SPLIT),
         "blur_dir": dataset.blur_dir,
         "warnings": _warnings(dataset, run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
@@ -142,12 +142,12 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
         warnings.append(f"of other data than it was trained on: {dataset.name} has another digest")
     if data.VALIDATION == "test":
         warnings.append(chosen_on("the test split", "DATA.VALIDATION is test"))
-    prefix = f"{data.VAL_SPLIT}/"
+    prefix = f"{data.TEST_SPLIT}/"
     overlaps = {
         name: training for name, training in dataset.overlaps.items() if name.startswith(prefix)
     }
     if overlaps:
-        warnings.append(trained_on(overlaps, len(dataset.split(data.VAL_SPLIT))))
+        warnings.append(trained_on(overlaps, len(dataset.split(data.TEST_SPLIT))))
     return warnings
 
 

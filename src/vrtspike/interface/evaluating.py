@@ -19,7 +19,7 @@ from vrtspike.analysis.evaluation_files import (
     read_summary,
 )
 from vrtspike.interface.overrides import override_words
-from vrtspike.reporting.evaluations import read_table
+from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.precision import choose_device
 from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.names import WEIGHTS

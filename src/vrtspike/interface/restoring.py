@@ -61,7 +61,7 @@ def restore(
             like this for each frame; or the path of a folder of spike files or of one file for all
             frames. None with ``simulate_spikes`` and for a model without spikes.
         model: a loaded model, or its name or folder as for :func:`vrtspike.load`; ``general`` is
-            the package's own weights.
+            the bundled weights.
         output: folder for restored frames and figures, of frames and spikes in files; without it
             the restored frames are returned and nothing is written.
         simulate_spikes: simulate spikes from the blurry frames; they add no information.

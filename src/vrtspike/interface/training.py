@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrtspike.config.workflow import Workflow, load_workflow, read_workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.interface.overrides import override_words
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.folder import read_record
@@ -98,7 +99,7 @@ def train(
     workflow = read_workflow([], [])
     words: list[str] = []
     if overrides:
-        pieces = _joined(_pieces_of_set(workflow), override_words(overrides))
+        pieces = _join(_pieces_of_set(workflow), override_words(overrides))
         workflow = load_workflow([CONFIG], {"SET": pieces})
         words = ["--config", f"SET={json.dumps(pieces, ensure_ascii=False)}"]
     workflow.preset(preset)  # before Snakemake starts
@@ -118,10 +119,10 @@ def _pieces_of_set(workflow: Workflow) -> Sequence[str]:
     return pieces.split() if isinstance(pieces, str) else pieces
 
 
-def _joined(former: Sequence[str], later: Sequence[str]) -> list[str]:
+def _join(former: Sequence[str], later: Sequence[str]) -> list[str]:
     """Return overrides of two lists; of a key in both the later one.
 
-    >>> _joined(["SEED=1", "TRAIN.EPOCHS=2"], ["SEED=3"])
+    >>> _join(["SEED=1", "TRAIN.EPOCHS=2"], ["SEED=3"])
     ['TRAIN.EPOCHS=2', 'SEED=3']
     """
     keys = {piece.partition("=")[0] for piece in later}

@@ -80,7 +80,7 @@ def _decode(path: Path) -> NDArray[Any]:
     if image is None:
         unknown = "not a readable image (the file is broken or is no picture)"
         raise DataError(f"{path}: {placeholder_fault(path) or unknown}")
-    return _oriented(image, _orientation(exif))
+    return _orient(image, _orientation(exif))
 
 
 def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
@@ -114,7 +114,7 @@ def _orientation(exif: bytes) -> int:
     return 1
 
 
-def _oriented(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+def _orient(image: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Mirror and rotate a picture (H, W, ...) by its EXIF orientation."""
     if orientation in _MIRRORED:
         image = image[:, ::-1]

@@ -105,7 +105,7 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
             f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
             f"or of another kind. {_AGAIN}"
         ) from error
-    state = _unwrapped(state)
+    state = _unwrap(state)
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         names = ", ".join(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise RunError(
@@ -115,7 +115,7 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     return state
 
 
-def _unwrapped(contents: object) -> object:
+def _unwrap(contents: object) -> object:
     """Return the mapping under the first of :data:`_WRAPPERS`, or the contents themselves."""
     if isinstance(contents, Mapping):
         for name in _WRAPPERS:

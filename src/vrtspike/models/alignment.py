@@ -103,7 +103,7 @@ def guided_deform_conv(
 
     def convolve(x: Tensor, raw: Tensor, flow: Tensor) -> Tensor:
         with without_autocast(x):
-            sampled = _sampled(x, raw, flow, max_magnitude)
+            sampled = _sample(x, raw, flow, max_magnitude)
         out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
         return out.unflatten(2, x.shape[2:])
 
@@ -112,7 +112,7 @@ def guided_deform_conv(
     return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])
 
 
-def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tensor:
+def _sample(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tensor:
     """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
     pictures, _, height, width = x.shape
     exact = torch.promote_types(raw.dtype, torch.float32)

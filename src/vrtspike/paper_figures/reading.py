@@ -59,11 +59,11 @@ def read_results(
                 "folder of a run (results/train/<preset>) or of vrtspike restore (-o restored)"
             )
         earlier = results.get(result.label)
-        results[result.label] = result if earlier is None else _joined(earlier, result)
+        results[result.label] = result if earlier is None else _join(earlier, result)
     return list(results.values())
 
 
-def _joined(first: Result, second: Result) -> Result:
+def _join(first: Result, second: Result) -> Result:
     """Two results of one model on different sequences as one.
 
     Raises:

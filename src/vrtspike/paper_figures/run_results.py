@@ -22,8 +22,8 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.evaluations import protocols
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.analysis.quality_tables import protocols
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
@@ -34,7 +34,7 @@ from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.paper_figures.spike_pictures import motion_length
-from vrtspike.reporting.evaluations import read_table
+from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import instant_picture
@@ -162,7 +162,7 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     recorded = Path(run.dataset)
     beside = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
-    split = deblurring_settings(run.settings).DATA.VAL_SPLIT
+    split = deblurring_settings(run.settings).DATA.TEST_SPLIT
     for path in (beside, recorded):
         if not path.is_file():
             continue
@@ -195,7 +195,7 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
 
     def motion(name: str) -> float:
         recorded, exposure = spikes(name)
-        return motion_length(recorded, exposure, layout.scale)
+        return motion_length(recorded, exposure, layout.ratio)
 
     has_spikes = layout.spike_size is not None
     return Clip(

@@ -213,7 +213,7 @@ class FigureWriter:
         cells = [compared_cell(BLURRY, blurry, sharp, place.box)]
         spikes = self.results[0].clips[sequence].spikes
         if spikes is not None:
-            picture = _enlarged(spikes(frame), blurry.shape)
+            picture = _enlarge(spikes(frame), blurry.shape)
             cells.append(Cell(SPIKES, place.box.of(picture)))
         for result, image in zip(self.results, self._restored(sequence, frame), strict=True):
             cells.append(compared_cell(result.label, image, sharp, place.box))
@@ -362,7 +362,7 @@ def _published_costs(protocol: str) -> list[tuple[str, Cost]]:
     return costs
 
 
-def _enlarged(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A picture of the sensor's size with its pixels repeated to those of the frame."""
     rows = np.arange(shape[0]) * picture.shape[0] // shape[0]
     columns = np.arange(shape[1]) * picture.shape[1] // shape[1]

@@ -16,8 +16,8 @@ from vrtspike.analysis.figures import SpeedFigures, run_figures
 from vrtspike.analysis.live_logs import LiveLogs
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.reporting.evaluations import Contents
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
+from vrtspike.reporting.run_quality import Contents
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import PICTURES

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
-from vrtspike.reporting.evaluations import Contents
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.pictures import encode
+from vrtspike.reporting.run_quality import Contents
 
 SCRIPTS = ("dom.js", "charts.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)
@@ -32,7 +32,7 @@ def live_contents(snapshot: Snapshot) -> Contents:
     """
     share = snapshot.step / snapshot.total_steps if snapshot.total_steps else None
     files = {
-        name: _encoded(path, path.stat().st_mtime_ns) for name, path in snapshot.pictures.items()
+        name: _encode(path, path.stat().st_mtime_ns) for name, path in snapshot.pictures.items()
     }
     return {
         "name": snapshot.name,
@@ -62,6 +62,6 @@ def live_page(snapshot: Snapshot) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _encoded(path: Path, written_ns: int) -> str:
+def _encode(path: Path, written_ns: int) -> str:
     """A picture as WebP in base64, encoded once as long as its file is the same."""
     return encode(read_rgb(path), *_SIDE_AND_QUALITY)

@@ -14,7 +14,7 @@ from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import finite_or_null
-from vrtspike.reporting.evaluations import Contents, read_table, records
+from vrtspike.reporting.run_quality import Contents, read_table, records
 
 POINTS = 800
 """Largest number of points of a curve."""

@@ -127,8 +127,8 @@ def _card(
     return TEMPLATES.get_template("reporting/model_card.md").render(
         plain=markdown_text,
         code=markdown_code,
-        quoted=_quoted,
-        licence=licence if _PLAIN.fullmatch(licence) else _quoted(licence),
+        quoted=_quote,
+        licence=licence if _PLAIN.fullmatch(licence) else _quote(licence),
         run=run,
         model=settings.value("MODEL.TYPE"),
         spikes=settings.value("MODEL.USE_SPIKE"),
@@ -142,7 +142,7 @@ def _card(
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote a text so that Python and YAML read it alike."""
     return json.dumps(text, ensure_ascii=False)
 

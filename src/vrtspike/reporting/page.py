@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from vrtspike.analysis.evaluations import TEST_FRAMES
+from vrtspike.analysis.quality_tables import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.evaluations import Contents, in_base64
 from vrtspike.reporting.measurements import read_alignment
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
 from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
+from vrtspike.reporting.run_quality import Contents, in_base64
 from vrtspike.reporting.runs import read_run
 
 ABOUT_SPIKES = (

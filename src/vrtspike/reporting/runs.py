@@ -18,8 +18,8 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
-from vrtspike.reporting.evaluations import Contents, read_evaluation
 from vrtspike.reporting.measurements import performance, training_curves
+from vrtspike.reporting.run_quality import Contents, read_evaluation
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,21 +95,13 @@ def restore_into(
     record = _first_record(model, request, source, plan, recorded)
     write_json(request.output / RECORD, record)
     if missing:
-        doubts = check_clip(source)
-        record["doubts"] = list(doubts.values())
-        record["doubtful"] = [source.names[number] for number in doubts if number is not None]
-        if record["doubts"]:
-            note(doubts_message(record["doubts"]))
+        record |= _doubt_entries(source, note)
         write_json(request.output / RECORD, record)
-        started = time.monotonic()
         # Spikes that do not fit the frames cannot tell which of two pictures is better.
         is_judged = plan.check.is_outside and not record["doubts"]
-        with progress("restore, tiles") as show:
-            frames = model.restore_checked(
-                source, plan.tiling, plan.check, is_judged=is_judged, wanted=missing, progress=show
-            )
-            for number, (image, _) in zip(missing, frames, strict=True):
-                write_png(files[number], image)
+        targets = {number: files[number] for number in missing}
+        started = time.monotonic()
+        _write_frames(model, source, plan, targets, is_judged=is_judged, progress=progress)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     clip = RestoredClip(
         source,
@@ -124,6 +116,47 @@ def restore_into(
     write_json(request.output / RECORD, record)
     _note_misfits(misfits, note)
     return record
+
+
+def _doubt_entries(source: GivenClip, note: Note) -> dict[str, Any]:
+    """Return the entries of ``restore.json`` on frames that their spikes do not fit."""
+    doubts = check_clip(source)
+    if doubts:
+        note(doubts_message(list(doubts.values())))
+    names = [source.names[number] for number in doubts if number is not None]
+    return {"doubts": list(doubts.values()), "doubtful": names}
+
+
+def _write_frames(
+    model: TrainedModel,
+    source: GivenClip,
+    plan: _Plan,
+    targets: Mapping[int, Path],
+    *,
+    is_judged: bool,
+    progress: Progresses,
+) -> None:
+    """Restore frames and write them.
+
+    Args:
+        model: the model.
+        source: blurry frames and spikes.
+        plan: tiles and the check of the recording.
+        targets: files to write, by number of the frame, in order.
+        is_judged: see :meth:`TrainedModel.restore_checked`.
+        progress: opens the progress of the tiles.
+    """
+    with progress("restore, tiles") as show:
+        frames = model.restore_checked(
+            source,
+            plan.tiling,
+            plan.check,
+            is_judged=is_judged,
+            wanted=list(targets),
+            progress=show,
+        )
+        for path, (image, _) in zip(targets.values(), frames, strict=True):
+            write_png(path, image)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,18 @@ class GivenClip(FrameSource):
     rate: Callable[[], float | None]
 
 
+class SpikeLevels(NamedTuple):
+    """Levels of the spikes of a clip; None without spikes.
+
+    Attributes:
+        gain: see :meth:`GainMeter.gain`.
+        rate: mean number of spikes per pixel and step.
+    """
+
+    gain: float | None
+    rate: float | None
+
+
 def given_clip(
     pictures: Pictures, spikes: ClipSpikes | None = None, bins: int = 0, context: int = 0
 ) -> GivenClip:
@@ -60,44 +72,56 @@ def given_clip(
             they were recorded.
     """
 
-    def read(frames: slice) -> Frames:
-        window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
-        if spikes is not None:
-            counts = []
-            binned = []
-            for frame in spikes.frames[frames]:
-                recorded, exposure = frame.around(context)
-                counts.append(voxelize_packed(recorded, bins, exposure.sharp))
-                binned.append(Exposure(0, len(recorded), exposure.sharp))
-            window["counts"] = np.stack(counts)
-            window["bin_steps"] = bin_table(binned, bins)
-        return window
-
     @cache
-    def light() -> tuple[float, float] | None:
-        """Return gain and mean rate; reads all frames, one at a time."""
-        if spikes is None:
-            return None
-        meter = GainMeter()
-        spike_count = 0.0
-        pixel_steps = 0
-        for number, frame in enumerate(spikes.frames):
-            counts = frame.read(frame.exposure).picture()
-            meter.add(pictures.frame(number), counts, frame.exposure.steps)
-            spike_count += float(counts.sum(dtype=np.float64))
-            pixel_steps += counts.size * frame.exposure.steps
-        return meter.gain(spikes.place), spike_count / pixel_steps
+    def measured_spikes() -> SpikeLevels:
+        return _measure_spikes(pictures, spikes)
 
-    def gain() -> float | None:
-        measured = light()
-        return None if measured is None else measured[0]
-
-    def rate() -> float | None:
-        measured = light()
-        return None if measured is None else measured[1]
+    def read(frames: slice) -> Frames:
+        return _read_window(pictures, spikes, frames, bins, context)
 
     ratio = Fraction(1) if spikes is None else spikes.ratio
-    return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes, rate)
+    return GivenClip(
+        pictures.names,
+        pictures.size,
+        ratio,
+        read,
+        lambda: measured_spikes().gain,
+        pictures,
+        spikes,
+        lambda: measured_spikes().rate,
+    )
+
+
+def _read_window(
+    pictures: Pictures, spikes: ClipSpikes | None, frames: slice, bins: int, context: int
+) -> Frames:
+    """Return some frames of a clip with their voxel grids; see :func:`given_clip`."""
+    window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
+    if spikes is not None:
+        counts = []
+        binned = []
+        for frame in spikes.frames[frames]:
+            recorded, exposure = frame.around(context)
+            counts.append(voxelize_packed(recorded, bins, exposure.sharp))
+            binned.append(Exposure(0, len(recorded), exposure.sharp))
+        window["counts"] = np.stack(counts)
+        window["bin_steps"] = bin_table(binned, bins)
+    return window
+
+
+def _measure_spikes(pictures: Pictures, spikes: ClipSpikes | None) -> SpikeLevels:
+    """Return gain and mean rate of a clip's spikes; reads all frames, one at a time."""
+    if spikes is None:
+        return SpikeLevels(None, None)
+    meter = GainMeter()
+    spike_count = 0.0
+    pixel_steps = 0
+    for number, frame in enumerate(spikes.frames):
+        counts = frame.read(frame.exposure).picture()
+        meter.add(pictures.frame(number), counts, frame.exposure.steps)
+        spike_count += float(counts.sum(dtype=np.float64))
+        pixel_steps += counts.size * frame.exposure.steps
+    return SpikeLevels(meter.gain(spikes.place), spike_count / pixel_steps)
 
 
 def open_clip(

@@ -182,7 +182,7 @@ def unseen_agreement(
     agreements = []
     for frame in frames:
         gray = shrink(luma(frame), *pictures[0].shape)
-        agreements.append(float(np.mean([_registered(gray, picture) for picture in pictures])))
+        agreements.append(float(np.mean([_register(gray, picture) for picture in pictures])))
     return agreements
 
 
@@ -208,7 +208,7 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
     return windows
 
 
-def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
+def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
     """Return the mean over squares of the largest correlation among displacements."""
     frame = _band(gray)
     spikes = _band(picture)

@@ -53,7 +53,7 @@ def stored_sequence(store: Store) -> FrameSource:
             window["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
         return window
 
-    return FrameSource(layout.frames, layout.rgb_size, layout.scale, read, lambda: store.gain)
+    return FrameSource(layout.frames, layout.rgb_size, layout.ratio, read, lambda: store.gain)
 
 
 def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:

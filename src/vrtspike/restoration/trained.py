@@ -327,7 +327,7 @@ def load(
         run: the result folder of a finished run, such as ``results/train/demo``, which holds
             weights, settings and the statistics of spikes; the result of ``vrtspike pack`` or
             ``vrtspike export``; ``owner/name`` of the Hugging Face hub; or ``general``, the
-            package's own weights.
+            bundled weights.
         device: ``cpu`` or ``cuda``; None takes a GPU if there is one.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and the
             fastest half type on a GPU.

@@ -1,7 +1,8 @@
 """Digests of the code that trained a run.
 
-``code.json`` contains a digest of every source file that the training used when it began. Plans,
-resumed runs and ``vrtspike why`` name files that have changed since; only RETRAIN trains again.
+``code.json`` contains a digest of every source file that the training used when it began
+(:mod:`vrtspike.runs.stage_inputs` names those that do not count). Plans, resumed runs and
+``vrtspike why`` name files that have changed since; only RETRAIN trains again.
 """
 
 from __future__ import annotations
@@ -14,20 +15,7 @@ from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
 from vrtspike.runs.provenance import PACKAGE, code_digests
-
-NEUTRAL_MODULES = (
-    "vrtspike.config",
-    "vrtspike.system.endings",
-    "vrtspike.io.files",
-    "vrtspike.cluster",
-    "vrtspike.io.locks",
-    "vrtspike.monitoring",
-    "vrtspike.runs",
-    "vrtspike.training.checkpoints",
-    "vrtspike.io.manifests",
-)
-"""Modules that change no weights: logs, launching, files. Settings are compared by their values. A
-problem's settings name further modules (``neutral_modules``)."""
+from vrtspike.runs.stage_inputs import stage_inputs
 
 SCHEMA = 3
 
@@ -40,11 +28,11 @@ def training_code(program: Path, problem: str) -> Mapping[str, str]:
         program: ``scripts/train.py``.
         problem: name of the problem.
     """
-    module = PROBLEMS[problem]
-    settings = find_problem(problem).SETTINGS
+    inputs = stage_inputs(program.name)
     # Settings are compared by their values.
-    neutral = [*NEUTRAL_MODULES, settings.__module__, *settings.neutral_modules]
-    digests = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
+    neutral = [*inputs.neutral, find_problem(problem).SETTINGS.__module__]
+    uses = [f"{PROBLEMS[problem]}.{part}" for part in inputs.parts]
+    digests = code_digests(program, neutral=neutral, uses=uses)
     return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
 

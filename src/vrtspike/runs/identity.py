@@ -143,7 +143,8 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     digest = problem.dataset_digest(dataset)
     weights = weight_digests(problem.training_weights(settings))
     problem.check_data(dataset, settings)
-    decisive = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
+    keys = _with_first_names(result_settings(settings), settings.first_names)
+    decisive = {"settings": keys, "dataset": digest, "weights": weights}
     fingerprint = json_digest(decisive)[:12]
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
 
@@ -170,6 +171,23 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
     return result
+
+
+def _with_first_names(
+    sections: Mapping[str, Mapping[str, Any]], first_names: Mapping[tuple[str, str], str]
+) -> dict[str, Any]:
+    """Return settings with the names that some keys of sections had when runs began to use them.
+
+    Args:
+        sections: settings, by section and key.
+        first_names: first names of keys, by section and present name.
+    """
+    renamed: dict[str, Any] = dict(sections)
+    for (section, key), first in first_names.items():
+        keys = dict(renamed[section])
+        keys[first] = keys.pop(key)
+        renamed[section] = keys
+    return renamed
 
 
 def evaluation_settings(settings: RunSettings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Trained models as users name them: the package's own weights, runs, packs, models of the hub."""
+"""Trained models as users name them: the bundled weights, runs, packs, models of the hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vrtspike.system.errors import RunError
 
 GENERAL = "general"
 BUNDLED_NAMES = (GENERAL,)
-"""Names of the package's own weights; a folder of such a name is written ``./general``."""
+"""Names of the bundled weights; a folder of such a name is written ``./general``."""
 _BUNDLED = Path(__file__).parents[1] / "weights"
 _OTHERS = (
     "a result folder (results/train/<preset>), a packed run, or owner/name of the Hugging Face hub"
@@ -18,12 +18,12 @@ _OTHERS = (
 
 
 def bundled_folder(name: str) -> Path:
-    """Return the folder of the package for weights of this name; it may be missing."""
+    """Return the folder of bundled weights of this name; it may be missing."""
     return _BUNDLED / name
 
 
 def bundled_model(name: str) -> Path:
-    """Return the folder of weights that come with the package, packed as ``vrtspike pack`` does.
+    """Return the folder of bundled weights, packed as ``vrtspike pack`` does.
 
     Raises:
         RunError: if this installation lacks them.
@@ -38,7 +38,7 @@ def find_trained(given: str | Path) -> Path:
     """Return the folder of a trained model, or its ONNX file; a model of the hub is downloaded.
 
     Args:
-        given: a name of the package's own weights, or as for
+        given: a name of the bundled weights, or as for
             :func:`~vrtspike.runs.hub.find_model`.
 
     Raises:
@@ -55,7 +55,7 @@ def start_file(given: str) -> Path:
     Nothing is downloaded, because every plan calls this.
 
     Args:
-        given: a name of the package's own weights, a result folder, a packed run, the file
+        given: a name of the bundled weights, a result folder, a packed run, the file
             ``weights.safetensors`` in one, or a model of the hub that is in its cache.
     """
     place = Path(given)

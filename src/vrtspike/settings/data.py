@@ -25,7 +25,7 @@ ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
         {
             ("DATA", "SPIKE_ROOT"),
             ("DATA", "TRAIN_SPLIT"),
-            ("DATA", "VAL_SPLIT"),
+            ("DATA", "TEST_SPLIT"),
             ("DATA", "TEST_ON_TRAINING_FRAMES"),
             ("DATA", "BLUR_DIR"),
             ("DATA", "LAYOUT"),
@@ -60,7 +60,7 @@ class DataSettings(Section):
         None,
     )
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
-    VAL_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
+    TEST_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
     VALIDATION: Literal["held_out", "test"] = key(
         "Sequences for validation: held_out, a tenth of the training sequences; test, the "
         "test sequences, which pages then say",
@@ -119,9 +119,9 @@ class DataSettings(Section):
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
-        if self.VAL_SPLIT == self.TRAIN_SPLIT and not self.TEST_ON_TRAINING_FRAMES:
+        if self.TEST_SPLIT == self.TRAIN_SPLIT and not self.TEST_ON_TRAINING_FRAMES:
             raise ValueError(
-                f"DATA.VAL_SPLIT is {self.VAL_SPLIT!r}, the split that is trained on, so its "
+                f"DATA.TEST_SPLIT is {self.TEST_SPLIT!r}, the split that is trained on, so its "
                 "figures would be of training frames; expected another split. Name that, or set "
                 "DATA.TEST_ON_TRAINING_FRAMES to true: the page then says so"
             )

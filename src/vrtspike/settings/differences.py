@@ -32,13 +32,13 @@ def differing_model_keys(theirs: RunSettings, ours: RunSettings) -> dict[str, st
     names = list(_COMMON)
     if trained.get("TYPE") == preset.get("TYPE"):
         names += _network_keys(preset)
-    differences = unequal(_selected(trained, names), _selected(preset, names))
+    differences = unequal(_select(trained, names), _select(preset, names))
     return {
         key: f"{key} is {value} there, {other} here" for key, (value, other) in differences.items()
     }
 
 
-def _selected(model: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def _select(model: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """Return a document with some keys of MODEL."""
     return {"MODEL": {name: model[name] for name in names if name in model}}
 

@@ -146,7 +146,7 @@ class ModelSettings(Section):
     )
     PRETRAINED: Place | None = weights(
         "Trained model to start from: a result folder (results/train/<preset>), a packed run, "
-        "owner/name of the Hugging Face hub, or general, the package's own weights; "
+        "owner/name of the Hugging Face hub, or general, the bundled weights; "
         "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
         None,
     )

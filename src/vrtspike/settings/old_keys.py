@@ -17,6 +17,7 @@ _CHUNKS = OldKey(reason="chunks have pixels of any place")
 OLD_KEYS: OldKeys = {
     **COMMON,
     ("DATA", "TRAIN_CROP_SIZE"): OldKey(("DATA", "CROP_SIZE")),
+    ("DATA", "VAL_SPLIT"): OldKey(("DATA", "TEST_SPLIT")),
     ("DATA", "K"): OldKey(("DATA", "NUM_VOXEL_BINS")),
     ("MODEL", "VRT", "use_checkpoint_attn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_ATTN")),
     ("MODEL", "VRT", "use_checkpoint_ffn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_FFN")),

@@ -24,12 +24,12 @@ from vrtspike.runs.named_models import missing_start_advice
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
+from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import VideoTrainSettings
-from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3
@@ -57,17 +57,7 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
-    # The contents of raw files are part of the data set's digest. Stored spikes are counted by
-    # vrtspike.data.raw.packed, also during a training without USE_PRECOMPUTED_VOXELS.
-    neutral_modules: ClassVar[tuple[str, ...]] = (
-        "vrtspike.settings",
-        "vrtspike.data.manifests",
-        "vrtspike.data.raw.layouts",
-        "vrtspike.data.raw.npz",
-        "vrtspike.data.raw.recordings",
-        "vrtspike.data.raw.spikes",
-        "vrtspike.data.raw.versions",
-    )
+    first_names: ClassVar[Mapping[tuple[str, str], str]] = {("DATA", "TEST_SPLIT"): "VAL_SPLIT"}
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS

@@ -79,13 +79,13 @@ class Globe:
         count = _SPIN_UP + len(self.months)
         pushes = np.random.default_rng([self.seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
         # Each part of the oscillation has a variance of 1.
-        self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
+        self._oscillation = _remember(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
         noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
         # Smoothing in space: weather of neighbouring points is alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
-        self._weather = _remembered(np.sqrt(1 - self._memory**2) * noise, self._memory)
+        self._weather = _remember(np.sqrt(1 - self._memory**2) * noise, self._memory)
 
     def land(self) -> NDArray[np.bool_]:
         """Return the points (h, w) on land: one round continent, and a cape in the south."""
@@ -175,7 +175,7 @@ def _normal_density(values: _Array) -> _Array:
     return np.asarray(np.exp(-(values**2) / 2) / np.sqrt(2 * np.pi))
 
 
-def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
+def _remember(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
     """Return an autoregression of first order over the first axis, without its first months."""
     return np.asarray(lfilter([1], [1, -memory], pushes, axis=0))[_SPIN_UP:]
 

@@ -44,7 +44,7 @@ def lazy_months(
     def read_block(block_info: Mapping[Any, Any]) -> NDArray[np.float64]:
         key = tuple(slice(start, stop) for start, stop in block_info[None]["array-location"])
         try:
-            return _checked(read, key)
+            return _check(read, key)
         except _UNREADABLE as error:
             month = month_name(_first_unreadable(read, key, axis, months))
             raise DataError(
@@ -59,7 +59,7 @@ def lazy_months(
     return dask.array.map_blocks(read_block, chunks=chunks, dtype=meta.dtype, meta=meta)
 
 
-def _checked(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.float64]:
+def _check(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.float64]:
     """Return the values of a part, all of them."""
     expected = tuple(part.stop - part.start for part in key)
     values = np.asarray(read(key), np.float64)
@@ -74,7 +74,7 @@ def _first_unreadable(
     """Return the number of the first month of a part that cannot be read."""
     for place in range(key[axis].start, key[axis].stop):
         try:
-            _checked(read, (*key[:axis], slice(place, place + 1), *key[axis + 1 :]))
+            _check(read, (*key[:axis], slice(place, place + 1), *key[axis + 1 :]))
         except _UNREADABLE:
             return months[place]
     return months[key[axis].start]

@@ -93,13 +93,13 @@ def _steps(components: xarray.DataArray) -> MonthlyFit:
     squares = fold_sums(now.where(has_next) * now.rename(row="column"))
     products = fold_sums(now * later)
     fits = [
-        fit_by_month(squares[..., :n, :n], products[..., :n, :n], np.matmul, _solved)
+        fit_by_month(squares[..., :n, :n], products[..., :n, :n], np.matmul, _solve)
         for n in range(1, components.sizes["component"] + 1)
     ]
     return min(fits, key=lambda fit: fit.error)
 
 
-def _solved(squares: _Array, products: _Array) -> _Array:
+def _solve(squares: _Array, products: _Array) -> _Array:
     """Return the solutions of normal equations, of least norm where there are too few pairs."""
     inverse = np.linalg.pinv(squares, rcond=_MIN_EIGENVALUE, hermitian=True)
     return np.asarray(inverse @ products)

@@ -125,12 +125,12 @@ def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
         field = field.expand_dims(time)
     _require_usable(field, time, path)
     require_monthly_means(field, time, path)
-    field = _guarded(field, time, path)
+    field = _guard(field, time, path)
     versions = [field]
     if "expver" in field.dims:
         # A month is in one of the versions, and NaN in the others.
         versions = [field.sel(expver=label).dropna(time, how="all") for label in field["expver"]]
-    return [_labelled(part, time, path) for part in versions]
+    return [_label(part, time, path) for part in versions]
 
 
 def _time_axis(field: xarray.DataArray) -> str:
@@ -158,7 +158,7 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
         )
 
 
-def _guarded(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
+def _guard(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
     """Return the field, read lazily by chunks; an error names file and month."""
 
     def read(key: Key) -> NDArray[np.float64]:
@@ -182,7 +182,7 @@ def _month_numbers(dates: xarray.DataArray) -> list[int]:
     return [int(number) for number in numbers.values]
 
 
-def _labelled(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
+def _label(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
     """Return a field with the coordinates of :func:`read_months`."""
     months = _month_numbers(part[time])
     label = part.coords.get("expver", part.attrs.get("GRIB_expver", FINAL))

@@ -84,7 +84,7 @@ def extra_with(module: str) -> str:
     >>> extra_with("torch")
     ''
     """
-    wanted = _normalized(distribution(module))
+    wanted = _normalize(distribution(module))
     extras = _packages_of_extras()
     candidates = [extra for extra, packages in extras.items() if wanted in packages]
     return min(candidates, key=lambda extra: len(extras[extra]), default=_WHOLE)
@@ -105,11 +105,11 @@ def _packages_of_extras() -> dict[str, set[str]]:
         assert name is not None
         match = _EXTRA.search(line)
         extra = match[1] if match is not None else ""
-        extras.setdefault(extra, set()).add(_normalized(name[0]))
+        extras.setdefault(extra, set()).add(_normalize(name[0]))
     return extras
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     """Return a package's name in one spelling, as metadata of tools differ."""
     return re.sub(r"[-_.]+", "-", name).lower()
 

@@ -318,9 +318,9 @@ def fit(
     run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts: dict[str, Any] = {
         # The names are those of the first version, so that fingerprints of earlier runs stay.
-        "task": _dotted(type(objective)),
-        "model": [_dotted(model_class), model_parameters],
-        "dataset": [_dotted(dataset_class), dataset_parameters],
+        "task": _dotted_name(type(objective)),
+        "model": [_dotted_name(model_class), model_parameters],
+        "dataset": [_dotted_name(dataset_class), dataset_parameters],
         "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
     }
     if rate_factors:
@@ -333,7 +333,9 @@ def fit(
     if attributes:
         parts["identity"] = attributes
     fingerprint = _fingerprint(parts)
-    run = RunIdentity(type(objective).__name__, run_settings, _dotted(dataset_class), fingerprint)
+    run = RunIdentity(
+        type(objective).__name__, run_settings, _dotted_name(dataset_class), fingerprint
+    )
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -371,7 +373,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     return result
 
 
-def _dotted(named: Callable[..., object]) -> str:
+def _dotted_name(named: Callable[..., object]) -> str:
     """Return the dotted name of a class or a function.
 
     Raises:

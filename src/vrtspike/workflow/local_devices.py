@@ -79,3 +79,27 @@ class LocalDevices:
                 "raise the one or lower the other"
             )
         return ""
+
+
+def resources_of_nodes(nodes: int, gpus: int | str) -> dict[str, int | str]:
+    """Return the resources of a training on several machines, for the Slurm executor.
+
+    It must allocate one task per node, which the launcher starts itself (``mpi``), and GPUs per
+    node; otherwise it derives the number of tasks from the GPUs.
+
+    Args:
+        nodes: NODES of the configuration.
+        gpus: GPUS of the configuration; ``auto`` is one per node.
+
+    >>> resources_of_nodes(2, "auto")
+    {'nodes': 2, 'tasks': 2, 'mpi': 'srun', 'tasks_per_gpu': 0, 'gres': 'gpu:1'}
+    """
+    resources: dict[str, int | str] = {
+        "nodes": nodes,
+        "tasks": nodes,
+        "mpi": "srun",
+        "tasks_per_gpu": 0,
+    }
+    if gpus:
+        resources["gres"] = f"gpu:{1 if gpus == 'auto' else gpus}"
+    return resources

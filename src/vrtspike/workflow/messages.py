@@ -10,9 +10,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vrtspike.config.documents import read_yaml
 from vrtspike.runs.names import WEIGHTS
@@ -20,8 +20,11 @@ from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.suggestions import did_you_mean
 
-_FACTS = "plan_facts"
-"""Attribute of a message that holds its :class:`PlanFacts`."""
+RULE_NAMES = "rule_names"
+"""Attribute of a log record: names of all rules, for suggestions."""
+
+RERUN_REASON = "rerun_reason"
+"""Attribute of a log record: a file and the reason for making it again."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -31,40 +34,61 @@ _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 _KEPT = re.compile(r"Restored previous version of (.+?)(?: \(update\))? \(updating job failed\)")
 
 
-class PlanFacts(logging.Filter):
-    """Facts that Snakemake's messages lack.
+class MessageRewriter:
+    """Replacement of Snakemake's messages and reasons by more helpful ones.
 
-    As a filter of Snakemake's logger it attaches itself to every message: the Snakefile, which
-    knows the facts, and the handler, which shows the messages, have no other object in common.
+    Snakemake says neither why a job is forced nor which rule names resemble a mistyped target. The
+    Snakefile logs these facts with the attributes :data:`RERUN_REASON` and :data:`RULE_NAMES`.
 
     Args:
-        rule_names: function that returns the names of all rules.
+        arguments: arguments of Snakemake.
     """
 
-    def __init__(self, rule_names: Callable[[], Sequence[str]] = tuple) -> None:
-        super().__init__()
-        self._rule_names = rule_names
-        self.rerun_reasons: dict[str, str] = {}
-        """Reasons for making files again, by path; Snakemake only says "forced"."""
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._arguments = arguments
+        self._rule_names: Sequence[str] = ()
+        self._rerun_reasons: dict[str, str] = {}
 
-    @property
-    def rule_names(self) -> Sequence[str]:
-        """Names of all rules, for suggestions."""
-        return self._rule_names()
+    def rewrite(self, record: logging.LogRecord) -> bool:
+        """Rewrite a message in place, if there is a better one.
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Attach the facts to a message, and let it pass."""
-        vars(record)[_FACTS] = self
+        Returns:
+            false if the message should not be shown: it only carries facts, or repeats another one.
+        """
+        fields = vars(record)
+        if RULE_NAMES in fields:
+            self._rule_names = fields[RULE_NAMES]
+            return False
+        if RERUN_REASON in fields:
+            path, reason = fields[RERUN_REASON]
+            self._rerun_reasons[path] = reason
+            return False
+        kept = _kept_file(record)
+        if kept is not None:
+            record.msg = f"{kept.parent}: the former result is kept"
+            # Snakemake reports each kept file of a result; one message is enough.
+            return kept.name == WEIGHTS
+        if fields.get("event") == "job_info":
+            self._explain_job(fields)
+        elif record.levelno >= logging.ERROR:
+            self._explain_error(record)
         return True
 
+    def _explain_job(self, fields: dict[str, Any]) -> None:
+        """Replace the reason of a forced job, of which Snakemake says only "forced"."""
+        # Snakemake marks outputs that are kept while their job runs.
+        outputs = [str(path).removesuffix(" (update)") for path in fields["output"] or ()]
+        for path in outputs:
+            if path in self._rerun_reasons:
+                fields["reason"] = self._rerun_reasons[path]
+                return
 
-def is_superseded(record: logging.LogRecord) -> bool:
-    """Return whether a message repeats another one.
-
-    Snakemake reports each kept file of a result; the message about the weights is enough.
-    """
-    kept = _kept_file(record)
-    return kept is not None and kept.name != WEIGHTS
+    def _explain_error(self, record: logging.LogRecord) -> None:
+        """Replace an error of Snakemake, if there is an explanation."""
+        exception = getattr(record, "exception", "")
+        text = _explanation(str(record.msg), exception, self._arguments, self._rule_names)
+        if text is not None:
+            record.msg = f"error: {text}"
 
 
 def _kept_file(record: logging.LogRecord) -> Path | None:
@@ -73,30 +97,6 @@ def _kept_file(record: logging.LogRecord) -> Path | None:
         return None
     match = _KEPT.match(str(record.msg))
     return None if match is None else Path(match[1])
-
-
-def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
-    """Replace a message or a reason of Snakemake by a more helpful one, if there is one.
-
-    Args:
-        record: record of a message; changed in place; its :class:`PlanFacts` are used if it has
-            any.
-        arguments: arguments of Snakemake.
-    """
-    facts = getattr(record, _FACTS, PlanFacts())
-    kept = _kept_file(record)
-    if getattr(record, "event", None) == "job_info":
-        # Snakemake marks outputs that are kept while their job runs.
-        outputs = [str(path).removesuffix(" (update)") for path in vars(record)["output"] or ()]
-        reasons = [facts.rerun_reasons.get(path) for path in outputs]
-        vars(record)["reason"] = next(filter(None, reasons), vars(record)["reason"])
-    elif kept is not None:
-        record.msg = f"{kept.parent}: the former result is kept"
-    elif record.levelno >= logging.ERROR:
-        exception = getattr(record, "exception", "")
-        explanation = _explanation(str(record.msg), exception, arguments, facts.rule_names)
-        if explanation is not None:
-            record.msg = f"error: {explanation}"
 
 
 def _explanation(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.system.errors import ConfigError
-from vrtspike.workflow.messages import PlanFacts
+from vrtspike.workflow.messages import RERUN_REASON, RULE_NAMES
 
 
 class Job(NamedTuple):
@@ -39,6 +39,13 @@ def _is_kept(persistence: object, path: Path) -> bool:
     return path.exists()
 
 
+def _log(text: str, facts: Mapping[str, object]) -> None:
+    """Log a message of this workflow, with facts for the project's log handler."""
+    from snakemake.logging import logger
+
+    logger.info(text, extra=dict(facts))
+
+
 class SnakemakeInternals:
     """Access to undocumented parts of the Snakefile's global ``workflow``.
 
@@ -47,11 +54,8 @@ class SnakemakeInternals:
     """
 
     def __init__(self, workflow: Any) -> None:  # noqa: ANN401 - it has no published type
-        from snakemake.logging import logger
-
         self._workflow = workflow
-        self._facts = PlanFacts(lambda: self.rule_names)
-        logger.addFilter(self._facts)
+        self._rerun_reasons: dict[str, str] = {}
 
     def make_termination_safe(self) -> None:
         """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
@@ -157,10 +161,12 @@ class SnakemakeInternals:
         """``--config`` as typed; Snakemake's ``config`` has strings for numbers in mappings."""
         return list(self._workflow.config_settings.config_args or ())
 
-    @property
-    def rule_names(self) -> list[str]:
-        """Names of the rules so far."""
-        return [rule.name for rule in self._workflow.rules]
+    def log_rule_names(self) -> None:
+        """Log the names of the rules so far, for suggestions (``MessageRewriter``)."""
+        if self.is_main:
+            names = [rule.name for rule in self._workflow.rules]
+            text = f"{len(names)} targets; snakemake --list explains them"
+            _log(text, {RULE_NAMES: names})
 
     @property
     def disabled_triggers(self) -> list[str]:
@@ -177,11 +183,15 @@ class SnakemakeInternals:
         """Force the job that makes a file to run.
 
         Snakemake does not make missing or damaged files again if later results exist, and has no
-        public interface by which an input function could force it.
+        public interface by which an input function could force it: a changed param would make the
+        job stale once more after it has run, and ``--forcerun`` is read before the plan.
         """
-        if self.is_main:
-            self._workflow.dag.forcefiles.add(path)
-            self._facts.rerun_reasons[path] = reason
+        if not self.is_main:
+            return
+        self._workflow.dag.forcefiles.add(path)
+        if self._rerun_reasons.get(path) != reason:  # a plan asks many times
+            self._rerun_reasons[path] = reason
+            _log(f"{path}: {reason}", {RERUN_REASON: (path, reason)})
 
     def due_jobs(self) -> list[Job]:
         """Return the jobs that will run; all jobs of the plan while that is unknown.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
 from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.stage_inputs import stage_inputs
 from vrtspike.system.errors import UserError
 
 Preset = Callable[[Any], str]
@@ -37,25 +38,28 @@ def one_of(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
-def code_lines(
-    scripts: Path, program: str, uses: Collection[str] = (), neutral: Collection[str] = ()
-) -> list[str]:
+def code_lines(scripts: Path, program: str) -> list[str]:
     """Return a line per source file of a program, with its digest.
 
     Args:
         scripts: folder of the program.
-        program: file name of the program.
-        uses: names of definitions that the program uses dynamically, see
-            :func:`vrtspike.runs.provenance.code_digests`.
-        neutral: further modules that do not count.
+        program: file name of the program, which may use parts of every problem.
     """
-    digests = code_digests(scripts / program, uses=uses, neutral=neutral)
+    return _code_lines(scripts, program, PROBLEMS.values())
+
+
+def _code_lines(scripts: Path, program: str, problems: Iterable[str]) -> list[str]:
+    """Return :func:`code_lines` of a program and the parts that it uses of some problems.
+
+    Args:
+        scripts: folder of the program.
+        program: file name of the program.
+        problems: dotted names of the modules of the problems.
+    """
+    inputs = stage_inputs(program)
+    uses = [f"{module}.{part}" for part in inputs.parts for module in problems]
+    digests = code_digests(scripts / program, uses=uses, neutral=inputs.neutral)
     return [f"{file} {digest}" for file, digest in digests.items()]
-
-
-def problem_parts(part: str) -> list[str]:
-    """Return the dotted names of a function or constant in the modules of all problems."""
-    return [f"{module}.{part}" for module in PROBLEMS.values()]
 
 
 def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
@@ -64,37 +68,36 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 
 
 def problem_code_lines(
-    workflow: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
+    workflow: Workflow, scripts: Path, program: str, preset: Preset = own_preset
 ) -> Lines:
-    """Return :func:`code_lines` of a program and a function of the problem of a job's preset.
+    """Return :func:`code_lines` of a program that uses only the problem of a job's preset.
 
     Args:
         workflow: the presets.
         scripts: folder of the program.
-        part: a function of :class:`vrtspike.config.problems.Problem`, which the program calls.
-        program: the program.
+        program: file name of the program.
         preset: function that returns the preset of a job.
     """
 
     @cache
     def lines(problem: str) -> list[str]:
-        return code_lines(scripts, program, [f"{PROBLEMS[problem]}.{part}"])
+        return _code_lines(scripts, program, [PROBLEMS[problem]])
 
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
 
-def setting_lines(
-    workflow: Workflow,
-    select: Callable[[RunSettings], Mapping[str, Any]],
-    preset: Preset = own_preset,
-) -> Lines:
-    """Return a line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
+def setting_lines(workflow: Workflow, program: str, preset: Preset = own_preset) -> Lines:
+    """Return a line per key of a job's preset that changes its result: ``TEST.TILE.SIZE: 64``.
 
     Args:
         workflow: the presets.
-        select: function that selects settings of a preset.
+        program: file name of a program whose entry in the table of
+            :mod:`vrtspike.runs.stage_inputs` selects settings.
         preset: function that returns the preset of a job.
     """
+    select = stage_inputs(program).settings
+    if select is None:
+        raise KeyError(f"{program}: its entry in STAGE_INPUTS selects no settings")
 
     def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
         selected = flat_settings(select(workflow.preset(preset(wildcards))))

@@ -43,8 +43,8 @@ GROWING = (4, 48, 64, 128)
             {"train": 96, "test": 48},
         ),
         # A split that is validated on, too.
-        ([preset(2, 64, 32, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 64}),
-        ([preset(2, 64, 96, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 96}),
+        ([preset(2, 64, 32, TEST_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 64}),
+        ([preset(2, 64, 96, TEST_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 96}),
     ],
 )
 def test_the_least_that_crops_ask_of_a_data_set(presets, sizes):

@@ -131,7 +131,7 @@ def test_a_split_without_any_sequence_left_stops_the_gate(gate):
     surveyed = {"test/x": ["no sharp frames"], "train/y": ["no spikes"]}
     with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
         gate([SOUND[0], manifest(C, ["16 bits"])], on_error="exclude", surveyed=surveyed)
-    messages = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT")
+    messages = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.TEST_SPLIT")
     assert all(text in str(caught.value) for text in messages)
     assert "no spikes" not in str(caught.value)  # of train, which has another sequence
     with pytest.raises(DataError, match="all sequences of split test were left out"):

@@ -14,7 +14,7 @@ SPLITS = ["train", "test"]
 
 @pytest.mark.parametrize(
     ("name", "key", "split"),
-    [("x4k 33", "VAL_SPLIT", "test"), ("spk_gopro", "TRAIN_SPLIT", "train")],
+    [("x4k 33", "TEST_SPLIT", "test"), ("spk_gopro", "TRAIN_SPLIT", "train")],
 )
 def test_a_split_of_another_name_is_proposed_for_its_key(tmp_path, name, key, split):
     PUBLISHED[name].write(tmp_path)

@@ -166,7 +166,7 @@ def test_a_failed_write_leaves_the_old_store(tmp_path):
 
 def test_sizes_of_arrays_and_chunks():
     layout = layout_of((56, 88), (360, 640), (180, 320), 32)
-    assert layout.scale == 2
+    assert layout.ratio == 2
     assert layout.shapes == {
         "blur": (2, 360, 640, 3),
         "sharp": (2, 360, 640, 3),
@@ -182,9 +182,9 @@ def test_sizes_of_arrays_and_chunks():
     }
     assert StoreLayout.from_attributes(asdict(layout)) == layout
     odd = layout_of((16,), (24, 26), (24, 26))
-    assert (odd.scale, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
+    assert (odd.ratio, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
     plain = StoreLayout(("1",), (), (24, 26), None, 4)
-    assert (plain.scale, set(plain.shapes)) == (1, {"blur", "sharp"})
+    assert (plain.ratio, set(plain.shapes)) == (1, {"blur", "sharp"})
     # Writers and tensorstore hold what shares a file, 32 frames at most.
     for lengths, size, shared in (
         ((88,) * 3, (720, 1280), 3),

@@ -7,9 +7,11 @@ import shlex
 
 import pytest
 
-from vrtspike.config.workflow import Workflow, workflow_schema
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.datasets import Dataset
 from vrtspike.data.gate.options import GateOptions
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     gate_options,
@@ -18,10 +20,9 @@ from vrtspike.deblurring.planning.options import (
     simulated_sequence,
     simulation_options,
 )
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings import Settings
+from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 
 DATASET = Dataset("d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw")

@@ -11,8 +11,8 @@ from vrtspike.config.documents import document_of
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.prepared_data import prepared_data
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 

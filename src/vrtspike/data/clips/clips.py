@@ -138,7 +138,7 @@ class ClipDataset(Dataset[Sample]):
         """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         # Crops begin on whole pixels of frame and sensor.
-        unit = layout.scale.numerator
+        unit = layout.ratio.numerator
         crop = []
         for side in layout.rgb_size:
             places = (side - size) // unit
@@ -185,22 +185,22 @@ def _clip_starts(frames: int, length: int, *, every: bool) -> list[int]:
 
 
 def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
-    """Refuse sequences that are too short or too small, or whose scale does not suit the crops.
+    """Refuse sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
         DataError: naming them all.
     """
-    scale = next(iter(layouts.values())).scale
+    ratio = next(iter(layouts.values())).ratio
     faults = []
     for name, layout in layouts.items():
         is_short = len(layout.frames) < length
         is_small = min(layout.rgb_size) < max(crops)
-        splits_pixels = any(crop % layout.scale.numerator for crop in crops)
-        if is_short or is_small or splits_pixels or layout.scale != scale:
+        splits_pixels = any(crop % layout.ratio.numerator for crop in crops)
+        if is_short or is_small or splits_pixels or layout.ratio != ratio:
             height, width = layout.rgb_size
             faults.append(
                 f"{name}: {len(layout.frames)} frames of {height} x {width} pixels, "
-                f"{layout.scale} of them for each of the sensor"
+                f"{layout.ratio} of them for each of the sensor"
             )
     if faults:
         title = (
@@ -217,11 +217,11 @@ def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> N
     Raises:
         ConfigError: naming the key.
     """
-    scale = next(iter(layouts.values())).scale
+    ratio = next(iter(layouts.values())).ratio
     for crop in crops:
-        if crop / scale % 2:
+        if crop / ratio % 2:
             raise ConfigError(
                 f"DATA.RATIO_AUGMENT is set, and crops of {crop} pixels (DATA.CROP_SIZE) are "
-                f"{crop / scale} pixels of the sensor; expected an even number: change "
+                f"{crop / ratio} pixels of the sensor; expected an even number: change "
                 "DATA.CROP_SIZE, or set DATA.RATIO_AUGMENT to 0"
             )

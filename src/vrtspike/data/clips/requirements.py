@@ -31,9 +31,9 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for settings in presets:
         data = settings.DATA
-        required = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
+        required = {data.TEST_SPLIT: 1, data.TRAIN_SPLIT: 1}
         if settings.untrained_weights is None:
-            validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
+            validated = data.TEST_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
             required[validated] = data.CROP_SIZE
             required[data.TRAIN_SPLIT] = max(largest_crop(settings), required[data.TRAIN_SPLIT])
         for split, size in required.items():

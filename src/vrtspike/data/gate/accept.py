@@ -264,7 +264,7 @@ def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]
     title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
     advice = (
         "Fix at least one sequence of each split, or name other splits (DATA.TRAIN_SPLIT, "
-        "DATA.VAL_SPLIT)."
+        "DATA.TEST_SPLIT)."
     )
     raise DataError(list_faults(title, lines, advice))
 

@@ -62,8 +62,8 @@ def find_sensor(
                 f"{spikes}: nothing tells the sensor's size; give its rows and columns, or "
                 f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
             )
-        scale = layout.scale if layout else 2
-        size = (max(1, frame[0] // scale), max(1, frame[1] // scale))
+        ratio = layout.ratio if layout else 2
+        size = (max(1, frame[0] // ratio), max(1, frame[1] // ratio))
     if layout is not None and layout.area is not None and size == layout.sensor:
         return Sensor(size, layout.area)
     rows, columns = size

@@ -213,7 +213,7 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
     if not others:
         return ""
     is_trained = len(splits) > 1 and split == splits[0]
-    name = "DATA.TRAIN_SPLIT" if is_trained else "DATA.VAL_SPLIT"
+    name = "DATA.TRAIN_SPLIT" if is_trained else "DATA.TEST_SPLIT"
     return f"; found the split {' and '.join(others)}: set {name} to the one that is meant"
 
 

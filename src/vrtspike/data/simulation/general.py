@@ -129,7 +129,7 @@ def make_general_data(
                 name = f"{source.name}_{FRAMES_PER_EXPOSURE}_{view:02d}"
                 count = film_sequence(
                     root / split / name,
-                    _recoloured(picture, random),
+                    _recolour(picture, random),
                     _scene_width(picture, random, height, width),
                     random,
                     height=height,
@@ -147,7 +147,7 @@ def _scene_width(picture: Picture, random: np.random.Generator, height: int, wid
     return min(drawn, MAX_ENLARGEMENT * picture.shape[1] / scene_scale(height, width))
 
 
-def _recoloured(picture: Picture, random: np.random.Generator) -> Picture:
+def _recolour(picture: Picture, random: np.random.Generator) -> Picture:
     """Return a picture with other colours and another contrast, or, in a third of all cases,
     itself."""
     if random.random() >= RECOLOURED:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vrtspike.config.fields import Positive, key
 from vrtspike.io.images import luma, shrink
-from vrtspike.settings.workflow import SensorSettings
+from vrtspike.settings.generated_data import SensorSettings
 from vrtspike.system.errors import DataError
 
 Frame = NDArray[np.uint8]

@@ -244,12 +244,19 @@ def write_sequence(
     if sensor.DOWNSCALE != SPK_GOPRO_SENSOR.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
+    _write_exposures(folder / TABLE, exposure, names, sensor)
+    return len(names), len(spikes)
+
+
+def _write_exposures(
+    table: Path, exposure: Exposure, names: Sequence[str], sensor: SimulatedSensor
+) -> None:
+    """Write the table of exposures that differ from those of Spk-GoPro; remove any other table."""
     has_usual_rate = sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
     if has_usual_rate and exposure == spk_gopro_exposure(exposure.steps):
-        (folder / TABLE).unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
     else:
-        atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
-    return len(names), len(spikes)
+        atomic_write_text(table, exposure_table(dict.fromkeys(names, exposure)))
 
 
 def _write_exposure(

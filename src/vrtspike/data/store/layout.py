@@ -64,7 +64,7 @@ class StoreLayout:
     exposures: tuple[Exposure, ...] = ()
 
     @property
-    def scale(self) -> Fraction:
+    def ratio(self) -> Fraction:
         """RGB pixels per spike pixel along each side; 1 without spikes."""
         return Fraction(self.rgb_size[0], (self.spike_size or self.rgb_size)[0])
 
@@ -91,7 +91,7 @@ class StoreLayout:
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
         """Shape of a chunk of each array: a part of one frame."""
-        side = max(8, int(SQUARE / self.scale) // 8 * 8)
+        side = max(8, int(SQUARE / self.ratio) // 8 * 8)
         steps = max(self.spike_frames, default=0)
         limits = {
             "blur": (SQUARE, SQUARE, 3),

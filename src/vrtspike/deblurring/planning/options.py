@@ -9,8 +9,8 @@ from typing import Any
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.datasets import Dataset
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
-from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 
 
@@ -66,7 +66,7 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
         stores=workflow.store_options(name, bins),
         clip_length=min(preset.DATA.CLIP_LEN for preset in presets),
         crop_sizes=crop_sizes(presets),
-        splits=(dataset.train_split, dataset.val_split),
+        splits=(dataset.train_split, dataset.test_split),
         test_on_training_frames=dataset.test_on_training_frames,
         on_error=dataset.on_error,
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vrtspike.config.problems import prepared_problem
+from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.workflow import DeblurringWorkflow
 
 
 class PreparedData(NamedTuple):
@@ -47,3 +47,29 @@ def prepared_data(
     dataset = deblurring.need(preset, alone=alone)
     bins = video.DATA.NUM_VOXEL_BINS
     return PreparedData("statistics", {"dataset": dataset.name, "bins": bins})
+
+
+def checked_files(
+    preset: str, deblurring: DeblurringWorkflow, raw_data: RawData, *, alone: bool
+) -> list[str]:
+    """Return the files that show the checked data of a preset.
+
+    They are the table of alignments and the acceptance, or the manifest of prepared data.
+
+    Args:
+        preset: name of the preset, of any problem.
+        deblurring: the configuration.
+        raw_data: raw data sets of the configuration.
+        alone: see :meth:`DeblurringWorkflow.need`.
+
+    Raises:
+        UserError: if the preset is invalid or does not fit its data.
+    """
+    workflow = deblurring.workflow
+    if prepared_problem(workflow.preset(preset).TASK) is not None:
+        return [str(workflow.manifest(preset))]
+    video = deblurring.preset(preset)
+    raw_data.require_spikes(preset, video)
+    folder = raw_data.folder(deblurring.need(preset, alone=alone))
+    bins = video.DATA.NUM_VOXEL_BINS
+    return [f"{folder}/alignment.csv", f"{folder}/k{bins}/accepted.json"]

@@ -84,7 +84,7 @@ class Layout:
             DataError for an impossible number. None if only a table gives exposures.
         step: difference of the numbers of neighbouring frames; None is the one that most have.
         numbers: reads the numbers in the names of frames; None if there are none.
-        scale: default of frame pixels for each spike pixel along each side.
+        ratio: default of frame pixels for each spike pixel along each side.
         sensor: rows and columns in the spike files; None if it is not always the same.
         area: the part of the sensor that is picture; None is all of it.
     """
@@ -102,7 +102,7 @@ class Layout:
     exposure: Callable[[int], Exposure] | None = None
     step: int | None = 1
     numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
-    scale: int = 2
+    ratio: int = 2
     sensor: tuple[int, int] | None = None
     area: Area | None = None
 

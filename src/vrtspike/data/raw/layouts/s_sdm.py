@@ -21,7 +21,7 @@ S_SDM = Layout(
     spike="{split}/spike_data/{sequence}",
     exposure=fixed_exposure(margin=20, steps=97),
     step=13,
-    scale=4,
+    ratio=4,
 )
 
 RSB = Layout(
@@ -32,7 +32,7 @@ RSB = Layout(
     sharp=None,
     spike="spike_data/{sequence}",
     step=None,
-    scale=4,
+    ratio=4,
     sensor=(250, 400),
 )
 

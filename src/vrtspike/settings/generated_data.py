@@ -28,7 +28,7 @@ class DemoSettings(Section):
 
 
 class GeneralSettings(Section):
-    """Training data of the package's own weights."""
+    """Training data of the bundled weights."""
 
     ROOT: OutputPlace = operational("Where they are generated", "data/general")
     SEED: NonNegative = key("Seed of the simulated cameras, colours and contrasts", 0)
@@ -113,6 +113,6 @@ class VideoWorkflow(Section):
     )
     SHARDS: ShardSettings = key("Jobs that work through many sequences", ShardSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
-    GENERAL: GeneralSettings = key("Training data of the package's own weights", GeneralSettings())
+    GENERAL: GeneralSettings = key("Training data of the bundled weights", GeneralSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
     CALIBRATE: CalibrateSettings = key("Cameras of one's own", CalibrateSettings())

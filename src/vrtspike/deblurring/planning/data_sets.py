@@ -10,8 +10,8 @@ from typing import cast
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.datasets import DataKind, Dataset
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.settings.workflow import VideoWorkflow
 from vrtspike.system.errors import ConfigError
 
 
@@ -87,7 +87,7 @@ class DeblurringWorkflow:
         """Refuse results among the sequences of a data set that the user fills."""
         if dataset.kind != "raw":
             return
-        splits = {dataset.train_split, dataset.val_split}
+        splits = {dataset.train_split, dataset.test_split}
         roots = {"ROOT": dataset.root, "SPIKE_ROOT": dataset.spike_root}
         for data_key, root in roots.items():
             for key in ("RESULTS", "RUNS"):
@@ -181,7 +181,7 @@ class DeblurringWorkflow:
             root=data.ROOT,
             blur_dir=data.BLUR_DIR,
             train_split=data.TRAIN_SPLIT,
-            val_split=data.VAL_SPLIT,
+            test_split=data.TEST_SPLIT,
             spike_size=data.SPIKE_SIZE,
             layout=data.LAYOUT,
             on_error=data.ON_ERROR,

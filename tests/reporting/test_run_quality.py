@@ -9,7 +9,7 @@ import pytest
 
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
-from vrtspike.reporting.evaluations import read_evaluation
+from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.published import PublishedRun
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
@@ -95,7 +95,7 @@ def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr("vrtspike.reporting.evaluations.MAX_FRAMES", 2)
+    monkeypatch.setattr("vrtspike.reporting.run_quality.MAX_FRAMES", 2)
     evaluation = read(make_evaluation(tmp_path, "a"))
     assert evaluation["frame_step"] == 3
     assert [row[3] for row in evaluation["frame_rows"]] == [20.0, 23.0]

@@ -21,7 +21,7 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.evaluations import column_name, metrics_of_problem, test_frame_entries
+from vrtspike.analysis.quality_tables import column_name, metrics_of_problem, test_frame_entries
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.runs.published import PublishedRun

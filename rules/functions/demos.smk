@@ -1,0 +1,25 @@
+"""Presets, inputs and params of the demos."""
+
+from pathlib import Path
+
+from vrtspike.workflow.benchmark_files import benchmark_files
+
+# Presets of each demo. Of `demo`, the last one is not trained: the bundled weights.
+DEMOS = {"demo": ["demo", "light_demo", "general_demo"], "sst_demo": ["sst_demo"]}
+
+
+def presets_of_demo(wildcards):
+    """The presets of the job's demo."""
+    return DEMOS[wildcards.demo]
+
+
+def demo_benchmarks(wildcards, resources):
+    """The benchmarks of a demo's jobs; with `resources`, so that they do not cause reruns."""
+    return benchmark_files(Path(RESULTS, "benchmarks"), presets_of_demo(wildcards))
+
+
+def demo_reuse(wildcards):
+    """Options that name the run which the demo shows how to use; none for sst_demo."""
+    if wildcards.demo == "demo":
+        return ["--run", f"{RESULTS}/train/light_demo"]
+    return []

@@ -1,0 +1,116 @@
+"""Inputs that make the result of a stage stale: the code and the settings that count.
+
+The result of a program depends on
+
+- its source files: all that it imports (:mod:`vrtspike.runs.provenance`), and the definitions of
+  its problem that it uses, without the modules that do not change its result:
+  :data:`STAGE_INPUTS`;
+- settings: the keys that :data:`STAGE_INPUTS` selects, of which the schema leaves out keys that
+  change no result (``operational`` in :mod:`vrtspike.config.fields`);
+- files: other jobs' results and raw files, by their contents (:mod:`vrtspike.io.manifests`).
+
+Rules compare these with the last run (:mod:`vrtspike.workflow.staleness`). A training is compared
+with its own records instead, ``settings.json`` and ``code.json``
+(:mod:`vrtspike.workflow.training`), so that it stays when ``.snakemake`` is lost or it is copied. A
+sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from vrtspike.config.problems import prepared_problem
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.runs.identity import evaluation_settings, result_settings
+from vrtspike.system.errors import ConfigError
+
+
+class StageInputs(NamedTuple):
+    """Inputs of a program, beside files and all the modules that it imports.
+
+    Attributes:
+        parts: functions and constants of the module ``problem`` of a problem that it uses.
+        neutral: modules that it imports and that do not change its result; a package includes its
+            modules.
+        settings: function that selects the keys of a preset that change its result; None if rules
+            pass them to it as options.
+    """
+
+    parts: tuple[str, ...] = ()
+    neutral: tuple[str, ...] = ()
+    settings: Callable[[RunSettings], Mapping[str, Any]] | None = None
+
+
+def data_settings(settings: RunSettings) -> Mapping[str, Any]:
+    """Return the keys that change the data that the rule ``prepare`` makes.
+
+    Raises:
+        ConfigError: if rules of the problem's own make them.
+    """
+    problem = prepared_problem(settings.TASK)
+    if problem is None:
+        raise ConfigError(f"TASK {settings.TASK}: its data are not made by the rule prepare")
+    return problem.data_settings(settings)
+
+
+_LOGS_AND_FILES = (
+    "vrtspike.cluster",
+    "vrtspike.io.files",
+    "vrtspike.io.locks",
+    "vrtspike.io.manifests",
+    "vrtspike.monitoring",
+    "vrtspike.runs",
+    "vrtspike.system.endings",
+    "vrtspike.training.checkpoints",
+)
+"""Modules that change no weights: logs, launching, files."""
+
+_SETTINGS = ("vrtspike.config", "vrtspike.settings")
+"""Modules of settings, which are compared by their values."""
+
+# Stored spikes are counted by vrtspike.data.raw.packed, also during a training without
+# USE_PRECOMPUTED_VOXELS.
+_RAW_FILES = (
+    "vrtspike.data.manifests",
+    "vrtspike.data.raw.layouts",
+    "vrtspike.data.raw.npz",
+    "vrtspike.data.raw.recordings",
+    "vrtspike.data.raw.spikes",
+    "vrtspike.data.raw.versions",
+)
+"""Modules that find and read raw files, whose contents are part of the data set's digest."""
+
+_TABLES = StageInputs(parts=("METRICS", "SETTINGS"))
+
+STAGE_INPUTS: Mapping[str, StageInputs] = {
+    # A shard's job has code of both stages.
+    "ingest.py": StageInputs(neutral=("vrtspike.data.store", "vrtspike.settings.stores")),
+    "voxelize.py": StageInputs(neutral=("vrtspike.data.gate",)),
+    "prepare.py": StageInputs(parts=("prepare",), settings=data_settings),
+    "train.py": StageInputs(
+        parts=("build",),
+        neutral=(*_LOGS_AND_FILES, *_SETTINGS, *_RAW_FILES),
+        settings=result_settings,
+    ),
+    "evaluate.py": StageInputs(parts=("evaluate",), settings=evaluation_settings),
+    "analyze_performance.py": _TABLES,
+    "compare.py": _TABLES,
+    "ablation.py": _TABLES,
+    "seeds.py": _TABLES,
+    "sweep.py": _TABLES,
+    "leaderboard.py": _TABLES,
+    "report_page.py": _TABLES,
+    "demo_summary.py": StageInputs(parts=("METRICS",)),
+    "bundle_weights.py": StageInputs(parts=("METRICS",)),
+}
+"""Inputs of programs in ``scripts/``, by their file; of all others only what they import."""
+
+
+def stage_inputs(program: str) -> StageInputs:
+    """Return the inputs of a program.
+
+    Args:
+        program: file name of the program in ``scripts/``.
+    """
+    return STAGE_INPUTS.get(program, StageInputs())

@@ -1,0 +1,44 @@
+"""The table of the code and settings that make stages stale."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.runs.stage_inputs import STAGE_INPUTS, data_settings, stage_inputs
+from vrtspike.settings import Settings
+from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import ConfigError
+
+
+@pytest.mark.parametrize("program", STAGE_INPUTS)
+def test_programs_and_modules_of_the_table_exist(repository, program):
+    """A renamed module would count again, and a renamed program would lose its entry."""
+    assert (repository / "scripts" / program).is_file()
+    for module in STAGE_INPUTS[program].neutral:
+        assert find_spec(module) is not None, module
+
+
+@pytest.mark.parametrize("program", STAGE_INPUTS)
+def test_a_problem_has_the_parts_that_a_program_uses(program):
+    for part in STAGE_INPUTS[program].parts:
+        assert any(hasattr(find_problem(name), part) for name in PROBLEMS), part
+
+
+def test_a_program_without_an_entry_depends_on_what_it_imports():
+    assert stage_inputs("survey.py") == ((), (), None)
+
+
+def test_settings_of_each_stage():
+    train = stage_inputs("train.py").settings
+    evaluate = stage_inputs("evaluate.py").settings
+    assert train is not None
+    assert evaluate is not None
+    assert {"TRAIN", "DATA", "MODEL", "LOSS"} <= train(Settings()).keys()
+    assert evaluate(Settings()).keys() == {"TEST"}
+    prepared = data_settings(SSTSettings(TASK="sst"))
+    assert prepared.keys() == {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
+    with pytest.raises(ConfigError, match="deblurring"):
+        data_settings(Settings())
