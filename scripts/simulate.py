@@ -130,9 +130,9 @@ def refuse_idle_options(arguments: argparse.Namespace) -> None:
         "pairs": ["sequence", "split", "frames_per_exposure", "gamma"],
     }
     for mode, names in idle.items():
-        given = [option(name) for name in names if getattr(arguments, name) is not None]
-        if getattr(arguments, mode) and given:
-            words = " and ".join(given)
+        options = [option(name) for name in names if getattr(arguments, name) is not None]
+        if getattr(arguments, mode) and options:
+            words = " and ".join(options)
             raise ConfigError(f"found {words} with {option(mode)}, which changes nothing there")
 
 

@@ -18,8 +18,8 @@ _PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
 set_default_user()  # this is read before Snakemake asks for a home
 
 try:
-    if Version(found := version(_PLUGIN)) < Version(_LOWEST):
-        raise ImportError(f"{found} is installed, {_LOWEST} or newer is needed")
+    if Version(installed := version(_PLUGIN)) < Version(_LOWEST):
+        raise ImportError(f"{installed} is installed, {_LOWEST} or newer is needed")
     from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
 
     from snakemake_executor_plugin_slurm_vrtspike.executor import Executor

@@ -77,17 +77,17 @@ class Executor(SlurmExecutor):
         self._changed = time.monotonic()
         super().run_job_pre(job)
 
-    def report_job_error(self, job: SubmittedJobInfo, msg: str = "", **more: Any) -> None:  # noqa: ANN401
+    def report_job_error(self, job: SubmittedJobInfo, msg: str = "", **details: Any) -> None:  # noqa: ANN401
         """A job has failed; one that met no controller is submitted again when that is back."""
         if refused := _REFUSED.search(msg):
-            said = "; ".join(map(str.strip, refused[1].strip().splitlines()))
-            if _UNAVAILABLE.search(said):
-                self._report_controller(said)
+            reason = "; ".join(map(str.strip, refused[1].strip().splitlines()))
+            if _UNAVAILABLE.search(reason):
+                self._report_controller(reason)
                 self._unsubmitted.append(job.job)
                 return
-            more["why"] = f"Slurm refused it: {said}"
+            details["why"] = f"Slurm refused it: {reason}"
             _end_attempts(job.job)
-        super().report_job_error(job, msg=msg, **more)
+        super().report_job_error(job, msg=msg, **details)
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]

@@ -24,7 +24,7 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
-_COLUMNS = {"resident": "RSS", "proportional": "PSS", "own": "USS", "gpu": "GPU"}
+_COLUMNS = {"resident": "RSS", "proportional": "PSS", "unique": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8
 
 

@@ -187,13 +187,13 @@ def state(name: str) -> State:
     batch = SYSTEMS[system]
     folder = FOLDER / token
     ended = folder / "exit"
-    again = folder / "again"
+    request = folder / "again"
     if not ended.exists() and not _is_lost(batch, folder, number):
         return "running"
     record = read_json(folder / "record")
     result: State = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
-    if result == "failed" and again.exists():
-        again.unlink()
+    if result == "failed" and request.exists():
+        request.unlink()
         ended.unlink(missing_ok=True)
         with contextlib.suppress(RunError):  # a retry continues it
             new_number = _submit_command(record["command"], batch, record["name"])

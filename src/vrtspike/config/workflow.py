@@ -235,10 +235,10 @@ def load_workflow(
     settings = validate(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
-    above = merged([present_names(layer) for layer in overriding])
-    beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
+    upper_layer = merged([present_names(layer) for layer in overriding])
+    lower_layers = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
     files = find_presets(Path(settings.PRESET_DIR))
-    presets, broken = _read_presets(files, beneath, above)
+    presets, broken = _read_presets(files, lower_layers, upper_layer)
     broken |= _misnamed(Path(settings.PRESET_DIR), files.trainings)
     if not presets:
         raise ConfigError(_no_preset(settings, broken))
@@ -265,22 +265,22 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
 
 
 def _read_presets(
-    files: PresetFiles, beneath: Mapping[str, Document], above: Document
+    files: PresetFiles, lower_layers: Mapping[str, Document], upper_layer: Document
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
     """Return the valid presets of a project by name, and the faults of the others.
 
     Args:
         files: files of the presets.
-        beneath: keys of the workflow that a preset may override, by its problem.
-        above: keys that override every preset's.
+        lower_layers: keys of the workflow that a preset may override, by its problem.
+        upper_layer: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
     for name, path in files.trainings.items():
         try:
             documents = read_preset(path)
-            problem = problem_name(merged([*documents, above]))
-            layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
+            problem = problem_name(merged([*documents, upper_layer]))
+            layers = [lower_layers[problem], *documents, keys_of_problem(upper_layer, problem)]
             presets[name] = build_settings(merged(layers))
         except ConfigError as error:
             broken[name] = str(error)
@@ -359,8 +359,8 @@ def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str)
         document: the same with places, for messages.
         problem: name of the problem.
     """
-    beneath = document_of(find_problem(problem).SETTINGS.preset_defaults(settings), "")
-    return present_names(Document(beneath.values, document.places))
+    layer = document_of(find_problem(problem).SETTINGS.preset_defaults(settings), "")
+    return present_names(Document(layer.values, document.places))
 
 
 def _below(document: Document, section: str) -> Document:

@@ -80,7 +80,7 @@ class DeblurringObjective:
         """
         terms = {}
         for term in self._terms:
-            if step % term.every == 0:
+            if step % term.interval == 0:
                 with section(term.name):
                     terms[term.name] = term.weight * term.distance(output, batch.reference)
         if batch.teacher_output is not None:

@@ -52,24 +52,24 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
     Raises:
         DataError: if it is missing, not JSON, of another version, or changed since it was sealed.
     """
-    again = f"run {kind.stage} again"
+    remedy = f"run {kind.stage} again"
     try:
         contents = read_json(path)
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"{path}: {reason}; expected a {kind.name}; {again}") from error
+        raise DataError(f"{path}: {reason}; expected a {kind.name}; {remedy}") from error
     except ValueError as error:
-        raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {again}") from error
+        raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {remedy}") from error
     schema = contents.get("schema") if isinstance(contents, dict) else None
     if schema != kind.schema:
         raise DataError(
             f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
-            f"{kind.schema}; {again}"
+            f"{kind.schema}; {remedy}"
         )
     if _is_changed(contents):
         raise DataError(
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
-            f"damaged; delete it and {again}"
+            f"damaged; delete it and {remedy}"
         )
     return dict(contents)
 

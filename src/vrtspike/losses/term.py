@@ -19,10 +19,10 @@ class Term:
         name: name in logs.
         weight: its factor in the sum.
         distance: between the restored and the sharp clips.
-        every: steps between two computations; the first step has one.
+        interval: steps between two computations; the first step has one.
     """
 
     name: str
     weight: float
     distance: Distance
-    every: int = 1
+    interval: int = 1

@@ -46,7 +46,7 @@ class ProcessMemory:
         depth: depth in the tree of the run's processes.
         resident: RSS.
         proportional: PSS; None if unknown, as for another user's process.
-        own: USS, the pages of this process alone; None if unknown.
+        unique: USS, the pages of this process alone; None if unknown.
         gpu: GPU memory; None if unknown, or if it uses none.
     """
 
@@ -55,7 +55,7 @@ class ProcessMemory:
     depth: int
     resident: float
     proportional: float | None = None
-    own: float | None = None
+    unique: float | None = None
     gpu: float | None = None
 
     @property

@@ -198,8 +198,8 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     starts = sorted(start["time"] for start in record.get("starts", ()))
     seconds = 0.0
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=False):
-        within = [moment for moment in times if start <= moment < end]
-        seconds += max(within, default=start) - start
+        moments = [moment for moment in times if start <= moment < end]
+        seconds += max(moments, default=start) - start
     return seconds
 
 

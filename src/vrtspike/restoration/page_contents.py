@@ -203,9 +203,9 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
         sentence += f": {metric['title']} {_value(metric, 'blurry')} (blurry) to "
         sentence += _value(metric, "restored")
         for other in models[1:]:
-            for same in model_metrics(other.figures):
-                if same["name"] == metric["name"]:
-                    sentence += f"; {other.label} to {_value(same, 'restored')}"
+            for other_metric in model_metrics(other.figures):
+                if other_metric["name"] == metric["name"]:
+                    sentence += f"; {other.label} to {_value(other_metric, 'restored')}"
     facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
     if len(models) == 1:
         facts = [_doubt_fact(first)]

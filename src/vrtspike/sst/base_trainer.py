@@ -264,17 +264,17 @@ class BaseTrainer:
         _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():
             value = chosen.get(key)
-            given = self.settings.get(key)
-            if value == given:
+            requested_value = self.settings.get(key)
+            if value == requested_value:
                 _show(f"{name}: {value}")
             else:
-                _show(f"{name}: {value} instead of {given}")
+                _show(f"{name}: {value} instead of {requested_value}")
         chosen["TRAIN.VAL_BATCH_SIZE"] = size
         chosen["LOG.VAL_EVERY_STEPS"] = max(1, batches // per_step)
         return nested(chosen)
 
 
-def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
+def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
     """Return values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
 
     Raises:
@@ -287,13 +287,15 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
     values = dict(PARAMETERS.values())
     values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
     places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
-    if given.get(CLIPPING, "norm") != "norm":
-        raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
-    for name, given_value in given.items():
+    if parameters.get(CLIPPING, "norm") != "norm":
+        raise ConfigError(
+            f"trainer_params: {CLIPPING} is {parameters[CLIPPING]!r}, expected 'norm'"
+        )
+    for name, parameter_value in parameters.items():
         if name == CLIPPING:
             continue
         place = f"trainer_params: {name}"
-        parameter, value = _parameter(name, given_value, place)
+        parameter, value = _parameter(name, parameter_value, place)
         key = PARAMETERS[parameter][0]
         path = _path(key)
         if path in places and values[key] != value:

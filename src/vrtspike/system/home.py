@@ -75,8 +75,8 @@ def use_home(rules: str) -> Path:
     Raises:
         RunError: if the package was installed without it.
     """
-    beside = Path(rules).parent
-    home = beside if is_home(beside) else require_home()
+    folder = Path(rules).parent
+    home = folder if is_home(folder) else require_home()
     os.environ[HOME_VARIABLE] = str(home)
     return home
 

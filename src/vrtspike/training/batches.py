@@ -117,18 +117,18 @@ class ShuffledBatches:
                 "add data"
             )
 
-    def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
+    def keys(self, first: int, stride: int, end: int) -> Iterator[list[Key]]:
         """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        numbers = range(first, until, stride)
+        numbers = range(first, end, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
             for number in numbers_of_epoch:
                 start = number % self.per_epoch * self._batch_size
                 yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+    def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
         """Return micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        keys = self.keys(first, stride, until)
+        keys = self.keys(first, stride, end)
         loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))
 
@@ -150,7 +150,7 @@ class NoBatches:
 
     per_epoch = 0
 
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+    def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
         """Return no batches."""
         return iter(())
 

@@ -143,7 +143,7 @@ class Trainer:
         throughput = Throughput(self.counters.step, self.total)
         first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total * self.micro_batches
-        stream = self.batches.stream(first, self.ranks.world_size, until=last)
+        stream = self.batches.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             batch = next(stream)
             arithmetic = estimate_arithmetic(self.trainable, batch, self.precision, self.ranks)

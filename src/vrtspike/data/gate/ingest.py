@@ -174,19 +174,19 @@ class _Checks:
         self.faults += faults
 
     def _recordings(
-        self, frame: tuple[int, int], given: tuple[int, int] | None
+        self, frame: tuple[int, int], spike_size: tuple[int, int] | None
     ) -> dict[str, Recording]:
         """Return the recordings of the frames whose spikes can be read, by name.
 
         Args:
             frame: rows and columns of a frame.
-            given: rows and columns of the sensor; None finds them.
+            spike_size: rows and columns of the sensor; None finds them.
 
         Raises:
             DataError: if the sensor is unknown or does not fit the frames.
         """
         files = self.files
-        sensor = sequence_sensor(self.root, files, frame, given)
+        sensor = sequence_sensor(self.root, files, frame, spike_size)
         frame_scale(frame, sensor.area.size)
         self.sensor = sensor
         # A recording of the whole sequence is divided among all frames, with partners or without.

@@ -81,10 +81,10 @@ def find_jumps(
     return step, jumps
 
 
-def _difference(number: int | None, following: int | None) -> int | None:
-    if number is None or following is None:
+def _difference(number: int | None, next_number: int | None) -> int | None:
+    if number is None or next_number is None:
         return None
-    return following - number
+    return next_number - number
 
 
 def _most_frequent_step(steps: Sequence[int | None]) -> int:

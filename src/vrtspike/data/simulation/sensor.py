@@ -147,9 +147,9 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
     first_bytes = np.rint(255 * first).astype(np.uint8)
     second_bytes = np.rint(255 * second).astype(np.uint8)
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    still = np.zeros((height, width, 2), np.float32)
-    forward = search.calc(first_bytes, second_bytes, still.copy())
-    backward = search.calc(second_bytes, first_bytes, still)
+    no_motion = np.zeros((height, width, 2), np.float32)
+    forward = search.calc(first_bytes, second_bytes, no_motion.copy())
+    backward = search.calc(second_bytes, first_bytes, no_motion)
     y, x = np.mgrid[:height, :width].astype(np.float32)
 
     def warped(frame: Gray, motion: NDArray[np.float32]) -> Gray:

@@ -123,8 +123,8 @@ class RawData:
         if not sequences:
             return
         has_spikes = sequences["spikes"]
-        elsewhere = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
-        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, elsewhere)
+        other_roots = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
+        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, other_roots)
 
     def note_own_data(self, preset: str) -> None:
         """Add a notice if a preset trains on generated data although the user set DATA.ROOT."""

@@ -71,7 +71,7 @@ class Layout:
         name: name in DATA.LAYOUT and manifests.
         marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to exist.
-        unless: the marks of another layout that looks alike; empty if there is none.
+        foreign_marks: the marks of another layout that looks alike; empty if there is none.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
         spike: folder of its spike files; None if one file holds all spikes of the sequence.
@@ -94,7 +94,7 @@ class Layout:
     blur: str
     sharp: str | None
     spike: str | None
-    unless: tuple[str, ...] = ()
+    foreign_marks: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     prefix: str = ""
     is_nested: bool = False
@@ -115,7 +115,7 @@ class Layout:
         """
         if not any(_have_matches(root, split, marks) for marks in self.marks):
             return False
-        return not (self.unless and _have_matches(root, split, self.unless))
+        return not (self.foreign_marks and _have_matches(root, split, self.foreign_marks))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
         """Return the exposure of a frame.

@@ -52,7 +52,7 @@ SPK_GOPRO = Layout(
     sharp="{split}/{sequence}/sharp",
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
-    unless=("{split}/*/exposures.csv", "{split}/*/spike.*"),
+    foreign_marks=("{split}/*/exposures.csv", "{split}/*/spike.*"),
     exposure=exposure_of_source_frames,
 )
 
