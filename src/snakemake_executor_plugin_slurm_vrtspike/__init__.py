@@ -1,7 +1,7 @@
 """Slurm for unattended workflows: ``executor: slurm-vrtspike``.
 
-Every call of Snakemake imports this package, also where Snakemake's own Slurm plugin is missing or
-of a version that does not fit: then only a run that asks for this executor ends, with a message.
+Every call of Snakemake imports this package, even if Snakemake's own Slurm plugin is missing or of
+an unsuitable version. In this case only runs that select this executor end, with a message.
 """
 
 from importlib.metadata import version

@@ -49,8 +49,8 @@ _TIMED = (
     "LOG.MLFLOW=null",
     "LOG.ON_END=null",
 )
-"""Keys of a timed training. It has no last step, because a validation would come before it; the
-benchmark stops it. It sends no notifications."""
+"""Keys of a timed training. The training has no last step, because a validation would precede it:
+the benchmark stops the training. Notifications are off."""
 
 
 def run_benchmark(

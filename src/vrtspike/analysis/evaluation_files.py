@@ -66,7 +66,7 @@ class EvaluationJob:
 class EvaluatedProblem(Problem, Protocol):
     """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
 
-    It is defined here because its types belong to later packages than ``config``.
+    This part is defined here, because ``config`` may not import the types of later packages.
     """
 
     def evaluate(self, job: EvaluationJob) -> list[str]:
@@ -158,7 +158,7 @@ def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> 
 def write_files(
     output: Path, frames: pd.DataFrame, sequences: pd.DataFrame, summary: Summary
 ) -> None:
-    """Write the tables of an evaluation, and its summary last: it says that all is complete.
+    """Write the tables of an evaluation, and its summary last: it marks the evaluation as complete.
 
     Args:
         output: folder of the evaluation.

@@ -230,7 +230,7 @@ def _memory(logs: RunLogs) -> Memory:
 def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
     """Return the growth of memory in the second half of a run in megabytes, and its steps.
 
-    It is not computed for a run with few lines, or while a cache is being filled.
+    The growth is not computed for a run with few records, or while a cache is being filled.
     """
     half = len(memory) // 2
     items = _numbers(memory, "cache.items").iloc[half:].dropna()

@@ -130,7 +130,7 @@ def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.D
     all_steps = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
     latest = all_steps.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
     table = pd.concat(times, ignore_index=True).loc[latest.index].set_axis(latest["step"])
-    # As text, the names of sections would take more memory than the times.
+    # Stored as text, the names of sections would take more memory than the times.
     table.columns = pd.CategoricalIndex(table.columns, name="section")
     timing = pd.Series(table.stack(future_stack=True), name="ms").dropna().reset_index()
     return timing, latest.reset_index(drop=True)

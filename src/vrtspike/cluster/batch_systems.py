@@ -1,7 +1,7 @@
 """Batch systems for Snakemake's generic executor: submit jobs, query their state, cancel them.
 
-Each job writes its exit status into a file, because a batch system may forget ended jobs. It is
-queried only for jobs without that file.
+Each job writes its exit status into a file, because a batch system may forget ended jobs. The batch
+system is queried only for jobs without that file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Selection of free GPUs for a run or for inference, with a lock file for each GPU.
 
-Snakemake on one machine counts GPUs but assigns no devices. So every run locks its GPUs, and takes
-none whose memory other programs use.
+Snakemake on one machine counts GPUs but assigns no devices. Each run therefore locks its GPUs, and
+takes only GPUs whose memory no other program uses.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Devices:
 def usable_gpus(min_count: int = 0) -> list[Gpu]:
     """Return the GPUs of this machine, or those that ``CUDA_VISIBLE_DEVICES`` selects.
 
-    The variable holds indices of ``nvidia-smi``, UUIDs or their beginnings, separated by commas.
-    As in CUDA, an invalid name ends the list. Without the driver's library, as in some jobs of
-    batch systems, the names are used as they are.
+    The variable holds indices of ``nvidia-smi``, UUIDs or their beginnings, separated by commas. An
+    invalid name ends the list, as in CUDA. Without the driver's library, as in some jobs of batch
+    systems, the names are used as they are.
 
     Args:
         min_count: number of GPUs that are needed.
@@ -116,7 +116,7 @@ def take_gpus(
 
     Args:
         wanted: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0: the
-            CPU. Of a divided GPU (MIG), ``auto`` takes one part, because parts cannot work
+            CPU. If a GPU is divided (MIG), ``auto`` takes one part, because parts cannot train
             together.
         max_count: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.

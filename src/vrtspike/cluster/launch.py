@@ -1,6 +1,6 @@
 """Start a training run: settings, folder, devices, processes, the published result, LOG.ON_END.
 
-It does not import PyTorch, so that it starts at once.
+The launcher does not import PyTorch, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -295,9 +295,10 @@ def run_end_hook(
 ) -> None:
     """Run LOG.ON_END in a shell; its failure is only a warning.
 
-    Its environment has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished, interrupted or failed),
-    ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation), ``VRTSPIKE_RUN`` (the
-    run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published result).
+    The environment of the command has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished,
+    interrupted or failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
+    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published
+    result).
 
     Args:
         command: command for ``sh``.

@@ -11,8 +11,8 @@ QUERY_S = 30.0
 """Timeout of a query; Slurm's own programs give up after about 10 s."""
 
 _USER_VARIABLES = ("SQUEUE_", "SACCT_", "SCANCEL_")
-"""Prefixes of the user's variables for Slurm's commands, which could filter jobs or ask for
-confirmation."""
+"""Prefixes of environment variables by which users configure Slurm's commands; they could filter
+jobs or request a confirmation."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class ProgramExit(NamedTuple):
 
     Attributes:
         code: exit status of the program.
-        was_stopped: true if it was asked to stop.
+        was_stopped: true if it was requested to stop.
     """
 
     code: int
@@ -75,7 +75,7 @@ def run_training(
         return run(command, _stop_process, variables, _init_child, limit, devices.locks)
     torchrun = [sys.executable, "-m", __name__]
     # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
-    # end. So it handles only the signal that is sent when this process has died.
+    # end. torchrun therefore handles only the signal that is sent when this process has died.
     torchrun += ["--signals-to-handle", LAUNCHER_DIED.name]
     torchrun += ["--nnodes", str(nodes), "--rdzv-backend", "c10d"]
     torchrun += ["--nproc-per-node", str(ranks)]

@@ -61,7 +61,7 @@ def look_at_data(root: Path) -> DataLook:
 
 
 def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], SequenceFiles]:
-    """Return the survey of a data set, and the files of its first sound sequence."""
+    """Return the survey of a data set, and the files of its first sequence without faults."""
     files: dict[tuple[str, str], SequenceFiles] = {}
 
     def keep(sequence: SequenceFiles) -> None:

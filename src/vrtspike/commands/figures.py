@@ -106,7 +106,7 @@ def figure(arguments: argparse.Namespace) -> None:
 
         @cache
         def device() -> torch.device:
-            # Only if a frame has to be restored: others may need the GPU.
+            # The device is taken only if a frame has to be restored: others may need the GPU.
             return opened.enter_context(take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S))
 
         results = read_results(

@@ -14,7 +14,7 @@ from vrtspike.system.errors import ConfigError
 SETS = Path(__file__).with_name("public_sets.toml")
 NOT_STATED = "not stated"
 ERA5 = "era5"
-"""Name that stands for the layout of downloads of ERA5, which :mod:`vrtspike.sst` reads."""
+"""Name of the layout of ERA5 downloads, which :mod:`vrtspike.sst` reads."""
 FACTS = ("source", "size", "licence", "checksum", "folders", "sequences", "frames")
 """Fields that are facts of a public page."""
 

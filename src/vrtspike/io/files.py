@@ -162,7 +162,8 @@ def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 def _temporary_name(target: Path, ending: str) -> Path:
     """Return a random name beside a file.
 
-    It is short, because file systems limit names, and the file's own name may be at the limit.
+    The name is short, because file systems limit the length of names, and the file's name may be at
+    the limit.
     """
     return target.with_name(f".{secrets.token_hex(8)}.{ending}")
 

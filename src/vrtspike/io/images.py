@@ -150,9 +150,9 @@ def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
     """Refuse a damaged JPEG file, of which OpenCV would decode a part without an error.
 
-    The picture is decoded a second time without the last bytes of its data. That of a sound file
-    changes. If a block of the data is zero, the picture is complete before the end and stays the
-    same.
+    The picture is decoded a second time without the last bytes of its data. If the file is sound,
+    the picture changes. If a block of the data is zero, the picture is complete before the end and
+    stays the same.
     """
     import av
 

@@ -1,6 +1,6 @@
 """Manifests of stages, and detection of changes of the files that they list.
 
-It imports no large packages, because Snakemake reads manifests for every plan.
+This module imports no large packages, because Snakemake reads manifests for every plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vrtspike.system.errors import DataError
 
 @dataclass(frozen=True)
 class ManifestKind:
-    """One kind of manifest.
+    """A kind of manifest.
 
     Attributes:
         name: name in messages.

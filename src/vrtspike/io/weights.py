@@ -138,7 +138,7 @@ def floating_type(path: str | Path) -> str:
 def write_half(source: Path, target: Path) -> None:
     """Write floating-point numbers in half precision (float16), which loading widens again.
 
-    Magnitudes below 6e-8 become 0; integers stay as they are.
+    Magnitudes below 6e-8 become 0; integers are unchanged.
 
     Args:
         source: a safetensors file.

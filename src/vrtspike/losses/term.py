@@ -13,7 +13,7 @@ Distance = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Term:
-    """One weighted term of a loss.
+    """A weighted term of a loss.
 
     Attributes:
         name: name in logs.

@@ -71,7 +71,7 @@ class VRTSpike(Restorer):
         """Compile the blocks, which take most of the time; arguments as of ``torch.compile``.
 
         All of them are instances of one class, and differ in width, kind of attention and clipped
-        windows. These are about a dozen kinds; PyTorch compiles only 8 by default.
+        windows. There are about a dozen kinds of blocks; PyTorch compiles only 8 by default.
         """
         dynamo = torch._dynamo.config
         dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
@@ -91,7 +91,7 @@ class VRTSpike(Restorer):
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
 
-        These can start from published weights; the spike branch belongs to neither.
+        Both groups can start from published weights; the spike branch belongs to neither.
         """
         names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
         flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]

@@ -37,7 +37,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """One process; all in megabytes (2**20 bytes).
+    """Memory of a process; all in megabytes (2**20 bytes).
 
     Attributes:
         pid: process ID.

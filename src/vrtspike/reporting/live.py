@@ -175,7 +175,7 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """A logged number; null, which stands for one that was not finite, is not a number."""
+    """A logged number; null, which replaces values that are not finite, is no number."""
     return math.nan if value is None else float(value)
 
 

@@ -138,7 +138,8 @@ def encode_within(
 ) -> tuple[str, dict[int, Mapping[str, Encoded]]]:
     """Encode the pictures of several frames at the best level that fits into a size limit.
 
-    Of many frames, some are encoded first: a level at which these are far too large is skipped.
+    If there are many frames, a sample is encoded first, and levels at which it is far too large are
+    skipped.
 
     Args:
         encode_pictures: encodes the pictures of a frame, given its index, longest side and quality;

@@ -70,7 +70,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
 def dataset_name(run: PublishedRun) -> str:
     """Return the name of a run's data set, the first of the folders that its problem names.
 
-    It is taken from the manifest's path, because results may be in any folder.
+    The name is taken from the manifest's path, because results may be in any folder.
 
     >>> sea = find_problem("sst").SETTINGS(TASK="sst")
     >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))

@@ -58,7 +58,8 @@ def restore_into(
 ) -> dict[str, Any]:
     """Restore a clip into a folder; frames that are already in it stay.
 
-    The same call continues one that was stopped. Every frame is written as a whole or not at all.
+    Repeat the call to continue after an interruption. Every frame is written as a whole or not at
+    all.
 
     Args:
         model: model from :func:`vrtspike.restoration.trained.load`.
@@ -102,7 +103,7 @@ def restore_into(
             note(doubts_message(record["doubts"]))
         write_json(request.output / RECORD, record)
         started = time.monotonic()
-        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        # Spikes that do not fit the frames cannot rank two pictures.
         is_judged = plan.check.is_outside and not record["doubts"]
         with progress("restore, tiles") as show:
             frames = model.restore_checked(

@@ -34,7 +34,7 @@ Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 class GivenClip(FrameSource):
     """Blurry frames with their spikes, if any: from :func:`given_clip`.
 
-    One reader is enough to read ahead: a video is decoded by one thread at a time.
+    A single reader suffices to read ahead: a video is decoded by one thread at a time.
 
     Attributes:
         pictures: the blurry frames.

@@ -10,9 +10,10 @@ too, which a restored one has to exceed:
   instant, both band-passed as in the check of raw data; and in windows outside the shutter, which a
   restored frame of the right instant resembles less.
 
-Both use spikes that the model has seen, so noise of these spikes in the restored frame raises them.
-:func:`unseen_agreement` does not: it compares with spikes outside the input of the model, square by
-square. Each square is moved to its best match, because the scene has moved by then.
+Both measures use spikes that the model has seen, so noise of these spikes in the restored frame
+raises the measures. :func:`unseen_agreement` does not: it compares with spikes outside the input of
+the model, square by square. Each square is moved to its best match, because the scene has moved by
+then.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Tiling:
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
         fading: make tiles smaller if the same number of them suffices, and let tiles and windows
-            fade into each other. Without it they are cut and joined as VRT's test program does: all
+            fade into each other. If false, tiles are cut and joined as in VRT's test program: all
             tiles have ``size`` and meet in the middle of their overlap, and windows that overlap in
             time have equal weights.
     """

@@ -80,7 +80,8 @@ def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
         problem: name of the problem.
 
     Returns:
-        One line for a ``code.json`` of another version, None if it is missing or damaged.
+        Paths of source files; a single message for a ``code.json`` of another version, None if the
+        file is missing or damaged.
     """
     try:
         contents = read_json(folder / CODE)

@@ -98,7 +98,7 @@ class RunIdentity:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
             kind = find_problem(contents["settings"].get("TASK", DEFAULT_PROBLEM)).SETTINGS
-            # Without warnings of old keys, which nobody can change in a finished run.
+            # Warnings of old keys are suppressed, because a finished run cannot be changed.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(contents["settings"])
             values = {entry.name: contents[entry.name] for entry in fields(RunIdentity)}

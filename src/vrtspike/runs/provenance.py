@@ -1,11 +1,11 @@
-"""Digests of the source files that a program is made of.
+"""Digests of the source files of a program.
 
-A program is a file under ``scripts/``. Its source files are those of this project that it imports,
-directly or indirectly, also within functions. Comments, docstrings, layout, imports for type
-checkers and the modules in :data:`NEUTRAL` do not count.
+A program is a file under ``scripts/``. The source files of a program are the files of this project
+that it imports, directly or indirectly, also within functions. Comments, docstrings, layout,
+imports for type checkers and the modules in :data:`NEUTRAL` do not count.
 
 A string that is the dotted name of a class, as in a registry of lazily imported classes, counts as
-an import. Other dynamic imports (``importlib.import_module``) are not found.
+an import. Dynamic imports of other kinds (``importlib.import_module``) are not detected.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def code_digests(
     Args:
         script: the program; modules beside it that it imports are followed too.
         uses: dotted names of functions and constants that the program uses dynamically, such as
-            those of a problem (:mod:`vrtspike.config.problems`). Of their modules only these
-            definitions count, with those that they use there.
+            those of a problem (:mod:`vrtspike.config.problems`). Only these definitions of their
+            modules count, with the definitions that they use there.
         neutral: further modules and packages that do not count.
 
     Raises:

@@ -105,7 +105,7 @@ def read_model(
 class BaseTrainer:
     """Trainer of a model on the temperatures of a region.
 
-    It trains by :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
+    Training uses :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
     a run that was stopped.
 
     Attributes:
@@ -113,8 +113,8 @@ class BaseTrainer:
         area: the region.
         uid: name of the run; another name starts another run.
         model_class: class of the model, made with ``model_params``; called with the anomalies of
-            the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). Its
-            method ``on_grid(sea, latitudes, longitudes)``, if there is one, is called with the
+            the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). If the
+            model has a method ``on_grid(sea, latitudes, longitudes)``, this is called with the
             grid.
         dataset_class: class of the data set, made with ``dataset_params``, ``area`` and ``split``;
             with the attributes ``store``, ``offset``, ``seq_len`` and ``lead`` of
@@ -314,7 +314,7 @@ def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[
 
 
 def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
-    """Return the parameter that a name stands for, and its value there.
+    """Return the parameter that a name denotes, and its value.
 
     Raises:
         ConfigError: if there is no such parameter.

@@ -39,7 +39,7 @@ def for_each(
 ) -> Generator[Outcome, None, None]:
     """Call ``work`` for each item in several processes, and yield results as they are done.
 
-    They end with this process, and with the iteration.
+    The processes end with this process, and with the iteration.
 
     Args:
         work: a function that can be pickled.

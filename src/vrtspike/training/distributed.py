@@ -109,7 +109,7 @@ class AllReduce:
     """Hook that averages a bucket of gradients over the processes and times the final wait.
 
     The part of the all-reduce that does not overlap with the backward pass is timed as ``sync``.
-    It holds no reference to the replica, which PyTorch would keep alive.
+    The hook holds no reference to the replica, because PyTorch would then keep the replica alive.
 
     Attributes:
         switch: switch of the running section ``backward``; None times nothing.

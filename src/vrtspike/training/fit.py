@@ -49,7 +49,7 @@ _ADVICE = "The keys are explained in config/README.md."
 class TrainableProblem(Problem, Protocol):
     """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
 
-    It is defined here because its types belong to later packages than ``config``.
+    This part is defined here, because ``config`` may not import the types of later packages.
     """
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:

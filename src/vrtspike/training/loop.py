@@ -182,7 +182,7 @@ class Trainer:
         """Take one optimiser step.
 
         Returns:
-            result of the step, and true if any process was asked to stop.
+            result of the step, and true if any process was requested to stop.
         """
         done = self.counters.step
         steps = self.micro_batches // self.ranks.world_size

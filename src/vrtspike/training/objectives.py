@@ -62,7 +62,8 @@ class Objective(Protocol):
 class TargetedObjective(Objective, Protocol):
     """An objective that computes targets itself, such as a teacher's output.
 
-    Its class defines :meth:`add_targets`; the loop asks no other objective for targets.
+    The class of the objective defines :meth:`add_targets`; the loop calls it for no other
+    objective.
     """
 
     def add_targets(self, batch: Batch) -> Batch:

@@ -113,7 +113,7 @@ def build_optimizer(
 def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     """Set ``requires_grad`` of parameters that are frozen at first, for the step after ``step``.
 
-    It depends on the step alone, so that a resumed run needs no state for it.
+    The frozen parameters depend on the step alone, so that a resumed run needs no state for them.
 
     Args:
         parameters: parameters, each with the number of first optimiser steps in which it is frozen.

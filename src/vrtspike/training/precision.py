@@ -25,7 +25,8 @@ _TYPES = {
 def resolve_precision(name: str, device: torch.device) -> str:
     """Replace ``mixed`` by the device's best half precision.
 
-    This is bfloat16, which needs no loss scaling, on CPUs and on GPUs from Ampere on, else float16.
+    CPUs, and GPUs from Ampere on, use bfloat16, which needs no loss scaling; older GPUs use
+    float16.
     """
     if name != "mixed":
         return name

@@ -108,8 +108,8 @@ def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
 def start_forkserver(modules: Sequence[str]) -> None:
     """Start the fork server of the workers, which imports these modules once.
 
-    It and the workers ignore signals to the process group, which batch systems send: a trainer that
-    was asked to stop still needs the batches of its step.
+    The server and its workers ignore signals to the process group, which batch systems send: a
+    trainer that was asked to stop still needs the batches of its step.
     """
     multiprocessing.set_forkserver_preload(list(modules))
     _use_short_socket_folder()

@@ -34,8 +34,9 @@ _KEPT = re.compile(r"Restored previous version of (.+?)(?: \(update\))? \(updati
 class PlanFacts(logging.Filter):
     """Facts that Snakemake's messages lack.
 
-    As a filter of Snakemake's logger it attaches itself to every message: the Snakefile, which
-    knows the facts, and the handler, which shows the messages, have no other object in common.
+    The object is a filter of Snakemake's logger and attaches itself to every message: the
+    Snakefile, which has the facts, and the handler, which shows the messages, have no other object
+    in common.
 
     Args:
         rule_names: function that returns the names of all rules.
@@ -45,7 +46,7 @@ class PlanFacts(logging.Filter):
         super().__init__()
         self._rule_names = rule_names
         self.rerun_reasons: dict[str, str] = {}
-        """Reasons for making files again, by path; Snakemake only says "forced"."""
+        """Reasons for making files again, by path; Snakemake's message is only "forced"."""
 
     @property
     def rule_names(self) -> Sequence[str]:

@@ -131,7 +131,7 @@ def _parse_params(text: str) -> dict[str, str]:
 
 
 def _describe_change(name: str, old: str | None, new: str | None) -> str:
-    """Describe one changed param; None stands for a missing one."""
+    """Describe one changed param; None marks a missing one."""
     if _VERSION.fullmatch(new or old or ""):
         return f"code of {name}" if name.endswith(".py") else f"{name} changed"
     if old is None or new is None:

@@ -50,7 +50,7 @@ def run_snakemake(words: Sequence[str], title: str, repeat: str) -> None:
     """Run Snakemake; print its lines, and show the steps of a training as a progress bar.
 
     An interruption (Ctrl-C, or that of a notebook) stops Snakemake as Ctrl-C does in a terminal:
-    trainings save their state. It is raised when Snakemake has ended.
+    trainings save their state. The exception is raised when Snakemake has ended.
 
     Args:
         words: targets and options.

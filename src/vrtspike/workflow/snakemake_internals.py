@@ -76,8 +76,8 @@ class SnakemakeInternals:
     def keep_results_of_failed_jobs(self) -> None:
         """Leave outputs flagged with ``update`` as they are when their job fails, without copies.
 
-        Their programs replace them only when they have succeeded. Snakemake would copy them before
-        a job, and back after a failure: with a new date, which makes later results stale,
+        The programs of these jobs replace the outputs only on success. Snakemake would copy them
+        before a job, and back after a failure: with a new date, which makes later results stale,
         and truncated on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
         the main one removes the files.
         """
@@ -138,7 +138,7 @@ class SnakemakeInternals:
     def is_main(self) -> bool:
         """True if this process plans the workflow; False in a cluster job's Snakemake.
 
-        Such a job must not decide what is stale, and need not read raw files.
+        A cluster job must not decide what is stale, and need not read raw files.
         """
         return bool(self._workflow.is_main_process)
 

@@ -122,8 +122,8 @@ def rerun_damaged(
 ) -> Lines:
     """Return an input function without files that forces the rerun of a missing or damaged result.
 
-    Snakemake does not make a missing file again if later results exist. But a job that fails or is
-    killed loses its outputs, while results of the former outputs remain.
+    Snakemake does not make a missing file again if later results exist. However, a job that fails
+    or is killed loses its outputs, while results of the former outputs remain.
 
     Args:
         results: folder of all results.

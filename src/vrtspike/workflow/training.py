@@ -41,7 +41,7 @@ class Trainings:
     def __init__(self, workflow: Workflow, program: Path) -> None:
         self._workflow = workflow
         self._program = program
-        # A plan asks for the same files many times.
+        # A plan reads the same files many times.
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
     def result(self, preset: str) -> Path:

@@ -27,7 +27,7 @@ _BUILD_KEYS = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR":
 
 @dataclass(frozen=True)
 class SequenceEntry:
-    """One sequence of a data set.
+    """A sequence of a data set.
 
     Attributes:
         store: folder of its Zarr store.

@@ -1,8 +1,9 @@
 """Check the alignment of spikes and frames.
 
 A short window slides over the spikes; its mean is an image of that instant. The centre of the
-exposure is the instant whose image is most like the sharp frame. Both are band-passed first, which
-removes the brightness that all pictures share and the pixel noise of counting a few spikes.
+exposure is the instant whose image is most like the sharp frame. Image and frame are band-passed
+first, which removes the brightness that all pictures share and the pixel noise of counting a few
+spikes.
 
 Spikes that fit their frame poorly are tried in other orders: bits of each byte, columns and rows
 reversed, and shifted in space. An order that fits clearly better is reported as the fault.
@@ -82,7 +83,7 @@ class Alignment:
     Attributes:
         center: spike step (fractions by fitting a parabola to the peak).
         correlation: normalised cross-correlation there, -1 to 1.
-        distinction: correlation at the peak less the lowest one of the windows that were looked at.
+        distinction: correlation at the peak less the lowest one of the examined windows.
         assessable: true if the frame is large and rich enough for a low correlation to mean
             anything.
         better: the order of bits, rows and columns, or the shift in space, in which the spikes
@@ -300,7 +301,8 @@ def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int)
         _, likeness, _ = _search(spikes, mirrored_picture, window)
         results.append(_Misreading(likeness, description))
     for key, description in _BIT_ORDERS.items():
-        # One at a time and never kept: each takes as much memory as the spikes.
+        # Reordered spikes are made one at a time and not kept: each takes as much memory as the
+        # spikes.
         _, likeness, _ = _search(_with_bits_moved(spikes, key), picture, window)
         results.append(_Misreading(likeness, f"with {description}"))
     return max(results)

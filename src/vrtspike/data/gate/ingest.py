@@ -1,7 +1,7 @@
 """Check one sequence completely and describe it in the ingest manifest.
 
-All faults of a sequence are collected in the manifest; a sequence with faults goes no further than
-the gate of :mod:`vrtspike.data.gate.accept`.
+All faults of a sequence are collected in the manifest; the gate of :mod:`vrtspike.data.gate.accept`
+stops a sequence with faults.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ingest_sequence(
         "spike_size": sensor_size,
         "spike_file": spike_file,
         "frames": checks.frames,
-        # Of files and sizes that all frames share there is one fault.
+        # Faults of files and sizes that all frames share are reported once.
         "faults": list(dict.fromkeys(checks.faults)),
     }
 
@@ -112,7 +112,7 @@ class _Checks:
         self._shifted: list[str] = []
         """Faults of exposures that are shifted in space."""
         self._lengths: list[Lengths] = []
-        """Of the exposures in which something moves."""
+        """Lengths of the exposures in which something moves."""
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -158,7 +158,7 @@ class _Checks:
 
     def _report_shift(self) -> None:
         """Report a sequence of which more than half of the exposures are shifted in space."""
-        # Where something moves, the exposure of another frame alone is shifted, too.
+        # If something moves, the exposure of another frame is shifted, too.
         compared = sum(frame["spikes"] is not None for frame in self.frames)
         if 2 * len(self._shifted) > compared:
             count = f"({len(self._shifted)} of {compared} exposures)"
@@ -169,7 +169,8 @@ class _Checks:
         exposures = [frame["spikes"] for frame in self.frames if frame["spikes"]]
         faults = time_faults(exposures, has_table=self.files.exposures is not None)
         if exposures and not faults:
-            # Where exposures are shifted, longer ones fit better, as they reach the right steps.
+            # Shifted exposures fit better if they are longer, because they then reach the right
+            # steps.
             faults = length_faults(str(self.root / exposures[0]["path"]), self._lengths)
         self.faults += faults
 

@@ -98,7 +98,7 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
 def folders_meant(root: Path) -> list[Path]:
     """Folders above and below one that look like data sets.
 
-    Their splits are train, test or val, or the folder itself is a split of the one above.
+    Such a folder has splits train, test or val, or is itself a split of the folder above.
 
     Raises:
         DataError: if a folder cannot be looked at.

@@ -16,7 +16,7 @@ _STEPS_AT_ONCE = 5
 """Steps that are looked up together: the result of more does not fit into a processor's cache."""
 
 _SAMPLED_ROWS = 90
-"""Rows that say as much about all pixels as more would."""
+"""Rows that suffice for statements about all pixels."""
 
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _BYTE_TABLE = _BITS.view(np.float64).T

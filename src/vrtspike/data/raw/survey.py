@@ -50,10 +50,10 @@ def survey(
     Returns:
         ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
         "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
-        is false if no sequence has spike files; ``excluded`` holds the faults of each sequence
-        that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
-        sequence, by its name. Where archives and file systems have put folders of their own among
-        the sequences (``__MACOSX``, ``lost+found``), ``passed_over`` lists these.
+        is false if no sequence has spike files; ``excluded`` holds the faults of each sequence that
+        is not among ``sequences``, by ``<split>/<name>``, and of each split without any sequence,
+        by its name. ``passed_over`` lists folders that archives and file systems have put among the
+        sequences (``__MACOSX``, ``lost+found``).
 
     Raises:
         DataError: if the root is missing, or no sequence below it is without a fault.
@@ -186,7 +186,7 @@ class _Search:
 
 
 def _rejection(search: _Search) -> str:
-    """Return the message on a data set without a sound sequence."""
+    """Return the message on a data set without a valid sequence."""
     hints = _root_hints(search.root, search.splits, search.layout)
     for layout in search.layouts.values():
         hint = layout_hint(layout, search.blur_dir)

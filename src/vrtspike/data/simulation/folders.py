@@ -109,7 +109,7 @@ def simulate_spikes_of_pairs(
     left_out = {}
     for name, faults in sequences["excluded"].items():
         split, _, _ = name.rpartition("/")
-        # Of the default splits, those without sound sequences are left out.
+        # Default splits without sound sequences are left out.
         if name in required or split in required:
             faulty[name] = faults
         else:

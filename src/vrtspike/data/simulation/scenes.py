@@ -51,7 +51,8 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
         phase = 2 * np.pi * (random.uniform(low, high) * time + random.uniform(0, 1))
         return np.sin(phase), np.cos(phase)
 
-    # Both axes share the slow frequency a quarter apart, so the camera never stands still.
+    # The slow frequencies of the two axes are equal and a quarter of a period apart, so the camera
+    # never stands still.
     x, y = sway(1.3, 1.9)
     for share, low, high in ((0.25, 3.0, 5.0), (0.08, 7.0, 10.0)):
         x += share * sway(low, high)[0]

@@ -1,9 +1,9 @@
 """Reading of stores: crops of consecutive frames, by tensorstore, with a cache of decoded chunks.
 
-One budget of memory is set for the machine and divided among all reading processes. Within a
-process the cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a
-data set share. tensorstore counts for a process, not for a cache, so the use of one is the
-difference of its counters after and before a read.
+A memory budget is set for the machine and divided among all reading processes. Within a process the
+cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a data set
+share. tensorstore counts for a process, not for a cache, so the use of one is the difference of its
+counters after and before a read.
 
 The library is imported on first use, so that planning does not pay for it.
 """

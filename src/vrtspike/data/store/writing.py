@@ -29,8 +29,8 @@ from vrtspike.system.errors import DataError, list_faults
 from vrtspike.system.rounding import round_up
 
 _BLOCK_BYTES = 16_384
-"""Blosc decodes blocks of this size. Its default is a whole chunk, and the memory that it needs
-meanwhile would leave larger holes between the chunks that a cache keeps
+"""Blosc decodes blocks of this size. The default is a whole chunk, and the memory needed for
+decoding it would leave larger holes between the chunks that a cache keeps
 (``benchmarks/results/chunks.csv``)."""
 
 

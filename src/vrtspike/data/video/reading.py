@@ -149,7 +149,7 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 
 def _decode(path: Path, container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
-    """Yield every frame of a sound file.
+    """Yield every frame of a valid file.
 
     All streams are read, because the length in a file's header is that of the longest one.
     """

@@ -1,8 +1,8 @@
 """Layouts of data sets: the places of files, the numbering of frames, and their timing.
 
 A layout is a record of patterns; paths are relative to the root of the data set, POSIX style. In a
-pattern ``{split}`` and ``{sequence}`` stand for their names, and ``{gamma}`` for ``_gamma`` if
-DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
+pattern, ``{split}`` and ``{sequence}`` are replaced by their names, and ``{gamma}`` by ``_gamma``
+if DATA.BLUR_DIR is ``blur_gamma``, else by nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to lay out a data set.
+    """Names of the folders and files of a data set.
 
     Attributes:
         name: name in DATA.LAYOUT and manifests.
@@ -274,7 +274,7 @@ class Layout:
     def _table_folders(self, name: str, places: Places) -> list[str]:
         """Return possible folders of a table of exposures, as beginnings of its path.
 
-        These are the folders of the parts of a sequence, and those above them as far as they lie
+        A table may lie in the folders of the parts of a sequence, and in the folders above them
         within the sequence.
         """
         parts = [places.spike, places.blur, places.sharp]

@@ -5,7 +5,7 @@ frame. Numbers count GoPro's source frames, 13 from one blurry frame to the next
 quarter of the frames' size.
 
 RSB, the recordings of the same authors: ``{blur_data,spike_data}/<sequence>/NAME.{jpg,dat}``,
-without sharp frames. Its exposures are not published: a table ``exposures.csv`` in
+without sharp frames. The exposures are not published: a table ``exposures.csv`` in
 ``spike_data/<sequence>`` gives them.
 """
 
