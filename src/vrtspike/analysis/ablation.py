@@ -142,7 +142,7 @@ def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
         model, seed = split_seed(name)
         ablation = _ablation_of(member.run)
         base = ablation.origin(model) or model
-        # The number of trained seeds, because SEEDS may have changed since.
+        # Count the trained seeds, because SEEDS may have changed since.
         _, max_seed = presets.get(base, (ablation, 1))
         presets[base] = ablation, max(seed, max_seed)
     for base, (ablation, seeds) in presets.items():

@@ -230,7 +230,7 @@ class _TimedTraining:
                 stdin=subprocess.DEVNULL,
                 stdout=terminal,
                 stderr=errors,
-                # Ctrl-C in the terminal must not reach it: this process stops it.
+                # Ctrl-C in the terminal must not reach the launcher: this process stops it.
                 start_new_session=True,
                 preexec_fn=stop_with_parent,
             )
@@ -256,7 +256,7 @@ class _TimedTraining:
                     status = process.wait(_POLL_S)
                     raise RunError(_failure_text(self.name, status, folder / "log.txt"))
                 for line in terminal:
-                    if line.startswith("waiting: "):  # for free GPUs
+                    if line.startswith("waiting: "):  # the training waits for free GPUs
                         show(line.rstrip())
 
 

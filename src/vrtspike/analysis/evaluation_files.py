@@ -269,7 +269,7 @@ def summary_damage(path: Path) -> str:
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
     """Return the reason why the contents of a file are no summary; empty if they are one."""
-    # Problems outside this project may leave it out.
+    # Problems outside this project may omit the field.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (
             f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "

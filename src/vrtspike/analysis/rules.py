@@ -287,7 +287,7 @@ def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
 def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
     """Return the share of the step that recomputation takes.
 
-    If it was not timed: that of the forward pass, its upper limit.
+    If the section was not timed, the time of the forward pass is an upper limit.
 
     Args:
         speed: times of the run.

@@ -97,7 +97,7 @@ def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
 
 
 def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Read the records of a log: the published one, or those of all starts of a run."""
+    """Read the records of a log: of the published file, or of the files of all starts of a run."""
     published = folder / f"{name}.jsonl"
     started = sorted((folder / LOGS).glob(f"{name}*.jsonl"))
     for path in [published] if published.is_file() else started:

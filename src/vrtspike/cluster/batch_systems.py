@@ -195,7 +195,7 @@ def state(name: str) -> State:
     if result == "failed" and request.exists():
         request.unlink()
         ended.unlink(missing_ok=True)
-        with contextlib.suppress(RunError):  # a retry continues it
+        with contextlib.suppress(RunError):  # a retry continues the job
             new_number = _submit_command(record["command"], batch, record["name"])
             (folder / "number").write_text(new_number)
             return "running"

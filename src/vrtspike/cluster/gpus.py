@@ -187,7 +187,7 @@ def _wait_for_gpus(
         if waited_s >= _SILENT_S and not announced:
             show(f"waiting: {missing}")
             announced = True
-        # At random, because two runs may each hold half of what both need.
+        # Waiting times are random, because two runs may each hold half of the GPUs that both need.
         time.sleep(random.uniform(*_POLL_S))
         usable = usable_gpus(0 if wanted == "auto" else wanted) or usable
     if announced:
@@ -210,7 +210,7 @@ def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, in
     """
     obstacles: list[str] = []
     locks: dict[str, int] = {}
-    # In whole GiB, so that GPUs with similar free memory keep their order.
+    # Memory is compared in whole GiB, so that GPUs with similar free memory keep their order.
     for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
         if len(locks) == max_count:
             break

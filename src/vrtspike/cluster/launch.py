@@ -122,7 +122,7 @@ def launch(
         if gpus is None:
             gpus = workflow.settings.GPUS
         command = settings.LOG.ON_END
-        hook_status = 1  # of a launcher that fails before the training ends
+        hook_status = 1  # status of a launcher that fails before the training ends
         try:
             status = train(
                 folder,
@@ -224,7 +224,8 @@ def train(
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:
-            # Before anything in the run's folder changes: this may wait for hours.
+            # GPUs are taken before anything in the run's folder changes, because this may take
+            # hours.
             record = read_record(folder) or {}
             taken = take_gpus(
                 gpus,

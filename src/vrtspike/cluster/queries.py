@@ -54,7 +54,7 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
             capture_output=True,
             text=True,
             timeout=limit_s,
-            # Ctrl-C must not end it: scancel needs its time.
+            # Ctrl-C must not end scancel, which needs its time.
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:

@@ -79,7 +79,8 @@ def run_training(
     torchrun += ["--signals-to-handle", LAUNCHER_DIED.name]
     torchrun += ["--nnodes", str(nodes), "--rdzv-backend", "c10d"]
     torchrun += ["--nproc-per-node", str(ranks)]
-    # A folder for torchrun's logs: it would not remove one that it creates itself.
+    # torchrun gets a folder for its logs, because it would not remove a folder that it creates
+    # itself.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as files:
         if nodes > 1:
             torchrun += ["--rdzv-id", endpoint, "--rdzv-endpoint", endpoint]
@@ -139,16 +140,16 @@ def run(
     def request_stop(number: int, frame: FrameType | None) -> None:
         received.append(number)
         for pid in started:
-            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+            with contextlib.suppress(psutil.NoSuchProcess):  # torchrun has ended
                 stop(psutil.Process(pid))
 
     with handled(STOP_SIGNALS, request_stop):
-        # In a session of its own; otherwise it would get the terminal's signals twice.
+        # torchrun gets its own session; otherwise it would receive the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
         )
         started.append(process.pid)
-        if received:  # a signal came while it started
+        if received:  # a signal came while torchrun started
             request_stop(received[0], None)
         while limit is not None and not received and process.poll() is None:
             left = limit.seconds()

@@ -151,7 +151,7 @@ class ClipConv(nn.Conv3d):
         assert self.bias is not None
         out = tap + self.bias.to(tap.dtype)
         # Zeros lie beyond the ends of the clip.
-        out[:, 1:].add_(previous_tap[:, :-1])  # += would copy the slice onto itself
+        out[:, 1:].add_(previous_tap[:, :-1])  # the operator += would copy the slice onto itself
         out[:, :-1].add_(next_tap[:, 1:])
         return out
 

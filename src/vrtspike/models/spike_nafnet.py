@@ -269,7 +269,7 @@ class SpikeNAFNet(Restorer):
         start_at_zero(self.ending)
         if bins:
             inputs = 1 + bins + 2 * self.neighbour_bins
-            # Half the frames' resolution is the usual sensor's.
+            # The usual sensor has half the frames' resolution.
             self.spikes = SpikePyramid(
                 inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
             )

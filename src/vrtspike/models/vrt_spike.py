@@ -147,7 +147,7 @@ def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
     # An untrained network returns its input: training starts at the blurry frame's PSNR.
     start_at_zero(vrt.conv_last)
     if pretrained:
-        # The whole model first: separate weights of the flow replace those in it.
+        # The whole model is loaded first; separate weights of the flow then replace its own.
         if model.VRT.PRETRAINED is not None:
             load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
         if model.VRT.SPYNET is not None:

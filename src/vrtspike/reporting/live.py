@@ -134,7 +134,7 @@ class LiveRun:
         Raises:
             RunError: if a file of the run is damaged.
         """
-        # Before the logs, so that those of a run that has ended are complete.
+        # The status is read before the logs, so that the logs of a run that has ended are complete.
         record = self.read_record()
         logs = self._logs.read()
         moment = time.time() if now is None else now

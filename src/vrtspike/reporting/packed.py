@@ -60,7 +60,7 @@ def pack_run(
     if output.exists():
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
-    # Imported late, because PyTorch takes seconds; a missing folder is reported before.
+    # Importing PyTorch takes seconds; a missing folder is reported before.
     from vrtspike.io.weights import floating_type, write_half
 
     require_published(folder / WEIGHTS)

@@ -153,7 +153,7 @@ def encode_within(
         the format of all pictures, in words; and the encoded pictures by index and kind.
     """
     encoded: list[Mapping[str, Encoded]] = []
-    # OpenCV releases the GIL.
+    # Threads suffice, because OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
         for side, quality in levels:
             encode_level = partial(_encode_level, encode_pictures, side, quality)
@@ -169,7 +169,7 @@ def encode_within(
     sizes = _lengths(encoded)
     kept = np.arange(len(encoded))
     while len(kept) and sizes[kept].sum() > budget:
-        # Evenly spaced, with the first and the last.
+        # The kept frames are evenly spaced and include the first and the last one.
         kept = np.linspace(0, len(encoded) - 1, len(kept) - 1).astype(int)
     form = f"WebP of quality {quality}, at most {side} pixels wide or high"
     return form, {index: encoded[index] for index in kept.tolist()}

@@ -202,7 +202,7 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
     for start in (frame_input.start - steps, frame_input.stop):
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
-        # The model takes the context of every exposure, too.
+        # The model also reads the context of every exposure.
         is_unseen = not covered.overlaps(start - context, stop + context)
         if is_recorded and is_unseen:
             windows.append(Exposure(start, stop, start + steps / 2))

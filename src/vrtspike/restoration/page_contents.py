@@ -199,7 +199,7 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     metrics = model_metrics(first.figures)
     if metrics:
         metric = metrics[0]
-        # The unit dB alone would be PSNR.
+        # The unit dB alone would suggest PSNR.
         sentence += f": {metric['title']} {_value(metric, 'blurry')} (blurry) to "
         sentence += _value(metric, "restored")
         for other in models[1:]:

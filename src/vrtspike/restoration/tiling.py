@@ -190,7 +190,7 @@ def fit_tiling(
         raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
-    # At most half of the tile, and an even number of pixels of the sensor.
+    # The overlap is at most half of the tile, and an even number of the sensor's pixels.
     max_overlap = tile // (4 * ratio) * 2 * ratio
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
 

@@ -19,7 +19,7 @@ SCHEMA = 2
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Read the record of a run; None where there is none yet.
+    """Read the record of a run; None if none exists yet.
 
     Raises:
         RunError: if it is damaged.
@@ -53,7 +53,7 @@ class RunRecord:
 
         Args:
             step: finished steps.
-            facts: further JSON values; they replace those of an earlier start.
+            facts: further JSON values; these replace the entries of an earlier start.
         """
         self._contents.pop("failure", None)
         self._contents |= {"schema": SCHEMA, **facts}

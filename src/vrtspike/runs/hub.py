@@ -51,5 +51,5 @@ def downloaded_model(name: str) -> Path | None:
         from huggingface_hub import snapshot_download
 
         return Path(snapshot_download(name, local_files_only=True))
-    except Exception:  # of many classes: not there, or no package
+    except Exception:  # errors of many classes: missing model, or missing package
         return None

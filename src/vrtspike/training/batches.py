@@ -286,7 +286,7 @@ def _loader(
         batch_sampler=keys,
         collate_fn=dataset.collate,
         num_workers=workers,
-        # For asynchronous copies to a GPU.
+        # Pinned memory allows asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),

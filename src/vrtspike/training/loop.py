@@ -160,7 +160,8 @@ class Trainer:
                 self._record(result, throughput)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
-                # Before the checkpoint, so that a crash after it leaves no gap in the timings.
+                # Timings are written before the checkpoint, so that a crash after it leaves no gap
+                # in them.
                 self.timing.step(self.counters.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.counters.step % save_every == 0:
                     self._save()

@@ -95,7 +95,7 @@ def build_optimizer(
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if settings.TYPE == "adamw8bit":
         if find_spec("bitsandbytes") is not None:
-            # Imported here: it takes seconds.
+            # Imported here, because the import takes seconds.
             from bitsandbytes.optim import AdamW8bit
 
             return AdamW8bit(groups, **options, is_paged=settings.PAGED)

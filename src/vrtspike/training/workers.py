@@ -101,7 +101,7 @@ def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
     if isinstance(requested, int):
         return requested
     share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
-    # Rounded first, because 0.7 * 10 is 6.999... in binary.
+    # The product is rounded first, because 0.7 * 10 is 6.999... in binary.
     return max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
 
 

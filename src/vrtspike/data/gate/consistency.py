@@ -238,7 +238,7 @@ class Consistency:
         """Report an exposure in which time runs backwards; without neighbours the direction cannot
         be determined.
         """
-        # By how much the wrong end fits each neighbour better; None if it does not fit clearly.
+        # Lead of the wrong end for each neighbour; None if no end fits clearly.
         leads = []
         if previous is not None and previous.spikes is not None:
             leads.append(_reversal_lead(spikes.first, spikes.last, previous.spikes.last))

@@ -76,7 +76,8 @@ def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
     if missing == 0:
         return False
     distance = abs(exposure["center"] - exposure["sharp"] - offset)
-    # A cut at either end moves the sharp frame by half of the missing steps; this is the half way.
+    # A cut at either end moves the sharp frame by half of the missing steps; the threshold is half
+    # of that.
     return bool(distance > min(CENTER_PRECISION, missing / 4))
 
 

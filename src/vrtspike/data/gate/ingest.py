@@ -344,7 +344,7 @@ def _spikes_entry(
         "t0": first_step,
         "t1": first_step + exposure.steps,
         "count": count,
-        # Null if nothing can be said.
+        # The value is null if the spikes allow no statement.
         "center": round(alignment.center, 2) if alignment.locates else None,
         "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
     }

@@ -83,7 +83,7 @@ class PackedSpikes:
         """Return spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MAX_COUNT), last])
-        # Exact up to 16 million spikes.
+        # The sum in float32 is exact up to 16 million spikes.
         return self.counts(edges).sum(axis=0, dtype=np.float32)
 
     @property

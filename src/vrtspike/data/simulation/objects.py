@@ -130,7 +130,7 @@ def _random_shape(random: np.random.Generator, height: int) -> Picture:
     across = np.abs(np.cos(angle) * y - np.sin(angle) * x) / second
     distance = (along**power + across**power) ** (1 / power)
     slope = np.hypot(*np.gradient(distance))
-    # Pixels inside the outline, to the first order: an edge is a pixel wide.
+    # Coverage of pixels by the outline, to the first order: an edge is a pixel wide.
     inside = (1 - distance) / np.maximum(slope, 1e-6)
     return np.clip(inside + 0.5, 0, 1).astype(np.float32)
 

@@ -151,7 +151,7 @@ def film_sequence(
     Raises:
         DataError: if a size is odd, or there are no exposures.
     """
-    # One frame more: the last interval of the last exposure is interpolated towards it.
+    # One more frame is needed: the last interval of the last exposure is interpolated towards it.
     count = exposures * FRAMES_PER_EXPOSURE + 1
     drawn = [
         random_object(
@@ -187,5 +187,5 @@ def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tupl
         share = random.uniform(0.1, 0.3) / lobes
         radius *= 1 + share * np.sin(lobes * angle + random.uniform(0, 2 * np.pi))
     distance = np.hypot(y - rows / 2, x - columns / 2)
-    # An edge two pixels wide: sharp, but without staircase.
+    # Edges are two pixels wide: sharp, but without staircase.
     return layer, np.clip((radius - distance) / 2 + 0.5, 0, 1).astype(np.float32)

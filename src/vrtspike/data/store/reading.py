@@ -68,8 +68,8 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
     """
     import tensorstore
 
-    # Not hit_count and miss_count: they count the look-ups of files and of their indices, too, so
-    # that a cache which finds no chunk at all would seem to hit two times in five.
+    # hit_count and miss_count are not used, because they count the look-ups of files and of their
+    # indices, too, so that a cache which finds no chunk at all would seem to hit two times in five.
     values = {}
     for metric in tensorstore.experimental_collect_matching_metrics(_METRICS):
         values[metric["name"]] = sum(value["value"] for value in metric["values"])

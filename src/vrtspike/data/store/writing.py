@@ -77,7 +77,7 @@ def build_store(
     output = Path(output)
     store = output.with_suffix(".zarr")
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
-    _refuse_changed(root, manifest)  # while they were read
+    _refuse_changed(root, manifest)  # changes while the files were read
     files, nbytes = folder_size(store)
     contents = sealed(
         {
@@ -253,7 +253,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     arrays = {}
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
-        # Whole chunks, as many as cover the frames of a file.
+        # A file has as many whole chunks as cover its frames.
         shard = [layout.shard_frames]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
             shard.append(round_up(size, piece))
@@ -269,7 +269,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
             dtype="uint8",
             compressors=codecs,
             fill_value=0,
-            # A chunk of zeros is written too: one that is absent is damage.
+            # Chunks of zeros are written, too: a missing chunk is damage.
             config={"write_empty_chunks": True},
         )
     return group, arrays

@@ -142,8 +142,8 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
                 f"{path}: found video of high dynamic range or of a wide gamut, expected standard "
                 "range and BT.709: its colours would come out pale; convert it with a video program"
             )
-        # With several threads a frame may be returned before its damage is known; those that share
-        # a frame of H.264 never tell it.
+        # With several threads a frame may be returned before its damage is known; threads that
+        # share a frame of H.264 never report it.
         context.thread_count = 1
         yield container, stream
 
