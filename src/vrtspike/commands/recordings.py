@@ -47,7 +47,7 @@ def show(arguments: argparse.Namespace) -> int:
     picture = arguments.output or Path()
     if picture.is_dir() or not picture.suffix:
         picture /= f"{arguments.file.stem}_spikes.png"
-    # Before the file is read, which may take a while.
+    # The name is checked before the file is read, which may take a while.
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(
             f"--output: found {picture}, expected a folder, or a file named *.png or *.svg"

@@ -252,7 +252,7 @@ def to_8_bit(image: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.uint8]
     """
     if image.dtype == np.uint8:
         return image.astype(np.uint8, copy=False)
-    # 65535 = 255 * 257, and 257 is odd: no value lies half-way.
+    # Rounding is unambiguous: 65535 = 255 * 257, and 257 is odd, so no value lies half-way.
     return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 

@@ -130,5 +130,6 @@ def is_unchanged(root: Path, files: dict[str, dict[str, Any]], path: str) -> boo
         return False
     if entry["digest"]:
         return contents_digest(root, files, path) == entry["digest"]
-    # Read again: permissions may have changed, which leaves the modification time unchanged.
+    # The file is read again, because permissions may have changed without a change of the
+    # modification time.
     return _digest(root / path) == entry["digest"]

@@ -14,7 +14,7 @@ def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
     Raises:
         RunError: if the backbone's weights are missing, or not the published ones.
     """
-    # Imported here: the package is needed by this term alone.
+    # Imported here, because only this term needs the package.
     from vrtspike.losses.perceptual import LpipsDistance, load_lpips_network
 
     network = load_lpips_network(weights, settings.NET)

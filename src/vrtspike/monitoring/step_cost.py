@@ -105,7 +105,8 @@ FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
 def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> StepCost:
     """Count a micro-step; arguments as for :func:`working_bytes`."""
     peak_bytes = working_bytes(model, batch, loss)
-    # In a second pass: the hooks of this mode keep tensors that a step would have freed.
+    # Operations are counted in a second pass, because the hooks of this mode keep tensors that a
+    # step would have freed.
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
         value = loss()
         forward = counter.get_total_flops()

@@ -209,7 +209,8 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """Write ``settings.json`` and ``statistics.json`` of a new run, or check those of an old one.
+    """Write ``settings.json`` and ``statistics.json`` of a new run, or check the files of an old
+    one.
 
     Args:
         folder: the run's folder.

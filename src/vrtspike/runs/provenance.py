@@ -105,8 +105,8 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
     Args:
         path: path of the file.
         contents: contents of the file.
-        definition: a name; only its statements count, and those that they use. All statements count
-            if it is empty.
+        definition: a name; only its statements count, and the statements that they use. All
+            statements count if it is empty.
     """
     tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
     statements = _used_statements(tree.body, definition) if definition else tree.body
@@ -115,7 +115,8 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
 
 
 def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
-    """Return the statements that define a name, those that they use, and those that define nothing.
+    """Return the statements that define a name, the statements that they use, and all statements
+    that define nothing.
 
     Statements that define nothing run in any case.
     """
@@ -139,7 +140,7 @@ def _is_needed(statement: ast.stmt, names: set[str]) -> bool:
 
 
 def _text(node: object) -> str:
-    """Return a syntax tree as text that, unlike those of ``ast``, is equal in every Python."""
+    """Convert a syntax tree to text, equal in every version of Python, unlike ``ast.dump``."""
     if isinstance(node, list):
         return f"[{', '.join(map(_text, node))}]"
     if isinstance(node, ast.JoinedStr):

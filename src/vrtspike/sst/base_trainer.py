@@ -177,7 +177,8 @@ class BaseTrainer:
                 load_trained(model, first_weights)
             return model
 
-        # Built once in advance: errors of parameters or weights come before the run is created.
+        # The model is built once in advance, so that errors of parameters or weights come before
+        # the run is created.
         build(**parameters)
         identity = {"data": store.digest}
         if first_weights:
@@ -323,7 +324,7 @@ def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
     if parameter not in PARAMETERS:
         near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
         raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
-    # Compared, not looked up: a wrong value, such as a list, may have no hash.
+    # Values are compared, not looked up, because a wrong value, such as a list, may have no hash.
     for old, new in meanings.items():
         if old == value:
             return parameter, new

@@ -82,7 +82,7 @@ class Globe:
         self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
         noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
-        # Smoothing in space: weather of neighbouring points is alike.
+        # The noise is smoothed in space, because the weather of neighbouring points is alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
         self._weather = _remembered(np.sqrt(1 - self._memory**2) * noise, self._memory)

@@ -164,7 +164,7 @@ def _guarded(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray
     def read(key: Key) -> NDArray[np.float64]:
         return field.variable[key].to_numpy()
 
-    # A compressed chunk is unpacked as a whole: smaller parts would unpack it several times.
+    # Parts are whole chunks, because a compressed chunk is unpacked as a whole.
     stored = field.encoding.get("preferred_chunks", {}).get(time, 1)
     values = lazy_months(
         f"{path}: {field.name}",

@@ -256,7 +256,7 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
         encoding[name] = {
             "zlib": True,
             "complevel": 1,
-            "fletcher32": True,  # a checksum: damage is an error in reading
+            "fletcher32": True,  # with a checksum, damage is an error in reading
             "chunksizes": chunks,
         }
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)

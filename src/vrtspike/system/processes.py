@@ -99,7 +99,7 @@ def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whate
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
-        except Exception:  # it cannot be pickled
+        except Exception:  # the error cannot be pickled
             raise RuntimeError("".join(traceback.format_exception(error))) from None
         raise
     finally:

@@ -39,7 +39,7 @@ class Precision:
     """Arithmetic of a training step: ``32``, ``16-mixed``, ``bf16-mixed`` or ``bf16-true``.
 
     Args:
-        train: section TRAIN, of which ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
+        train: section TRAIN; ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
         device: device on which the run computes.
     """
 

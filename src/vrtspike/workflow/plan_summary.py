@@ -67,7 +67,7 @@ def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
 
 
 def _cost(jobs: Sequence[Job]) -> float | None:
-    """Return the last duration of jobs in seconds, extrapolated to those that never ran."""
+    """Return the last duration of jobs in seconds, extrapolated to jobs that never ran."""
     durations = [_seconds(job["benchmark"]) for job in jobs]
     seconds = [duration for duration in durations if duration is not None]
     if not seconds:

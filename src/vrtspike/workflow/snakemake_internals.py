@@ -108,7 +108,7 @@ class SnakemakeInternals:
             config: Snakemake's configuration of this workflow.
 
         Raises:
-            ConfigError: if it is not that of the main Snakefile.
+            ConfigError: if the configuration differs from the main Snakefile's.
         """
         if not self.is_module or not self._workflow.modifier.skip_configfile:
             return

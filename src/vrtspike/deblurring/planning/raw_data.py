@@ -79,7 +79,7 @@ class RawData:
         self._notices = notices
         self._measures = measures
         self._inspect = cache(self._inspect_dataset)
-        # Computed once: the results that it reads come and go while jobs run.
+        # Computed once, because the results that it reads change while jobs run.
         self.shards = cache(self._find_shards)
 
     def survey(self, dataset: Dataset) -> dict[str, Any] | None:
