@@ -37,7 +37,7 @@ LOST_S = 120.0
 """Seconds after which a job counts as lost: unknown to the batch system, no exit status."""
 
 SUBMIT_S = 300.0
-"""Timeout of a submission; ``bsub`` waits for ever if LSF does not answer."""
+"""Timeout of a submission; ``bsub`` never ends if LSF does not answer."""
 
 State = Literal["running", "success", "failed"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
-"""Share of its memory that a free GPU has free; a desktop takes some."""
+"""Share of free memory from which a GPU counts as free; a desktop uses some memory."""
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
@@ -39,7 +39,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Devices:
-    """The GPUs of a run; none means the CPU.
+    """The GPUs of a run; no GPU means the CPU.
 
     Attributes:
         names: values for ``CUDA_VISIBLE_DEVICES``.

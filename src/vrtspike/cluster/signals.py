@@ -147,7 +147,7 @@ def leave(status: int | None) -> NoReturn:
 
 
 def process_number() -> int:
-    """Return the rank of this process among those of the run."""
+    """Return the rank of this process in the run."""
     return int(os.environ.get("RANK", "0"))
 
 

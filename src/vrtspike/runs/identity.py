@@ -1,6 +1,6 @@
 """The identity of a run: the settings, data and weights that its result depends on.
 
-Code is not part of it, because renaming a function should not train for days again;
+Code is not part of the identity, because a renamed function should not cause days of training;
 :mod:`vrtspike.runs.code` records it.
 """
 

@@ -37,7 +37,7 @@ def code_digests(
     digest has twelve hexadecimal digits.
 
     Args:
-        script: the program; modules beside it that it imports are followed too.
+        script: the program; imported modules in its folder are followed, too.
         uses: dotted names of functions and constants that the program uses dynamically, such as
             those of a problem (:mod:`vrtspike.config.problems`). Only these definitions of their
             modules count, with the definitions that they use there.

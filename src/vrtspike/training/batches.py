@@ -118,7 +118,7 @@ class ShuffledBatches:
             )
 
     def keys(self, first: int, stride: int, end: int) -> Iterator[list[Key]]:
-        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``end``."""
         numbers = range(first, end, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
@@ -127,7 +127,7 @@ class ShuffledBatches:
                 yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
     def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
-        """Return micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
         loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))

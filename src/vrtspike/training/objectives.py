@@ -17,7 +17,7 @@ from torch import nn
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
-"""Result of :meth:`Objective.prepare`; only the objective looks inside."""
+"""Result of :meth:`Objective.prepare`; only the objective uses its contents."""
 
 
 class Objective(Protocol):
@@ -67,7 +67,8 @@ class TargetedObjective(Objective, Protocol):
     """
 
     def add_targets(self, batch: Batch) -> Batch:
-        """Return a training batch with further targets for :meth:`losses`; the given batch stays.
+        """Return a training batch with further targets for :meth:`losses`; ``batch`` is not
+        changed.
 
         Runs before :meth:`forward`, in the precision of the run.
         """
@@ -99,7 +100,7 @@ class Trainable:
         model: model on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         objective: losses and metrics.
-        training: the training batches; none where the weights are not trained.
+        training: the training batches; none if the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
         memory_advice: keys to change, in this order, when the device's memory is full.

@@ -15,7 +15,7 @@ from torch import nn
 from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSettings, TrainSettings
 
 OTHERS = "others"
-"""The group of all parameters that ``rate_groups()`` does not name."""
+"""Group of all parameters that ``rate_groups()`` does not name."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:

@@ -50,7 +50,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(
             device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
         )
-        """Scales the loss for ``16-mixed``; else it does nothing."""
+        """Scaler of the loss for ``16-mixed``; otherwise disabled."""
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""

@@ -126,7 +126,7 @@ class RunLog:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
     def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
-        """Record and show memory, and warn where it is nearly full."""
+        """Record and show memory, and warn if it is nearly full."""
         if self._memory is None:
             return
         now = round(time.time(), 3)

@@ -62,7 +62,7 @@ class PlanFacts(logging.Filter):
 def is_superseded(record: logging.LogRecord) -> bool:
     """Return whether a message repeats another one.
 
-    Snakemake reports each kept file of a result; the message about the weights is enough.
+    Snakemake reports each kept file of a result; the message about the weights suffices.
     """
     kept = _kept_file(record)
     return kept is not None and kept.name != WEIGHTS

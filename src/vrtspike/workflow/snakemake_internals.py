@@ -57,7 +57,7 @@ class SnakemakeInternals:
         """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
 
         The handler takes a lock and a semaphore. Python runs handlers in the main thread; if the
-        signal arrives while the scheduler holds one of them there, the process sleeps for ever.
+        signal arrives while the scheduler holds one of them there, the process waits for ever.
         Snakemake installs the handler after the last hook that a job's Snakemake offers.
         """
         from snakemake.scheduling.job_scheduler import JobScheduler

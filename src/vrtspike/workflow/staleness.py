@@ -157,7 +157,7 @@ def rerun_damaged(
 
 
 def data_damage(workflow: Workflow, preset: str) -> str:
-    """Return the fault of the manifest of a preset's prepared data; empty if it is sound."""
+    """Return the fault of the manifest of a preset's prepared data; empty if it is valid."""
     manifest = workflow.manifest(preset)
     problem = find_problem(workflow.preset(preset).TASK)
     return _damage(manifest, lambda: problem.dataset_digest(manifest))
