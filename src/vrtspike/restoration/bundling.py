@@ -25,7 +25,7 @@ def bundle_weights(
 
     Args:
         folder: the run's result folder, such as ``results/train/general``.
-        output: folder to replace; None is that of the package's weights of this name.
+        output: folder to replace; None is the package's folder of weights of this name.
         evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
 
     Returns:

@@ -22,7 +22,8 @@ from vrtspike.restoration.pictures import Pictures
 from vrtspike.system.errors import DataError
 
 _SIMULATED = Exposure(0, 88, 44)
-"""Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
+"""Number of steps that are simulated for a blurry frame: as many as in GoPro's exposures, with the
+frame in the middle."""
 
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 

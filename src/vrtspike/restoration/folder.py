@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NO_SPIKES = "none, the model takes none"
 
 Note = Callable[[str], None]
-"""Called with a message for the user."""
+"""Function called with a message for the user."""
 
 
 def restore_into(

@@ -115,7 +115,7 @@ def open_clip(
     Args:
         run: run that trained the model.
         frames: a folder of pictures, a video file, or opened frames.
-        spikes: recorded ones.
+        spikes: recorded spikes.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
             :func:`~vrtspike.restoration.spike_files.recorded_spikes`.

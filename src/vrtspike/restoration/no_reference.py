@@ -83,7 +83,7 @@ def no_reference_figures(
 def reblur_residual(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> NDArray[np.float32] | None:
-    """Return what the restored frame, blurred again, differs by from the blurry one.
+    """Return the difference of the restored frame, blurred again, from the blurry one.
 
     Args:
         spikes: spikes of this frame.
@@ -227,7 +227,7 @@ def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> floa
 
 
 def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Details of about one to four pixels."""
+    """Return details of about one to four pixels."""
     values = picture.astype(np.float32)
     fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
     return (fine - cv2.GaussianBlur(values, (0, 0), _BAND[1])).astype(np.float32)

@@ -53,7 +53,7 @@ class ModelOnPage:
     Attributes:
         label: name of the model.
         clip: its restored frames.
-        figures: of each frame.
+        figures: figures of each frame.
         doubts: reasons to doubt a frame, by its name; frames without any are left out.
     """
 
@@ -75,7 +75,7 @@ def frame_doubts(
     """Return reasons to doubt frames, by name.
 
     Args:
-        figures: of each frame.
+        figures: figures of each frame.
         misfits: names of the frames that their spikes do not fit.
         kept: names of the frames whose blurry frame was kept.
     """

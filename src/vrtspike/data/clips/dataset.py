@@ -31,7 +31,8 @@ class SequenceEntry:
 
     Attributes:
         store: folder of its Zarr store.
-        limits: None in a data set without spikes, or one that was merged before limits were stored.
+        limits: ranges of the recording; None in a data set without spikes, or one that was merged
+            before limits were stored.
     """
 
     split: str
@@ -46,7 +47,7 @@ class DatasetManifest:
     """The manifest of a data set.
 
     Attributes:
-        statistics: None in a data set without spikes.
+        statistics: mean and standard deviation of the voxels; None in a data set without spikes.
         overlaps: training sequences by the test sequence that holds frames of them.
         held_out: training sequences for validation, unless DATA.VALIDATION is test.
         context: maximum steps of the closed shutter that bins hold, on each side.

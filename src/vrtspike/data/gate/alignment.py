@@ -51,17 +51,17 @@ scene every instant looks alike and the peak means nothing; in the demo data, pe
 missed the true centre by up to 8 steps, higher ones by at most 3."""
 
 DOUBTED = 0.8
-"""Correlation below which other orders are tried: right files of the demo data and of real sensors
-have 0.91 or more, the same with the bits of each byte reversed 0.13 to 0.70."""
+"""Correlation below which other orders are tried: correct files of the demo data and of real
+sensors have 0.91 or more, the same with the bits of each byte reversed 0.13 to 0.70."""
 
 MIN_ORDER_LEAD = 0.1
 """Minimum lead in correlation of another order for it to be called the right one: 0.22 and more for
-files in which it is, nothing in sound ones."""
+files in this order, none in correct ones."""
 
 MIN_HALVES_LEAD = 0.03
 """Minimum lead in correlation of spikes with the bits of each half byte reversed for that to be the
-right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); sound files
-fit worse by as much."""
+right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); correct files fit worse
+by as much."""
 
 _BIT_ORDER = "write the least significant bit first, numpy.packbits(..., bitorder='little')"
 REVERSED_HALVES = f"the bits of each half byte reversed: {_BIT_ORDER}"
@@ -73,7 +73,7 @@ _BIT_ORDERS = {
 """Faults and remedies by key: bit b of each byte stands in place b ^ key."""
 
 MAX_SHIFT_PARTS = 8
-"""A shift in space is looked for up to the sides of the sensor divided by this."""
+"""Shifts in space are searched up to the sides of the sensor divided by this."""
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ MIN_NEIGHBOUR_LIKENESS = 0.8
 """Minimum correlation with a neighbour's picture for the neighbour to be called the right one."""
 MIN_REVERSAL_LEAD = 0.1
 """Minimum lead of the wrong end of an exposure (a third of it) over the right end, in correlation
-with the next or previous exposure, for time to run backwards. Sound data: worse by 0.15 to 0.74 in
-real spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much. The
-margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
+with the next or previous exposure, for time to run backwards. Correct data: worse by 0.15 to 0.74
+in real spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much.
+The margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
 MIN_END_LIKENESS = 0.3
 """Minimum correlation of that end: what moves on by a whole picture fits nothing."""
 MIN_SCENE = 0.03
@@ -59,9 +59,9 @@ class Consistency:
         self._window: deque[FrameView | None] = deque([None, None], maxlen=3)
         """The previous frame, the one that is compared, and the next."""
         self._contents: dict[tuple[str, str], tuple[str, str]] = {}
-        """By kind and digest: path of the first file, and its partner."""
+        """Path of the first file and its partner, by kind and digest."""
         self._faults = defaultdict[str, list[str]](list)
-        """By their kind."""
+        """Faults by kind."""
         self._levels = LevelComparison()
 
     def add(self, view: FrameView) -> None:
@@ -282,6 +282,8 @@ def _summary(faults: Sequence[str]) -> str:
 
 
 def _relative_detail(blur: PictureView, sharp: PictureView) -> float:
-    """Fine detail of a blurry frame over that of its sharp one, both as bright: lamps flicker."""
+    """Return the fine detail of a blurry frame over that of its sharp one, at equal brightness,
+    because lamps flicker.
+    """
     brighter = blur.brightness / max(sharp.brightness, 1.0)
     return blur.detail / max(sharp.detail, 1e-9) / max(brighter, 1.0) ** 2

@@ -23,7 +23,7 @@ generated data. Below it the pattern of a noisy sensor decides, which is the sam
 and a shorter one seemed better by up to 0.02 in correct data."""
 MIN_GAIN = 0.005
 """Minimum lead in correlation of another window, in the median of a sequence, beyond counting
-noise. Sound generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
+noise. Correct generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
 length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
 COUNTING_NOISE = 0.0066
 """Longer windows are less noisy, too: this, divided by the square of steps times contrast of the
