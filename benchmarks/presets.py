@@ -125,7 +125,7 @@ def count(name: str) -> dict[str, Any]:
         "model": model_digest(settings),
         "clip": list(clip),
         "parameters": cost.parameters,
-        "clip_gib": round(pixels * cost.working / GIB, 4),
+        "clip_gib": round(pixels * cost.peak_bytes / GIB, 4),
         "tflop": round(pixels * TRAINING_FACTOR * cost.forward_flop / 1e12, 4),
         "run_tflop": round(pixels * cost.flop / 1e12, 4),
     }

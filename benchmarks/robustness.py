@@ -111,10 +111,10 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
         blurry = array_pictures(stored.read(slice(0, count))["blur"])
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
-            given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
+            clip_spikes = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                given_clip(blurry, given, dataset.stores.bins),
+                given_clip(blurry, clip_spikes, dataset.stores.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             )
             values_by_sensor.setdefault(name, []).extend(

@@ -57,7 +57,7 @@ def make_tables(sets: list[PublicSet]) -> dict[str, str]:
             "contents": [entry.counts for entry in sets],
         }
     )
-    rows = [(entry.name, fact, page) for entry in sets for fact, page in entry.seen.items()]
+    rows = [(entry.name, fact, page) for entry in sets for fact, page in entry.origins.items()]
     origins = pd.DataFrame(rows, columns=["set", "fact", "seen"])
     origins["seen"] = origins["seen"].map(_linked)
     tables = {"sources": sources, "folders": folders, "origins": origins}

@@ -23,8 +23,10 @@ def main() -> int:
     parser.add_argument("--gpus", type=gpus_option, default="auto", help="of this node, or auto")
     parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
     parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
-    given = parser.parse_args()
-    return train_on_node(given.run_dir, given.gpus, given.program, given.nodes, given.endpoint)
+    arguments = parser.parse_args()
+    return train_on_node(
+        arguments.run_dir, arguments.gpus, arguments.program, arguments.nodes, arguments.endpoint
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The words of docstrings and of variables in tests."""
+"""The words of docstrings and of variables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+FOLDERS = ("src", "scripts", "workflow", "benchmarks", "tests")
 QUESTIONS = ("What", "Where", "How", "Who")
-NO_NOUNS = frozenset(("asked", "each", "found", "given", "known", "own", "said", "seen", "told"))
+NO_NOUNS = frozenset(
+    ("asked", "each", "found", "given", "known", "least", "most", "own", "said", "seen", "told")
+)
 """Names that tell a reader nothing about a value."""
 
 
@@ -22,7 +25,7 @@ def docstrings(source: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text.strip()
 
 
-@pytest.mark.parametrize("folder", ["src", "scripts", "workflow", "benchmarks", "tests"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_do_not_begin_with_a_question_word(repository, folder):
     questions = [
         f"{source.relative_to(repository)}:{line}: {text.splitlines()[0]}"
@@ -51,10 +54,11 @@ def variables(source: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
 
 
-def test_variables_of_tests_are_nouns(repository):
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_variables_are_nouns(repository, folder):
     others = [
         f"{source.relative_to(repository)}:{line}: {name}"
-        for source in sorted((repository / "tests").rglob("*.py"))
+        for source in sorted((repository / folder).rglob("*.py"))
         for line, name in variables(source)
         if name in NO_NOUNS
     ]

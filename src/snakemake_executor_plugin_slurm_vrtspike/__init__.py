@@ -1,7 +1,7 @@
 """Slurm for unattended workflows: ``executor: slurm-vrtspike``.
 
-Every call of Snakemake imports this package, also where Snakemake's own Slurm plugin is missing or
-of a version that does not fit: then only a run that asks for this executor ends, with a message.
+Every call of Snakemake imports this package, even if Snakemake's own Slurm plugin is missing or of
+an unsuitable version. In this case only runs that select this executor end, with a message.
 """
 
 from importlib.metadata import version
@@ -18,8 +18,8 @@ _PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
 set_default_user()  # this is read before Snakemake asks for a home
 
 try:
-    if Version(found := version(_PLUGIN)) < Version(_LOWEST):
-        raise ImportError(f"{found} is installed, {_LOWEST} or newer is needed")
+    if Version(installed := version(_PLUGIN)) < Version(_LOWEST):
+        raise ImportError(f"{installed} is installed, {_LOWEST} or newer is needed")
     from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
 
     from snakemake_executor_plugin_slurm_vrtspike.executor import Executor

@@ -43,7 +43,7 @@ class _Answer(NamedTuple):
 
     Attributes:
         state: by its long name, such as RUNNING.
-        restarts: how often the job was queued again; 0 where only ``sacct`` knows the job.
+        restarts: how often the job was queued again; 0 if only ``sacct`` lists the job.
     """
 
     state: str
@@ -51,10 +51,10 @@ class _Answer(NamedTuple):
 
 
 class Executor(SlurmExecutor):
-    """Submits jobs to Slurm, and asks for them until it knows how they ended."""
+    """Submits jobs to Slurm, and queries their states until they have ended."""
 
     def __init__(self, workflow: Any, logger: Any) -> None:  # noqa: ANN401 - Snakemake's
-        # The thread that asks begins within the constructor of the plugin.
+        # The thread that queries Slurm starts in the constructor of the plugin.
         self._over = threading.Event()
         self._unreachable = False
         self._changed = time.monotonic()
@@ -67,7 +67,7 @@ class Executor(SlurmExecutor):
         super().__init__(workflow, logger)
 
     def get_account_arg(self, job: Job) -> Iterator[str]:
-        """The account of a job, if one is set; ``sbatch`` says what is wrong with it."""
+        """The account of a job, if one is set; ``sbatch`` reports a wrong one."""
         account = job.resources.get("slurm_account")
         yield f" -A {shlex.quote(str(account))}" if account else ""
 
@@ -77,17 +77,17 @@ class Executor(SlurmExecutor):
         self._changed = time.monotonic()
         super().run_job_pre(job)
 
-    def report_job_error(self, job: SubmittedJobInfo, msg: str = "", **more: Any) -> None:  # noqa: ANN401
+    def report_job_error(self, job: SubmittedJobInfo, msg: str = "", **details: Any) -> None:  # noqa: ANN401
         """A job has failed; one that met no controller is submitted again when that is back."""
         if refused := _REFUSED.search(msg):
-            said = "; ".join(map(str.strip, refused[1].strip().splitlines()))
-            if _UNAVAILABLE.search(said):
-                self._report_controller(said)
+            reason = "; ".join(map(str.strip, refused[1].strip().splitlines()))
+            if _UNAVAILABLE.search(reason):
+                self._report_controller(reason)
                 self._unsubmitted.append(job.job)
                 return
-            more["why"] = f"Slurm refused it: {said}"
+            details["why"] = f"Slurm refused it: {reason}"
             _end_attempts(job.job)
-        super().report_job_error(job, msg=msg, **more)
+        super().report_job_error(job, msg=msg, **details)
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
@@ -119,7 +119,7 @@ class Executor(SlurmExecutor):
         """Report a job that has ended or was queued again; returns whether it has not ended."""
         number = str(job.external_jobid)
         state, restarts = answer or _Answer(self._state_by_results(job))
-        # A job may run again before it is asked for.
+        # A job may run again before its state is queried.
         if restarts > self._restarts.get(number, 0):
             self._restarts[number] = restarts
             why = "its wall time ended, its node failed, or others came first"
@@ -141,7 +141,7 @@ class Executor(SlurmExecutor):
         return False
 
     def _state_by_results(self, job: SubmittedJobInfo) -> str:
-        """The state of a job that Slurm does not know; a file system may show results late."""
+        """The state of a job that is unknown to Slurm; a file system may show results late."""
         since = self._unlisted.setdefault(str(job.external_jobid), time.monotonic())
         before = self._results[job.job.jobid]
         if all(mark not in (None, before.get(at)) for at, mark in _result_marks(job.job).items()):
@@ -164,7 +164,7 @@ class Executor(SlurmExecutor):
             self.logger.warning(f"jobs may go on ({fault}); to end them: {shlex.join(command)}")
 
     def shutdown(self) -> None:
-        """End with the run, without another look at its jobs."""
+        """End with the run, without another query of its jobs."""
         with self.lock:
             self.wait = False
         self._over.set()  # only now: who asks would not wait between two questions

@@ -64,9 +64,9 @@ def __getattr__(name: str) -> object:
     """Import one of :data:`__all__` when it is used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'vrtspike' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+    attribute: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

@@ -28,8 +28,8 @@ def test_every_fact_names_the_page_on_which_it_was_seen():
     assert [entry.name for entry in sets] == NAMES
     for entry in sets:
         stated = [fact for fact in FACTS if getattr(entry, fact) not in (NOT_STATED, {})]
-        assert sorted(entry.seen) == sorted(stated)
-        for page in entry.seen.values():
+        assert sorted(entry.origins) == sorted(stated)
+        for page in entry.origins.values():
             assert re.match(r"https://|docs/\w|GOPRO_Large: ", page), page
 
 
@@ -38,8 +38,8 @@ def test_every_fact_names_the_page_on_which_it_was_seen():
     [
         ('size = "9.5 GB"\n', "size = 9.5\n", r"sets\.0\.size: .*string"),
         ('layouts = ["bsd"]', 'layouts = ["bsb"]', r"found 'bsb', expected one of kair, nafnet"),
-        ('size = "https', 'sise = "https', r"seen: size is missing; name the page"),
-        ('size = "9.5 GB"\n', "", r"seen: found 'size', which is no stated fact; remove it"),
+        ('size = "https', 'sise = "https', r"origins: size is missing; name the page"),
+        ('size = "9.5 GB"\n', "", r"origins: found 'size', which is no stated fact; remove it"),
         ('name = "RSB"', 'name = "BSD"', r"found BSD more than once, expected one entry"),
         ("frames = { train = 2103,", "frames = { other = 2103,", r"found other splits than in"),
         ('source = "https://doi', 'source = "http://doi', r"sets\.7\.source: .*pattern"),
@@ -61,7 +61,7 @@ def test_the_table_shows_each_fact_and_its_page(capsys):
     assert "  size      not stated" in blocks[1].splitlines()
     for block, entry in zip(blocks, read_public_sets(), strict=True):
         assert entry.source in block
-        assert all(page in block for page in entry.seen.values())
+        assert all(page in block for page in entry.origins.values())
 
 
 @pytest.mark.parametrize("spikes", [False, True])

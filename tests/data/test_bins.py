@@ -79,15 +79,16 @@ def test_all_bins_that_fit_are_filled_and_grow_away_from_the_sharp_frame(frames,
 
 
 @pytest.mark.parametrize(
-    ("frames", "most"),
+    ("frames", "limit"),
     [(104, 97), (88, 81), (56, 49), (57, 49), (17, 9), (16, 9), (15, 15), (8, 8)],
 )
-def test_more_bins_than_steps_on_one_side_are_refused(frames, most):
-    assert max_bins(spk_gopro_exposure(frames)) == most
+def test_more_bins_than_steps_on_one_side_are_refused(frames, limit):
+    assert max_bins(spk_gopro_exposure(frames)) == limit
     with pytest.raises(
-        DataError, match=rf"{most + 1} voxel bins .* DATA\.NUM_VOXEL_BINS to at most {most}$"
+        DataError,
+        match=rf"{limit + 1} voxel bins .* DATA\.NUM_VOXEL_BINS to at most {limit}$",
     ):
-        bin_steps(frames, most + 1)
+        bin_steps(frames, limit + 1)
 
 
 @pytest.mark.parametrize(

@@ -119,4 +119,4 @@ def test_the_count_agrees_with_a_real_step():
             peak = max(peak, now)
     # Only the profiler sees allocations of libraries within an operation.
     batch = 4 * (blur.numel() + voxels.numel())
-    assert counted.working == pytest.approx(peak + batch, rel=0.15)
+    assert counted.peak_bytes == pytest.approx(peak + batch, rel=0.15)

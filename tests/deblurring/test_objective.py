@@ -61,7 +61,7 @@ def images(clip: torch.Tensor) -> np.ndarray:
 
 
 def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, output):
-    terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, every=3)]
+    terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, interval=3)]
     objective = DeblurringObjective(None, terms, SCORES)
     prepared = objective.prepare(batch, CPU)
     difference = output.numpy() - batch["sharp"].numpy().transpose(0, 1, 4, 2, 3) / 255

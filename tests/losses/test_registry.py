@@ -80,7 +80,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     monkeypatch.setattr(backbones, "verify_weights", lambda path: None)
     settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.2, "NET": net}})
     _, lpips = build_terms(settings, tmp_path, CPU)
-    assert (lpips.name, lpips.weight, lpips.every) == ("lpips", 0.2, 1)
+    assert (lpips.name, lpips.weight, lpips.interval) == ("lpips", 0.2, 1)
     x, y = torch.rand(2, 1, 2, 3, 64, 64)
     # The mean over frames.
     expected = build_lpips(state, net)(x[0] * 2 - 1, y[0] * 2 - 1).mean()
@@ -99,7 +99,7 @@ def test_terms_have_names_weights_and_intervals(tmp_path):
     assert torch.equal(before, torch.random.get_rng_state())
     assert (pixel.name, pixel.weight) == ("charbonnier", 0.25)
     assert pixel.distance(torch.full((2,), 3.0), torch.zeros(2)) == 5
-    assert (features.name, features.weight, features.every) == ("vgg_random", 0.5, 3)
+    assert (features.name, features.weight, features.interval) == ("vgg_random", 0.5, 3)
     # They are the same in every run, whatever was drawn before.
     torch.manual_seed(4321)
     again = build_terms(settings, tmp_path, CPU)[1]

@@ -46,9 +46,9 @@ def noisy(clip: np.ndarray, strength: float) -> np.ndarray:
 
 @each_metric
 def test_more_noise_gives_a_worse_figure(metric, measure, clip):
-    none, some, most = (measure(noisy(clip, strength), clip) for strength in (0, 5, 40))
-    assert metric.gain(none, some) > 0
-    assert metric.gain(some, most) > 0
+    none, weak, strong = (measure(noisy(clip, strength), clip) for strength in (0, 5, 40))
+    assert metric.gain(none, weak) > 0
+    assert metric.gain(weak, strong) > 0
 
 
 @each_metric

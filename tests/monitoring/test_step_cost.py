@@ -34,7 +34,7 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     else:
         assert cost.flop == 2 * product + 3 * product
     # The input, the sigmoid's result and its gradient, the loss and its gradient at least.
-    assert cost.working >= 3 * rows + 8
+    assert cost.peak_bytes >= 3 * rows + 8
 
 
 def test_recomputation_needs_memory_for_one_block_at_a_time() -> None:
@@ -51,7 +51,7 @@ def test_recomputation_needs_memory_for_one_block_at_a_time() -> None:
     rows = 4 * 5 * 8
     # The input of each block and the loss; of one block at a time two results of the forward pass,
     # their gradients and two of weights.
-    assert 8 * rows < cost.working <= 8 * rows + 4 + 4 * rows + 2 * 4 * 64
+    assert 8 * rows < cost.peak_bytes <= 8 * rows + 4 + 4 * rows + 2 * 4 * 64
 
 
 def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> None:

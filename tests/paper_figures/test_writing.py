@@ -39,7 +39,7 @@ def test_every_figure_is_written_with_truetype_fonts(scene, write):
 
 
 def test_crops_are_chosen_where_models_differ_most(scene, models, write):
-    folder, _ = write(models, only=["crops"])
+    folder, _ = write(models, names=["crops"])
     rows = table(folder, "crops")
     # The sequence with the bad square first; in it the frame and the place of the square.
     first = rows[rows["sequence"] == "b"].iloc[0]
@@ -55,7 +55,7 @@ def test_crops_are_chosen_where_models_differ_most(scene, models, write):
 
 
 def test_the_psnr_of_a_crop_is_that_of_its_pixels(scene, models, write):
-    folder, _ = write(models, only=["crops"], crops=[parse_crop("b/000002:30,20,40,30")])
+    folder, _ = write(models, names=["crops"], crops=[parse_crop("b/000002:30,20,40,30")])
     rows = table(folder, "crops").set_index("image")
     part = (1, 1, slice(20, 50), slice(30, 70))
     bad = scene.sharp[1, 1] + np.uint8(5)
@@ -72,7 +72,7 @@ def test_the_psnr_of_a_crop_is_that_of_its_pixels(scene, models, write):
 def test_with_one_model_the_crops_are_those_where_it_gains_most(scene, write):
     restored = scene.sharp + np.uint8(19)
     restored[0, 2] = scene.sharp[0, 2] + np.uint8(1)
-    folder, _ = write([scene.result("one", restored)], only=["crops"])
+    folder, _ = write([scene.result("one", restored)], names=["crops"])
     assert table(folder, "crops")["frame"].iloc[0] == "000003"
     assert table(folder, "crops")["sequence"].iloc[0] == "a"
 
@@ -82,21 +82,21 @@ def test_chosen_sequences_and_equal_frames(scene, write):
     restored[1, 0] = scene.sharp[1, 0]
     with np.errstate(divide="ignore"):
         result = scene.result("one", restored)
-    folder, _ = write([result], only=["crops"], sequences=["b"])
+    folder, _ = write([result], names=["crops"], sequences=["b"])
     rows = table(folder, "crops")
     # No frame is better than an equal one, but its gain is not finite.
     assert rows[["sequence", "frame"]].drop_duplicates().to_numpy().tolist() == [["b", "000002"]]
 
 
 def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
-    folder, _ = write(models, only=["psnr_over_frames"])
+    folder, _ = write(models, names=["psnr_over_frames"])
     rows = table(folder, "psnr_over_frames")
     assert rows.columns.tolist() == ["sequence", "frame", "number", "blurry", "good", "bad"]
     assert rows["number"].tolist() == [1, 2, 3] * 2
     assert rows["good"].to_numpy() == pytest.approx(20 * np.log10(255 / 4), abs=1e-3)
     bad = 25 + (45**2 - 25) * 24 * 50 / (SIZE[0] * SIZE[1])
     assert rows["bad"][4] == pytest.approx(10 * np.log10(255**2 / bad), abs=1e-3)
-    folder, _ = write(models, only=["psnr_over_frames"], sequences=["b"])
+    folder, _ = write(models, names=["psnr_over_frames"], sequences=["b"])
     assert set(table(folder, "psnr_over_frames")["sequence"]) == {"b"}
 
 
@@ -104,7 +104,7 @@ def test_gain_over_motion_has_medians_over_bins(scene, write):
     scene.motion = lambda name: float([30, 10, 20][FRAMES.index(name)])
     restored = scene.sharp + np.uint8(10)
     restored[:, 1] = scene.sharp[:, 1] + np.uint8(5)
-    folder, _ = write([scene.result("one", restored)], only=["gain_over_motion"])
+    folder, _ = write([scene.result("one", restored)], names=["gain_over_motion"])
     points = table(folder, "gain_over_motion")
     assert points["motion"].tolist() == [30, 10, 20] * 2
     gains = [20 * np.log10(20 / 10), 20 * np.log10(20 / 5)]
@@ -118,7 +118,7 @@ def test_gain_over_motion_has_medians_over_bins(scene, write):
 def test_flicker_is_the_change_that_the_sharp_row_does_not_have(scene, write):
     restored = scene.sharp + np.uint8(3)
     restored[0, 1] += np.uint8(6)
-    folder, _ = write([scene.result("one", restored)], only=["xt"], row=("a", 17))
+    folder, _ = write([scene.result("one", restored)], names=["xt"], row=("a", 17))
     rows = table(folder, "xt").set_index(["image", "number"])
     assert set(rows["row"]) == {17}
     # The blurry frames have a constant error; of the model the second frame is brighter by 6.
@@ -133,13 +133,13 @@ def test_flicker_is_the_change_that_the_sharp_row_does_not_have(scene, write):
 def test_published_rows_of_the_same_protocol_stand_beside_own_ones(scene, write):
     cost = Cost(33.0, 2e6, 0.5, "cuda", "gopro", "vrt")
     result = scene.result("one", scene.sharp, cost=cost)
-    rows = table(write([result], only=["quality_over_cost"])[0], "quality_over_cost")
+    rows = table(write([result], names=["quality_over_cost"])[0], "quality_over_cost")
     assert rows[["model", "psnr", "published"]].to_numpy().tolist() == [
         ["one", 33.0, False],
         ["VRT", 34.81, True],
     ]
     counted = replace(result, cost=replace(cost, protocol="own"))
-    rows = table(write([counted], only=["quality_over_cost"])[0], "quality_over_cost")
+    rows = table(write([counted], names=["quality_over_cost"])[0], "quality_over_cost")
     assert rows["model"].tolist() == ["one"]
 
 
@@ -153,7 +153,7 @@ def test_figures_without_data_are_left_out_with_the_reason(scene, models, write)
     assert (folder / "xt.png").is_file()
     assert not (folder / "psnr_over_frames.csv").exists()
     with pytest.raises(ConfigError, match="--only quality_over_cost: left out, no result is"):
-        write(bare, only=["quality_over_cost"])
+        write(bare, names=["quality_over_cost"])
     _, lines = write(models)
     assert [line.split(":")[0] for line in lines if "left out" in line] == ["gain_over_motion"]
 
@@ -187,15 +187,15 @@ def test_results_of_different_frames_do_not_compare(scene, models, write):
     other = scene.result("other", scene.sharp)
     table = other.figures.assign(psnr_blur=other.figures["psnr_blur"] + 1)
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
-        write([models[0], replace(other, figures=table)], only=["psnr_over_frames"])
+        write([models[0], replace(other, figures=table)], names=["psnr_over_frames"])
     clips = {"a": replace(other.clips["a"], blurry=lambda name: scene.sharp[0, 0])}
     place = CropPlace("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):
-        write([models[0], replace(other, clips=clips)], only=["crops"], crops=[place])
+        write([models[0], replace(other, clips=clips)], names=["crops"], crops=[place])
 
 
 def test_equal_data_give_equal_files(models, write):
-    folder, _ = write(models, only=["crops", "psnr_over_frames"])
+    folder, _ = write(models, names=["crops", "psnr_over_frames"])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write(models, only=["crops", "psnr_over_frames"])
+    write(models, names=["crops", "psnr_over_frames"])
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

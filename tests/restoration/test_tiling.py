@@ -221,8 +221,8 @@ def test_little_is_computed_twice_at_720p(repository, preset, device, memory):
     assert recomputation(HD, chosen, unit) < 1.35
 
 
-@pytest.mark.parametrize("most", [25_000, 100_000, 1_000_000, 4_000_000])
-def test_tiles_fit_and_no_other_size_shares_less(most):
+@pytest.mark.parametrize("max_pixels", [25_000, 100_000, 1_000_000, 4_000_000])
+def test_tiles_fit_and_no_other_size_shares_less(max_pixels):
     tiling, unit = Tiling(64, 32, 5, 1), 8
 
     def pixels(size: int) -> int:
@@ -231,8 +231,8 @@ def test_tiles_fit_and_no_other_size_shares_less(most):
     def shared(size: int) -> float:
         return recomputation(HD, Tiling(size, 32, 5, 1), unit)
 
-    size = choose_size(HD, tiling, unit, most)
-    limit = min(most / 5, LARGEST_TILE)
+    size = choose_size(HD, tiling, unit, max_pixels)
+    limit = min(max_pixels / 5, LARGEST_TILE)
     assert pixels(size) <= limit
     fitting = [other for other in range(64, 1281, 8) if pixels(other) <= limit]
     assert shared(size) == min(map(shared, fitting))

@@ -142,7 +142,7 @@ def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
         model, seed = split_seed(name)
         ablation = _ablation_of(member.run)
         base = ablation.origin(model) or model
-        # The number of trained seeds, because SEEDS may have changed since.
+        # Count the trained seeds, because SEEDS may have changed since.
         _, max_seed = presets.get(base, (ablation, 1))
         presets[base] = ablation, max(seed, max_seed)
     for base, (ablation, seeds) in presets.items():
@@ -167,9 +167,9 @@ def _require_equal(models: Models) -> None:
     for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
         require_equal(run, reference, expected, variant.override)
-    first, *following = (member for seeds in models for member in seeds)
+    first, *other_members = (member for seeds in models for member in seeds)
     expected_entries = {key: first.summary.get(key) for key in _EVALUATED}
-    for other in following:
+    for other in other_members:
         entries = {key: other.summary.get(key) for key in _EVALUATED}
         for key, (value, wanted) in unequal(entries, expected_entries).items():
             raise RunError(

@@ -105,7 +105,7 @@ def _metric_faults(
     for figure, baseline in baseline_figures.items():
         if figure in FORMATS:
             continue
-        # The name without the protocol in brackets, as in "psnr (vrt) restored".
+        # Take the name without the protocol in brackets, as in "psnr (vrt) restored".
         metric = metrics.get(re.sub(r" \(\w+\)", "", figure))
         fault = _worse(metric, results.get(figure), baseline)
         if fault is not None:

@@ -49,8 +49,8 @@ _TIMED = (
     "LOG.MLFLOW=null",
     "LOG.ON_END=null",
 )
-"""Keys of a timed training. It has no last step, because a validation would come before it; the
-benchmark stops it. It sends no notifications."""
+"""Keys of a timed training. The training has no last step, because a validation would precede it:
+the benchmark stops the training. Notifications are off."""
 
 
 def run_benchmark(
@@ -230,7 +230,7 @@ class _TimedTraining:
                 stdin=subprocess.DEVNULL,
                 stdout=terminal,
                 stderr=errors,
-                # Ctrl-C in the terminal must not reach it: this process stops it.
+                # Ctrl-C in the terminal must not reach the launcher: this process stops it.
                 start_new_session=True,
                 preexec_fn=stop_with_parent,
             )
@@ -256,7 +256,7 @@ class _TimedTraining:
                     status = process.wait(_POLL_S)
                     raise RunError(_failure_text(self.name, status, folder / "log.txt"))
                 for line in terminal:
-                    if line.startswith("waiting: "):  # for free GPUs
+                    if line.startswith("waiting: "):  # the training waits for free GPUs
                         show(line.rstrip())
 
 

@@ -49,7 +49,7 @@ MAX_METRICS = 2
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of the compared runs.
+    """A run in a comparison.
 
     Attributes:
         analysis: analysis of the run.
@@ -139,7 +139,7 @@ def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
 def _metric_of(column: str, names: Sequence[str]) -> str | None:
     """Return the metric of a column such as ``psnr (vrt) gain``; None for other columns."""
     prefixes = [name for name in names if column.startswith(f"{name} ")]
-    # One name may be the beginning of another: psnr, psnr (vrt).
+    # The longest name counts: psnr is also the beginning of psnr (vrt).
     return max(prefixes, key=len, default=None)
 
 

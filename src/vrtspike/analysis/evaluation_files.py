@@ -67,7 +67,7 @@ class EvaluationJob:
 class EvaluatedProblem(Problem, Protocol):
     """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
 
-    It is defined here because its types belong to later packages than ``config``.
+    This part is defined here, because ``config`` may not import the types of later packages.
     """
 
     def evaluate(self, job: EvaluationJob) -> list[str]:
@@ -162,7 +162,7 @@ def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> 
 def write_files(
     output: Path, frames: pd.DataFrame, sequences: pd.DataFrame, summary: Summary
 ) -> None:
-    """Write the tables of an evaluation, and its summary last: it says that all is complete.
+    """Write the tables of an evaluation, and its summary last: it marks the evaluation as complete.
 
     Args:
         output: folder of the evaluation.
@@ -273,7 +273,7 @@ def summary_damage(path: Path) -> str:
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
     """Return the reason why the contents of a file are no summary; empty if they are one."""
-    # Problems outside this project may leave it out.
+    # Problems outside this project may omit the field.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (
             f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "

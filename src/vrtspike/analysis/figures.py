@@ -230,7 +230,7 @@ def _memory(logs: RunLogs) -> Memory:
 def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
     """Return the growth of memory in the second half of a run in megabytes, and its steps.
 
-    It is not computed for a run with few lines, or while a cache is being filled.
+    The growth is not computed for a run with few records, or while a cache is being filled.
     """
     half = len(memory) // 2
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
@@ -238,7 +238,8 @@ def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | No
     if half < MIN_MEMORY_LINES // 2 or is_filling:
         return NOT_LOGGED, None
     steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
-    # The minimum of three lines, because one of them may have been measured in a validation.
+    # Take the minimum of three records, because one of them may have been measured during a
+    # validation.
     before = processes.iloc[half : half + 3].min()
     after = processes.iloc[-3:].min()
     return float(after - before), steps

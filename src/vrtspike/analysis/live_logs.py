@@ -31,7 +31,7 @@ class LiveLogs:
         self._validation = log_table([], "validation")
 
     def read(self) -> RunLogs:
-        """The logs so far; the timings are those of the last steps, without memory.
+        """The logs so far; timings cover the last steps only, memory is left out.
 
         Raises:
             RunError: if a complete line is not JSON.
@@ -64,7 +64,7 @@ def _join(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
     tables = [table for table in (earlier, later) if not table.empty]
     if len(tables) < 2:
         return (tables or [earlier])[0]
-    # Columns without a number would have another type than in the other table.
+    # Columns without a number would have different types in the two tables.
     numbers = [table.apply(pd.to_numeric) for table in tables]
     joined = pd.concat(numbers, ignore_index=True).drop_duplicates("step", keep="last")
     return joined.sort_values("step", kind="stable", ignore_index=True)

@@ -180,7 +180,7 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     Returns:
         columns such as ``psnr gain``: each metric with its kinds and standard error, means over
         seeds; ``psnr spread`` if there are several seeds; ``note`` with warnings of the
-        evaluations, if there are any. Not a number if a seed has no finite figure.
+        evaluations, if there are any. The mean is NaN if a seed has no finite figure.
     """
     metrics = measured_metrics(summary for group in groups for summary in group)
     columns = [f"{name} {kind}" for name, metric in metrics.items() for kind in _kinds(metric)]

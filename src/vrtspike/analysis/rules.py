@@ -178,8 +178,8 @@ def _faster_data(run: Run) -> Keys:
     elif isinstance(workers, int):
         keys[key] = "auto"
     if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
-        twice = 2 * loader.TRAIN_PREFETCH_FACTOR
-        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, twice)
+        factor = 2 * loader.TRAIN_PREFETCH_FACTOR
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, factor)
     if run.figures.memory.has_gpu and not loader.PIN_MEMORY:
         keys["DATALOADER.PIN_MEMORY"] = True
     return keys | settings.faster_loading(has_memory=_has_memory(run))
@@ -287,7 +287,7 @@ def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
 def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
     """Return the share of the step that recomputation takes.
 
-    If it was not timed: that of the forward pass, its upper limit.
+    If the section was not timed, the time of the forward pass is an upper limit.
 
     Args:
         speed: times of the run.

@@ -97,7 +97,7 @@ def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
 
 
 def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Read the records of a log: the published one, or those of all starts of a run."""
+    """Read the records of a log: of the published file, or of the files of all starts of a run."""
     published = folder / f"{name}.jsonl"
     started = sorted((folder / LOGS).glob(f"{name}*.jsonl"))
     for path in [published] if published.is_file() else started:
@@ -129,8 +129,8 @@ def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.D
         times.append(pd.DataFrame([record["ms"] for record in chunk], dtype="float64"))
     all_steps = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
     latest = all_steps.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
-    wide = pd.concat(times, ignore_index=True).loc[latest.index].set_axis(latest["step"])
-    # As text, the names of sections would take more memory than the times.
-    wide.columns = pd.CategoricalIndex(wide.columns, name="section")
-    timing = pd.Series(wide.stack(future_stack=True), name="ms").dropna().reset_index()
+    table = pd.concat(times, ignore_index=True).loc[latest.index].set_axis(latest["step"])
+    # Stored as text, the names of sections would take more memory than the times.
+    table.columns = pd.CategoricalIndex(table.columns, name="section")
+    timing = pd.Series(table.stack(future_stack=True), name="ms").dropna().reset_index()
     return timing, latest.reset_index(drop=True)

@@ -24,7 +24,7 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
-_COLUMNS = {"resident": "RSS", "proportional": "PSS", "own": "USS", "gpu": "GPU"}
+_COLUMNS = {"resident": "RSS", "proportional": "PSS", "unique": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8
 
 
@@ -35,7 +35,7 @@ def memory_lines(folder: Path) -> list[str]:
         folder: folder of the run.
 
     Raises:
-        RunError: if the folder is not that of a run.
+        RunError: if the folder belongs to no run.
     """
     settings = RunIdentity.read(folder).settings
     record = read_record(folder) or {}
@@ -88,7 +88,7 @@ def _table(processes: Sequence[ProcessMemory]) -> str:
     """Return a row for each process, in megabytes."""
     names = ["  " * process.depth + process.role for process in processes]
     table = pd.DataFrame(map(vars, processes), index=names).drop(columns=["role", "depth"])
-    # Without the column of GPUs if none is used.
+    # The column of GPUs is left out if none is used.
     table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
     table = table.rename_axis(columns="process, MB")
     return table.to_string(float_format="%.0f", na_rep=ABSENT, col_space=9)

@@ -38,7 +38,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         ``p50``, ``p95``, ``min``, ``max`` in milliseconds, ``share`` of the time of all steps
         (0 to 1; not a number for sections outside steps where no step was timed).
     """
-    # An empty table has no type, and without one no means.
+    # An empty table needs a type, without which means cannot be computed.
     steady = without_warm_up(timing).astype({"ms": float})
     grouped = steady.groupby("section", sort=False, observed=True)["ms"]
     table = grouped.describe(percentiles=[0.5, 0.95])

@@ -40,7 +40,7 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
         if SECONDS not in table:
             raise DataError(f"{path}: no column {SECONDS!r}; expected a benchmark of Snakemake")
         stage = path.relative_to(folder).parts[0].removesuffix(".tsv")
-        # Removed and added again, so that stages are in the order of their ends.
+        # The stage is removed and added again, so that stages are in the order of their ends.
         jobs, seconds = stages.pop(stage, (0, 0.0))
         stages[stage] = (jobs + 1, seconds + float(table[SECONDS].iloc[-1]))
     return stages

@@ -104,7 +104,7 @@ def parallel_coordinates(
     """
     axes = []
     for key in keys:
-        # Numbers by value, then texts.
+        # Sort numbers by value, then texts.
         column = table[[key]].assign(number=pd.to_numeric(table[key], errors="coerce"))
         texts = column.dropna(subset=key).sort_values(["number", key])[key].unique().tolist()
         places = pd.Categorical(table[key], texts).codes.tolist()

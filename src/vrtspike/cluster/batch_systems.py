@@ -1,7 +1,7 @@
 """Batch systems for Snakemake's generic executor: submit jobs, query their state, cancel them.
 
-Each job writes its exit status into a file, because a batch system may forget ended jobs. It is
-queried only for jobs without that file.
+Each job writes its exit status into a file, because a batch system may forget ended jobs. The batch
+system is queried only for jobs without that file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOST_S = 120.0
 """Seconds after which a job counts as lost: unknown to the batch system, no exit status."""
 
 SUBMIT_S = 300.0
-"""Timeout of a submission; ``bsub`` waits for ever if LSF does not answer."""
+"""Timeout of a submission; ``bsub`` never ends if LSF does not answer."""
 
 State = Literal["running", "success", "failed"]
 
@@ -187,15 +187,15 @@ def state(name: str) -> State:
     batch = SYSTEMS[system]
     folder = FOLDER / token
     ended = folder / "exit"
-    again = folder / "again"
+    request = folder / "again"
     if not ended.exists() and not _is_lost(batch, folder, number):
         return "running"
     record = read_json(folder / "record")
     result: State = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
-    if result == "failed" and again.exists():
-        again.unlink()
+    if result == "failed" and request.exists():
+        request.unlink()
         ended.unlink(missing_ok=True)
-        with contextlib.suppress(RunError):  # a retry continues it
+        with contextlib.suppress(RunError):  # a retry continues the job
             new_number = _submit_command(record["command"], batch, record["name"])
             (folder / "number").write_text(new_number)
             return "running"

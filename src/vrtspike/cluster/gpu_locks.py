@@ -88,7 +88,7 @@ def _open_folder(folder: Path) -> int:
         RunError: if it is a link, no folder, or a folder in which another user may replace the
             files of others.
     """
-    # Another user may create it at the same moment.
+    # Another user may create the file at the same moment.
     with contextlib.suppress(FileExistsError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
@@ -137,7 +137,7 @@ def _open_lock(folder: int, path: Path) -> int:
 
 
 def _require_lock_file(descriptor: int, path: Path) -> None:
-    """Refuse a file whose contents are not those of a lock, so that nothing is overwritten.
+    """Refuse a file that is no lock, so that nothing is overwritten.
 
     Raises:
         RunError: if it is no regular file, has other names, or holds another text.

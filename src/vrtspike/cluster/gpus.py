@@ -1,7 +1,7 @@
 """Selection of free GPUs for a run or for inference, with a lock file for each GPU.
 
-Snakemake on one machine counts GPUs but assigns no devices. So every run locks its GPUs, and takes
-none whose memory other programs use.
+Snakemake on one machine counts GPUs but assigns no devices. Each run therefore locks its GPUs, and
+takes only GPUs whose memory no other program uses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
-"""Share of its memory that a free GPU has free; a desktop takes some."""
+"""Share of free memory from which a GPU counts as free; a desktop uses some memory."""
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
@@ -39,7 +39,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Devices:
-    """The GPUs of a run; none means the CPU.
+    """The GPUs of a run; no GPU means the CPU.
 
     Attributes:
         names: values for ``CUDA_VISIBLE_DEVICES``.
@@ -53,9 +53,9 @@ class Devices:
 def usable_gpus(min_count: int = 0) -> list[Gpu]:
     """Return the GPUs of this machine, or those that ``CUDA_VISIBLE_DEVICES`` selects.
 
-    The variable holds indices of ``nvidia-smi``, UUIDs or their beginnings, separated by commas.
-    As in CUDA, an invalid name ends the list. Without the driver's library, as in some jobs of
-    batch systems, the names are used as they are.
+    The variable holds indices of ``nvidia-smi``, UUIDs or their beginnings, separated by commas. An
+    invalid name ends the list, as in CUDA. Without the driver's library, as in some jobs of batch
+    systems, the names are used as they are.
 
     Args:
         min_count: number of GPUs that are needed.
@@ -116,7 +116,7 @@ def take_gpus(
 
     Args:
         wanted: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0: the
-            CPU. Of a divided GPU (MIG), ``auto`` takes one part, because parts cannot work
+            CPU. If a GPU is divided (MIG), ``auto`` takes one part, because parts cannot train
             together.
         max_count: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
@@ -187,7 +187,7 @@ def _wait_for_gpus(
         if waited_s >= _SILENT_S and not announced:
             show(f"waiting: {missing}")
             announced = True
-        # At random, because two runs may each hold half of what both need.
+        # Waiting times are random, because two runs may each hold half of the GPUs that both need.
         time.sleep(random.uniform(*_POLL_S))
         usable = usable_gpus(0 if wanted == "auto" else wanted) or usable
     if announced:
@@ -210,7 +210,7 @@ def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, in
     """
     obstacles: list[str] = []
     locks: dict[str, int] = {}
-    # In whole GiB, so that GPUs with similar free memory keep their order.
+    # Memory is compared in whole GiB, so that GPUs with similar free memory keep their order.
     for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
         if len(locks) == max_count:
             break

@@ -1,6 +1,6 @@
 """Start a training run: settings, folder, devices, processes, the published result, LOG.ON_END.
 
-It does not import PyTorch, so that it starts at once.
+The launcher does not import PyTorch, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def launch(program: Path, request: Launch) -> int:
         record = read_record(folder) or {"starts": []}
         starts = len(record["starts"])
         command = settings.LOG.ON_END
-        hook_status = 1  # of a launcher that fails before the training ends
+        hook_status = 1  # status of a launcher that fails before the training ends
         try:
             status = train(
                 folder,
@@ -233,7 +233,8 @@ def train(
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:
-            # Before anything in the run's folder changes: this may wait for hours.
+            # GPUs are taken before anything in the run's folder changes, because this may take
+            # hours.
             record = read_record(folder) or {}
             taken = take_gpus(
                 gpus,
@@ -304,9 +305,10 @@ def run_end_hook(
 ) -> None:
     """Run LOG.ON_END in a shell; its failure is only a warning.
 
-    Its environment has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished, interrupted or failed),
-    ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation), ``VRTSPIKE_RUN`` (the
-    run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published result).
+    The environment of the command has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished,
+    interrupted or failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
+    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published
+    result).
 
     Args:
         command: command for ``sh``.

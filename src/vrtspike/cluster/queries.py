@@ -11,8 +11,8 @@ QUERY_S = 30.0
 """Timeout of a query; Slurm's own programs give up after about 10 s."""
 
 _USER_VARIABLES = ("SQUEUE_", "SACCT_", "SCANCEL_")
-"""Prefixes of the user's variables for Slurm's commands, which could filter jobs or ask for
-confirmation."""
+"""Prefixes of environment variables by which users configure Slurm's commands; they could filter
+jobs or request a confirmation."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
             capture_output=True,
             text=True,
             timeout=limit_s,
-            # Ctrl-C must not end it: scancel needs its time.
+            # Ctrl-C must not end scancel, which needs its time.
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:

@@ -133,9 +133,9 @@ def report_status(status: int) -> int:
 def leave(status: int | None) -> NoReturn:
     """Exit a training process without finalising the interpreter.
 
-    Threads of DistributedDataParallel survive the process group. One that needs the interpreter
-    while it is being finalised aborts the process before Python 3.14, so that a finished run would
-    end as a crash. Functions registered with ``atexit`` run, and output is flushed.
+    Threads of DistributedDataParallel survive the process group. Before Python 3.14, such a thread
+    aborts the process if it needs the interpreter while this is being finalised: a finished run
+    would end as a crash. Functions registered with ``atexit`` run, and output is flushed.
 
     Args:
         status: the exit status; None is 0.
@@ -147,7 +147,7 @@ def leave(status: int | None) -> NoReturn:
 
 
 def process_number() -> int:
-    """Return the rank of this process among those of the run."""
+    """Return the rank of this process in the run."""
     return int(os.environ.get("RANK", "0"))
 
 

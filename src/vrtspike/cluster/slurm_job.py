@@ -46,7 +46,7 @@ def slurm_seconds_left(job: str) -> float | None:
     Slurm's warning signal does not always reach the training: with cgroups it is sent to the first
     process of a job step only, which is Snakemake.
     """
-    # The remaining time, because clocks of machines may differ.
+    # Slurm is asked for the remaining time, because clocks of machines may differ.
     answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], CONTROLLER_S)
     # squeue lists all parts of an array or of a heterogeneous job.
     for line in (answer.text or "").splitlines():

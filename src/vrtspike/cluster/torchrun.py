@@ -38,7 +38,7 @@ class ProgramExit(NamedTuple):
 
     Attributes:
         code: exit status of the program.
-        was_stopped: true if it was asked to stop.
+        was_stopped: true if it was requested to stop.
     """
 
     code: int
@@ -75,11 +75,12 @@ def run_training(
         return run(command, _stop_process, variables, _init_child, limit, devices.locks)
     torchrun = [sys.executable, "-m", __name__]
     # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
-    # end. So it handles only the signal that is sent when this process has died.
+    # end. torchrun therefore handles only the signal that is sent when this process has died.
     torchrun += ["--signals-to-handle", LAUNCHER_DIED.name]
     torchrun += ["--nnodes", str(nodes), "--rdzv-backend", "c10d"]
     torchrun += ["--nproc-per-node", str(ranks)]
-    # A folder for torchrun's logs: it would not remove one that it creates itself.
+    # torchrun gets a folder for its logs, because it would not remove a folder that it creates
+    # itself.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as files:
         if nodes > 1:
             torchrun += ["--rdzv-id", endpoint, "--rdzv-endpoint", endpoint]
@@ -139,16 +140,16 @@ def run(
     def request_stop(number: int, frame: FrameType | None) -> None:
         received.append(number)
         for pid in started:
-            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+            with contextlib.suppress(psutil.NoSuchProcess):  # torchrun has ended
                 stop(psutil.Process(pid))
 
     with handled(STOP_SIGNALS, request_stop):
-        # In a session of its own; otherwise it would get the terminal's signals twice.
+        # torchrun gets its own session; otherwise it would receive the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
         )
         started.append(process.pid)
-        if received:  # a signal came while it started
+        if received:  # a signal came while torchrun started
             request_stop(received[0], None)
         while limit is not None and not received and process.poll() is None:
             left = limit.seconds()

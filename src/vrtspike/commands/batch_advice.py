@@ -38,7 +38,7 @@ def batch_advice(
     costs = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
     for name, settings in workflow.presets.items():
         if settings.untrained_weights is not None:
-            continue  # it trains nothing
+            continue  # the preset trains nothing
         problem = estimated_problem(settings.TASK)
         if name in costs:
             memory = _counted_memory(costs[name], machine)

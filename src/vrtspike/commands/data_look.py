@@ -62,11 +62,11 @@ def look_at_data(root: Path) -> DataLook:
 
 
 def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:
-    """Return the survey of a data set, and the files of its first sound sequence."""
+    """Return the survey of a data set, and the files of its first sequence without faults."""
     files: dict[tuple[str, str], SequenceFiles] = {}
 
-    def keep(found: SequenceFiles) -> None:
-        files[found.split, found.name] = found
+    def keep(sequence: SequenceFiles) -> None:
+        files[sequence.split, sequence.name] = sequence
 
     result = survey(root, _SPLITS, _BLUR_DIR, look=keep, spike_root=spike_root)
     first = result["sequences"][0]

@@ -82,7 +82,7 @@ def figure(arguments: argparse.Namespace) -> None:
     folders of restored frames. Each figure is written as PDF and PNG with its numbers as CSV.
     Frames that an evaluation did not keep are restored again.
     """
-    only = _chosen_names(arguments.only)
+    names = _chosen_names(arguments.only)
     row = _parse_row(arguments.row)
     from vrtspike.paper_figures.boxes import parse_crop
 
@@ -95,7 +95,7 @@ def figure(arguments: argparse.Namespace) -> None:
 
     request = FigureRequest(
         output=arguments.output,
-        only=only,
+        names=names,
         crops=crops,
         sequences=arguments.sequence,
         row=row,
@@ -106,7 +106,7 @@ def figure(arguments: argparse.Namespace) -> None:
 
         @cache
         def device() -> torch.device:
-            # Only if a frame has to be restored: others may need the GPU.
+            # The device is taken only if a frame has to be restored: others may need the GPU.
             return opened.enter_context(take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S))
 
         results = read_results(

@@ -16,7 +16,7 @@ from vrtspike.training.arithmetic import measure_peak
 GPU_FLOP_PER_BYTE = 4.2
 """FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most
 operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``), 5.2 (``compact``);
-``benchmarks/gpu.py``. It is 1 to 2 % of those of a large matrix product."""
+``benchmarks/gpu.py``. These FLOP/s are 1 to 2 % of those of a large matrix product."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""

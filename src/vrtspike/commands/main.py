@@ -68,7 +68,7 @@ def require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> No
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks for completions, and end the program."""
+    """Print completions if a shell requests them, and end the program."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 

@@ -134,10 +134,10 @@ def restore(arguments: argparse.Namespace) -> int:
     MODEL is the result folder of a finished run, where weights, settings and the statistics of
     spikes lie together; what vrtspike pack or export has made of one; owner/name of the Hugging
     Face hub; or general, the bundled weights. Restored frames are written as PNG into
-    OUT/restored. A call that was stopped goes on where it stopped when it is repeated. Spikes are
-    recorded or simulated; a model that was trained without them takes none. The sensor's size is
-    that of --sensor, of the files, of a config.yaml beside them or of the layout, else half the
-    frames'. OUT/index.html shows the result in a browser.
+    OUT/restored. If the call is interrupted, repeat it to continue. Spikes are recorded or
+    simulated; a model that was trained without them takes none. The sensor's size is that of
+    --sensor, of the files, of a config.yaml beside them or of the layout, else half the frames'.
+    OUT/index.html shows the result in a browser.
     """
     _choose_model(arguments)
     if arguments.compare is not None and not arguments.page:

@@ -146,7 +146,7 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
     if settings.DATA.VALIDATION != "held_out":
         return sequences, frames
     trained = sequences - len(held_out([str(number) for number in range(sequences)]))
-    # As if all sequences had the same length.
+    # The estimate assumes sequences of equal length.
     return trained, frames * trained // max(1, sequences)
 
 

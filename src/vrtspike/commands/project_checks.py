@@ -94,19 +94,19 @@ def raw_files_check(preset: str, problem: PreparedProblem, settings: RunSettings
     return Check(f"data ({preset})", "ok", detail)
 
 
-def disk_check(key: str, path: Path, needed: float) -> Check:
+def disk_check(key: str, path: Path, store_bytes: float) -> Check:
     """Check a folder for results.
 
     Args:
         key: key of the configuration that names the folder.
         path: the folder, which need not exist.
-        needed: bytes that stores will need.
+        store_bytes: bytes that stores will need.
     """
     place = nearest_existing(path)
     free = free_bytes(path)
     detail = f"{path}: {free / GB:.0f} GB free"
-    if needed:
-        detail += f", stores need {needed / GB:.1f} GB more"
+    if store_bytes:
+        detail += f", stores need {store_bytes / GB:.1f} GB more"
     try:
         with tempfile.NamedTemporaryFile(dir=place) as stream:
             lock_file(stream.fileno(), Path(stream.name))
@@ -115,7 +115,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
     except OSError as error:
         reason = f"{place}: cannot be written ({error.strerror})"
         return fault("disk_permission", reason, key=key)
-    if free < needed + _MIN_DISK:
+    if free < store_bytes + _MIN_DISK:
         return fault("disk_space", detail, key=key)
     return Check(f"disk ({key})", "ok", detail)
 

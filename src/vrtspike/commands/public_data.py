@@ -41,7 +41,7 @@ def data(arguments: argparse.Namespace) -> int:
     sets = read_public_sets()
     if arguments.action is None:
         _refuse_without_effect(arguments)
-        print("\n\n".join("\n".join(describe_set(each)) for each in sets))
+        print("\n\n".join("\n".join(describe_set(public_set)) for public_set in sets))
         return 0
     if arguments.path is None:
         raise ConfigError("vrtspike data check: found no PATH, expected that of a data set; add it")
@@ -78,7 +78,7 @@ def describe_set(public: PublicSet) -> list[str]:
         "contents": public.counts,
     }
     pages: dict[str, list[str]] = {}
-    for fact, page in public.seen.items():
+    for fact, page in public.origins.items():
         pages.setdefault(page, []).append(fact)
     lines = [public.name]
     lines += [f"  {name:<10}{text}" for name, text in facts.items()]
@@ -145,10 +145,10 @@ def _check_contents(contents: Contents, sets: Sequence[PublicSet]) -> list[str]:
 
 def _find_set(contents: Contents, sets: Sequence[PublicSet]) -> PublicSet | None:
     """Find the public set of a layout: the one with spikes if the folder has some."""
-    candidates = [each for each in sets if contents.layout.name in each.layouts]
-    for each in candidates:
-        if each.has_spikes == contents.has_spikes:
-            return each
+    candidates = [public_set for public_set in sets if contents.layout.name in public_set.layouts]
+    for public_set in candidates:
+        if public_set.has_spikes == contents.has_spikes:
+            return public_set
     return candidates[0] if candidates else None
 
 
@@ -157,5 +157,5 @@ def _unrecognised(path: Path, others: Sequence[Path], sets: Sequence[PublicSet])
     advice = "see the layouts in docs/data-formats.md"
     if others:
         advice = f"did you mean {' or '.join(map(str, others))}?"
-    names = ", ".join(each.name for each in sets)
+    names = ", ".join(public_set.name for public_set in sets)
     return f"{path}: found the folders of no known layout, expected one of {names}; {advice}"

@@ -14,7 +14,7 @@ from vrtspike.system.errors import ConfigError
 SETS = Path(__file__).with_name("public_sets.toml")
 NOT_STATED = "not stated"
 ERA5 = "era5"
-"""Name that stands for the layout of downloads of ERA5, which :mod:`vrtspike.sst` reads."""
+"""Name of the layout of ERA5 downloads, which :mod:`vrtspike.sst` reads."""
 FACTS = ("source", "size", "licence", "checksum", "folders", "sequences", "frames")
 """Fields that are facts of a public page."""
 
@@ -33,7 +33,7 @@ class PublicSet(BaseModel):
         has_spikes: true if spikes belong to it.
         sequences: published number of sequences, by split; empty if not stated.
         frames: published number of blurry frames, by split; empty if not stated.
-        seen: page on which each of the facts was seen.
+        origins: page on which each of the facts was seen.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -48,7 +48,7 @@ class PublicSet(BaseModel):
     has_spikes: bool = False
     sequences: dict[str, int] = {}
     frames: dict[str, int] = {}
-    seen: dict[str, str]
+    origins: dict[str, str]
 
     @property
     def counts(self) -> str:
@@ -74,10 +74,10 @@ class PublicSet(BaseModel):
     def _require_origins(self) -> Self:
         """Refuse facts without the page on which they were seen, and pages without a fact."""
         stated = {fact for fact in FACTS if getattr(self, fact) not in (NOT_STATED, {})}
-        for fact in sorted(stated - set(self.seen)):
-            raise ValueError(f"seen: {fact} is missing; name the page that states it")
-        for fact in sorted(set(self.seen) - stated):
-            raise ValueError(f"seen: found {fact!r}, which is no stated fact; remove it")
+        for fact in sorted(stated - set(self.origins)):
+            raise ValueError(f"origins: {fact} is missing; name the page that states it")
+        for fact in sorted(set(self.origins) - stated):
+            raise ValueError(f"origins: found {fact!r}, which is no stated fact; remove it")
         if not set(self.frames) <= set(self.sequences):
             raise ValueError("frames: found other splits than in sequences")
         return self
@@ -106,7 +106,7 @@ def read_public_sets(path: Path = SETS) -> list[PublicSet]:
         detail = error.errors()[0]
         place = ".".join(map(str, detail["loc"]))
         raise ConfigError(f"{path}: {place}: {detail['msg']}; correct the entry") from error
-    names = [each.name for each in sets]
+    names = [public_set.name for public_set in sets]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(

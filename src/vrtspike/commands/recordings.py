@@ -47,7 +47,7 @@ def show(arguments: argparse.Namespace) -> int:
     picture = arguments.output or Path()
     if picture.is_dir() or not picture.suffix:
         picture /= f"{arguments.file.stem}_spikes.png"
-    # Before the file is read, which may take a while.
+    # The name is checked before the file is read, which may take a while.
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(
             f"--output: found {picture}, expected a folder, or a file named *.png or *.svg"
@@ -57,14 +57,14 @@ def show(arguments: argparse.Namespace) -> int:
     view = view_spikes(
         arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
     )
-    wrong = faults(view)
-    print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
+    view_faults = faults(view)
+    print("\n".join([*describe(view), *(f"! {fault}" for fault in view_faults)]), flush=True)
     draw_spikes(view, picture)
     print(f"picture: {picture}")
     if arguments.video:
         film_spikes(view, picture.with_suffix(".mp4"))
         print(f"video: {picture.with_suffix('.mp4')}")
-    return 1 if wrong else 0
+    return 1 if view_faults else 0
 
 
 def add_sensor(parser: argparse.ArgumentParser) -> None:

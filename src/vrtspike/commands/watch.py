@@ -24,7 +24,7 @@ REFRESH_S = 5.0
 _CHECK_S = 1.0
 """Seconds between two looks at the end of the run."""
 _LAST_PAGE_S = 90.0
-"""Seconds in which a page has to ask for the end of the run; browsers may keep a page in the
+"""Seconds within which a page requests the final state of the run; browsers may keep a page in the
 background waiting for a minute."""
 
 

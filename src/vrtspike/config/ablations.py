@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the models of an ablation.
+    """A model of an ablation.
 
     Attributes:
         label: name of the model in tables.

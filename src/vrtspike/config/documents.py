@@ -17,7 +17,7 @@ from vrtspike.io.flatten import leaves
 from vrtspike.system.errors import ConfigError
 
 _MAX_ENTRIES = 200_000
-"""Keys and items of a file; aliases within aliases can stand for billions."""
+"""Keys and items of a file; nested aliases can expand to billions."""
 
 KeyPath = tuple[str | int, ...]
 """A key with the sections around it, such as ``("TRAIN", "OPTIM", "LR")``."""

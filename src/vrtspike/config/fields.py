@@ -45,7 +45,7 @@ def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa
 def private(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
     """Declare an operational key of the user alone, such as a command with a password.
 
-    It is left out of what is published (:func:`public_tree`).
+    Published files leave it out (:func:`public_tree`).
     """
     return Field(
         default,

@@ -51,11 +51,11 @@ def merge_documents(layers: Sequence[Document]) -> Document:
     return result
 
 
-def without_former_root(layer: Document, above: Document) -> Document:
+def without_former_root(layer: Document, upper_layer: Document) -> Document:
     """Drop the keys of a layer that describe its data root, if a layer above names another."""
     values = layer.values
     for root, keys in all_root_keys().items():
-        if root in values and above.values.get(root, values[root]) != values[root]:
+        if root in values and upper_layer.values.get(root, values[root]) != values[root]:
             values = {path: value for path, value in values.items() if path not in keys}
     return Document(values, layer.places)
 
@@ -66,19 +66,19 @@ def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
     return ChainMap(*(dict(find_problem(name).SETTINGS.root_keys) for name in PROBLEMS))
 
 
-def override_settings(settings: RunSettings, above: Document, place: str) -> RunSettings:
+def override_settings(settings: RunSettings, overrides: Document, place: str) -> RunSettings:
     """Complete settings with overrides.
 
     Args:
         settings: complete settings.
-        above: the overrides; they may change TASK.
+        overrides: the overrides; they may change TASK.
         place: source of the settings, for messages.
 
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    beneath = document_of(settings.model_dump(mode="json"), place)
-    return build_settings(overlay(beneath, present_names(above)))
+    base = document_of(settings.model_dump(mode="json"), place)
+    return build_settings(overlay(base, present_names(overrides)))
 
 
 def present_names(document: Document) -> Document:
@@ -221,11 +221,11 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
             f"preset {preset}: TRAIN.MAX_STEPS is 0, so that no variant would be trained; set "
             "PRESETS to presets that train, or raise TRAIN.MAX_STEPS"
         )
-    for key, needed in require_ablation(preset, settings).needs.items():
-        if settings.value(key) != needed:
+    for key, required_value in require_ablation(preset, settings).needs.items():
+        if settings.value(key) != required_value:
             raise ConfigError(
                 f"preset {preset}: {key} is {json.dumps(settings.value(key))}; an ablation needs "
-                f"{json.dumps(needed)}: set PRESETS to presets with it, or remove the key"
+                f"{json.dumps(required_value)}: set PRESETS to presets with it, or remove the key"
             )
     name = f"preset {preset}{variant.suffix}"
     return override_settings(settings, parse_overrides([variant.override], name), name)

@@ -17,7 +17,7 @@ class OldKey:
 
     Attributes:
         key: present key of the schema; None if the old key has no effect.
-        values: present values by old ones; None if every value stays as it is.
+        values: present values by old ones; None if values are unchanged.
         reason: reason why it has no effect.
     """
 

@@ -134,7 +134,7 @@ class Problem(Protocol):
     def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
         """Return the folder of prepared data below ``<results>/data``, which equal data share.
 
-        Its file ``dataset.json`` is their manifest.
+        The manifest of the data is its file ``dataset.json``.
         """
 
     def dataset_digest(self, manifest: Path) -> str:
@@ -160,7 +160,7 @@ class Problem(Protocol):
     def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
         """Return the statistics that standardise inputs, as JSON; kept beside the weights.
 
-        It includes ``dataset`` and ``dataset_digest``.
+        The result includes ``dataset`` and ``dataset_digest``.
 
         Raises:
             DataError: if there is no such manifest, or none of this version.

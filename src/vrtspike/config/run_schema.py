@@ -194,8 +194,8 @@ class RunSettings(Section):
             problem has no cache.
         first_names: first names of renamed keys of sections, by section and key. Fingerprints have
             them, so that runs that began before go on.
-        root_keys: keys that describe the data at a root, by the key of that root. They do not apply
-            to another root.
+        root_keys: keys that describe the data at a root, by the key of that root. These keys do not
+            apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
     """
 
@@ -382,8 +382,8 @@ def untrained_note(start: str) -> str:
     """Return the note on a run that trains nothing.
 
     Args:
-        start: value of :attr:`RunSettings.untrained_weights`. Of an absolute path the last part is
-            named.
+        start: value of :attr:`RunSettings.untrained_weights`. Absolute paths are shortened to their
+            last part.
 
     >>> untrained_note("general")
     'nothing was trained: the weights are those of general, unchanged'

@@ -81,7 +81,7 @@ class Workflow:
     def trainings(self) -> dict[str, Training]:
         """All trainings by the names that :meth:`preset` accepts.
 
-        Those of preset files, their variants and sweeps, with all seeds.
+        These are the trainings of preset files, their variants and sweeps, with all seeds.
 
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
@@ -190,7 +190,7 @@ class Workflow:
 
     @cached_property
     def preset_by_data_folder(self) -> dict[str, str]:
-        """One preset for each folder of data that the rule ``prepare`` makes, by its name."""
+        """A preset for each data folder of the rule ``prepare``, by the folder's name."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
             problem = prepared_problem(settings.TASK)

@@ -60,7 +60,9 @@ def workflow_schema() -> type[WorkflowSettings]:
     parts = dict.fromkeys(find_problem(name).SETTINGS.workflow for name in PROBLEMS)
     bases: Any = tuple(part for part in parts if part is not Section)
     names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
-    twice = [name for name, count in names.items() if count > 1]
-    if twice:
-        raise ConfigError(f"config/config.yaml: two problems define the keys {', '.join(twice)}")
+    duplicates = [name for name, count in names.items() if count > 1]
+    if duplicates:
+        raise ConfigError(
+            f"config/config.yaml: two problems define the keys {', '.join(duplicates)}"
+        )
     return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))

@@ -17,9 +17,9 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
 
     Args:
         path: where to write, ``.svg``.
-        table: table with the columns of :data:`vrtspike.data.gate.alignment_table.COLUMNS`. Of more
-            than 60 sequences, those with the lowest correlation are shown. A data set without
-            spikes has no rows; the plot is then a note.
+        table: table with the columns of :data:`vrtspike.data.gate.alignment_table.COLUMNS`. At most
+            60 sequences are shown, those with the lowest correlation. A data set without spikes has
+            no rows; the plot is then a note.
     """
     name = table["split"] + "/" + table["sequence"]
     worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")

@@ -100,10 +100,10 @@ def measure_data(dataset: Dataset) -> DataSize:
 
 
 def _exposure(
-    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+    root: Path, files: SequenceFiles, frame: tuple[int, int], spike_size: tuple[int, int] | None
 ) -> tuple[tuple[int, int], int]:
     """Return the size of the sensor's picture and steps of an exposure."""
-    size, area = sequence_sensor(root, files, frame, given)
+    size, area = sequence_sensor(root, files, frame, spike_size)
     path = files.stream or next(iter(files.spikes.values()))
     try:
         total = count_spike_frames(root / path, *size)

@@ -1,7 +1,7 @@
 """The exposure of a frame, in steps of its spike file.
 
 An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
-lie between two. Its only sources are the layout of the files
+lie between two. Exposures come from two sources only: the layout of the files
 (:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` beside the frames with a
 line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted from
 the beginning of the spike file).
@@ -60,7 +60,7 @@ def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
     one.
 
     The first source frame stands at step 0, so the middle one of an odd number stands half a frame
-    before the middle of the steps. Of a single frame it is the middle.
+    before the middle of the steps. A single frame has its instant in the middle.
 
     >>> middle_frame(11, steps_per_frame=8)
     Exposure(start=0, stop=88, sharp=40)

@@ -1,10 +1,10 @@
 """The sequences of a shard: current results are kept, the others are made in parallel.
 
-Both stages of all sequences work like this: the check of raw files (:class:`Ingestion`) and the
-building of stores (:class:`Building`). The result of each sequence is written as soon as it is
-done, so a repeated job does only the remaining ones. It contains its recipe, a digest of the code
-and its options. Two jobs on one shard are harmless, but do the same work twice: results are renamed
-into place.
+The stages ``ingest`` and ``voxelize`` work like this: the check of raw files (:class:`Ingestion`)
+and the building of stores (:class:`Building`). The result of each sequence is written as soon as it
+is done, so a repeated job does only the remaining ones. The result contains its recipe: a digest of
+the code and of the options. Two jobs on one shard are harmless, but do the same work twice: results
+are renamed into place.
 """
 
 from __future__ import annotations

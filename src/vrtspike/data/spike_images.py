@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 def short_window(steps: int) -> int:
     """Return steps of the short window in an exposure: three eighths of it, an even number.
 
-    Shorter ones hold too few spikes to tell grey values apart, longer ones are blurred
+    Shorter windows hold too few spikes to distinguish grey values, longer ones are blurred
     (``benchmarks/spikes_alone.py``).
 
     >>> short_window(88)
@@ -29,8 +29,8 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
     Args:
         spikes: uint8 (T, h, w), 0 or 1.
         step: the first step after the instant.
-        window: steps, half of them before the instant. Both halves are shorter if the recording
-            begins or ends sooner; without any step on one side the window is the whole recording.
+        window: steps, half of them before the instant. Each half is shorter if the recording begins
+            or ends sooner; without any step on one side the window is the whole recording.
 
     Returns:
         float32 (h, w) in [0, 1].
@@ -64,7 +64,7 @@ def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
     >>> tfi(spikes, step=4)
     array([[0.25]], dtype=float32)
     """
-    # Both count away from the instant.
+    # Distances count away from the instant on either side.
     before = spikes[:step][::-1]
     after = spikes[step:]
     rate = spikes.mean(axis=0, dtype=np.float32)

@@ -170,7 +170,7 @@ def _order_line(spikes: PackedSpikes) -> str:
 
 
 def faults(view: SpikeView) -> list[str]:
-    """Return faults of a spike file, a sentence each; empty for a sound file."""
+    """Return faults of a spike file, a sentence each; empty for a valid file."""
     candidates = [order_fault(view.spikes, str(view.path))]
     if view.alignment is not None:
         shape = view.spikes.shape[1:]

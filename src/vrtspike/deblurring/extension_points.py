@@ -1,8 +1,8 @@
 """The tables of extension points, and the names in them that presets may use.
 
 The configuration does not import the tables, because reading a preset would then import PyTorch,
-and any change of a table would make every stage stale. It takes the names from
-:mod:`vrtspike.settings.names`, which ``scripts/config_reference.py`` writes from here.
+and any change of a table would make every stage stale. The configuration takes the names from
+:mod:`vrtspike.settings.names`, which ``scripts/config_reference.py`` writes from this module.
 """
 
 from __future__ import annotations

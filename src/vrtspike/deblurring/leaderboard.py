@@ -184,7 +184,7 @@ def write_leaderboard(
 
 @dataclass(frozen=True)
 class _Part:
-    """One table of the leaderboard.
+    """A table of the leaderboard.
 
     Attributes:
         title: title of the table.

@@ -81,7 +81,7 @@ class DeblurringObjective(Objective):
         """
         terms = {}
         for term in self._terms:
-            if step % term.every == 0:
+            if step % term.interval == 0:
                 with section(term.name):
                     terms[term.name] = term.weight * term.distance(output, batch.reference)
         if batch.teacher_output is not None:

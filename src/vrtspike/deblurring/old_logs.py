@@ -53,7 +53,8 @@ _SECTIONS = {name: f"{ROOT}/{name}" for name in _PARTS_OF_STEP} | {
 _INNER_SECTIONS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
-# Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
+# Possessive quantifiers, because a truncated block would otherwise be tried in all ways to divide
+# its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
 _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
 _PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")

@@ -1,8 +1,8 @@
 """Frames kept as pictures: the worst, the middle and the best of every sequence.
 
-They are ``<sequence>/<frame>/{blurry,restored,sharp,spikes}.png`` and ``examples.json``, from which
-a page shows them side by side. The pictures are lossless and have full size, so that differences
-can be computed from them; ``spikes.png`` has the size of the sensor.
+The files are ``<sequence>/<frame>/{blurry,restored,sharp,spikes}.png``, and ``examples.json``, from
+which a page shows the pictures side by side. The pictures are lossless and have full size, so that
+differences can be computed from them; ``spikes.png`` has the size of the sensor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Choice = Literal["worst", "middle", "best"]
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One frame.
+    """A frame that may become an example.
 
     Attributes:
         rank: larger is better with any metric; NaN without a figure.

@@ -19,7 +19,7 @@ def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
     """Return the mean over the frames of each sequence that have a figure, with their number in
     ``frames``.
 
-    One row for each protocol and sequence.
+    The result has a row for each protocol and sequence.
     """
     columns = [name for name in frames.columns if name not in KEYS]
     groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)

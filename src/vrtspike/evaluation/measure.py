@@ -31,13 +31,13 @@ Scores = Mapping[ImageMetric, Score]
 """Functions that measure each metric, in the order of columns."""
 
 Row = dict[str, Any]
-"""One frame in ``frames.csv``."""
+"""A row of ``frames.csv``: the figures of a frame."""
 
 
 class ClipMeter:
     """Measures the frames of one clip, in order, every figure of a frame in a thread.
 
-    It is a context manager, which ends the threads.
+    As a context manager, the meter ends its threads.
 
     Args:
         scores: functions that measure each metric.

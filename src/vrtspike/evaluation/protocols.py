@@ -116,16 +116,16 @@ class EvaluationProtocol:
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
         if not self.clipped:
             frames += ", not clipped"
-        over = f"protocol {self.name}; mean over all {self.mean}"
+        suffix = f"protocol {self.name}; mean over all {self.mean}"
         if PSNR.name in names:
-            text = f"PSNR in dB per frame on {frames}; {over}"
+            text = f"PSNR in dB per frame on {frames}; {suffix}"
             metrics.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
         if SSIM.name in names:
             score, kind = SSIMS[self.ssim]
-            text = f"SSIM per frame, {kind}; {over}"
+            text = f"SSIM per frame, {kind}; {suffix}"
             metrics.append(replace(SSIM, definition=text, load=needs_nothing(score)))
         if LPIPS.name in names and self.lpips is not None:
-            text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {over}"
+            text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {suffix}"
             metrics.append(replace(LPIPS, definition=text))
         if not metrics:
             raise ConfigError(

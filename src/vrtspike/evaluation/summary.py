@@ -162,7 +162,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
     if is_own:
         return "they were trained on this data set"
     if start in BUNDLED_NAMES:
-        # Pictures inside packages, which the demo's test photographs are not among.
+        # Training pictures come from packages; the demo's test photographs are not among them.
         return "they have not seen these scenes"
     return f"they were trained on the data set {dataset}"
 

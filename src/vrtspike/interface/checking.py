@@ -25,7 +25,7 @@ _SHOWN_FAULTS = 20
 class DataCheck:
     """Sequences and faults of a folder of raw data.
 
-    Its representation lists the first faults.
+    ``repr`` lists the first faults.
 
     Attributes:
         root: the folder.

@@ -38,7 +38,7 @@ _REPEAT = "evaluate again"
 class Evaluation:
     """Figures of a trained model on the test split of its data set.
 
-    Its representation is the table that the stage ``evaluate`` writes to its log.
+    ``repr`` gives the table that the stage ``evaluate`` writes to its log.
 
     Attributes:
         summary: contents of ``summary.json``: means over the sequences, protocol, worst frames.

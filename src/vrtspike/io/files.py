@@ -162,7 +162,8 @@ def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 def _temporary_name(target: Path, ending: str) -> Path:
     """Return a random name beside a file.
 
-    It is short, because file systems limit names, and the file's own name may be at the limit.
+    The name is short, because file systems limit the length of names, and the file's name may be at
+    the limit.
     """
     return target.with_name(f".{secrets.token_hex(8)}.{ending}")
 
@@ -179,7 +180,7 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
     for path in list(Path(folder).glob(".*")):
         if not _TEMPORARY_NAME.fullmatch(path.name):
             continue
-        with contextlib.suppress(FileNotFoundError):  # its process has just ended
+        with contextlib.suppress(FileNotFoundError):  # the process has just ended
             if path.stat().st_mtime <= latest:
                 _remove(path)
 
@@ -280,7 +281,7 @@ def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # it may have been removed
+            with contextlib.suppress(FileNotFoundError):  # the file may have been removed
                 total += os.stat(f"{path}/{name}").st_size  # noqa: PTH116 - of many files
                 count += 1
     return count, total

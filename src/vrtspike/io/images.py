@@ -150,9 +150,9 @@ def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
     """Refuse a damaged JPEG file, of which OpenCV would decode a part without an error.
 
-    The picture is decoded a second time without the last bytes of its data. That of a sound file
-    changes. If a block of the data is zero, the picture is complete before the end and stays the
-    same.
+    The picture is decoded a second time without the last bytes of its data. If the file is sound,
+    the picture changes. If a block of the data is zero, the picture is complete before the end and
+    stays the same.
     """
     import av
 
@@ -252,7 +252,7 @@ def to_8_bit(image: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.uint8]
     """
     if image.dtype == np.uint8:
         return image.astype(np.uint8, copy=False)
-    # 65535 = 255 * 257, and 257 is odd: no value lies half-way.
+    # Rounding is unambiguous: 65535 = 255 * 257, and 257 is odd, so no value lies half-way.
     return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 

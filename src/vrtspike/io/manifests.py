@@ -1,6 +1,6 @@
 """Manifests of stages, and detection of changes of the files that they list.
 
-It imports no large packages, because Snakemake reads manifests for every plan.
+This module imports no large packages, because Snakemake reads manifests for every plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FileEntry(TypedDict):
 
 @dataclass(frozen=True)
 class ManifestKind(Generic[Contents]):
-    """One kind of manifest; its parameter is the type of the contents.
+    """A kind of manifest; its parameter is the type of the contents.
 
     Attributes:
         name: name in messages.
@@ -65,24 +65,24 @@ def read_manifest(path: str | Path, kind: ManifestKind[Contents]) -> Contents:
     Raises:
         DataError: if it is missing, not JSON, of another version, or changed since it was sealed.
     """
-    again = f"run {kind.stage} again"
+    remedy = f"run {kind.stage} again"
     try:
         contents = read_json(path)
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"{path}: {reason}; expected a {kind.name}; {again}") from error
+        raise DataError(f"{path}: {reason}; expected a {kind.name}; {remedy}") from error
     except ValueError as error:
-        raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {again}") from error
+        raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {remedy}") from error
     schema = contents.get("schema") if isinstance(contents, dict) else None
     if schema != kind.schema:
         raise DataError(
             f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
-            f"{kind.schema}; {again}"
+            f"{kind.schema}; {remedy}"
         )
     if _is_changed(contents):
         raise DataError(
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
-            f"damaged; delete it and {again}"
+            f"damaged; delete it and {remedy}"
         )
     return cast("Contents", dict(contents))
 
@@ -139,5 +139,6 @@ def is_unchanged(root: Path, files: Mapping[str, FileEntry], path: str) -> bool:
         return False
     if entry["digest"]:
         return contents_digest(root, files, path) == entry["digest"]
-    # Read again: permissions may have changed, which leaves the modification time unchanged.
+    # The file is read again, because permissions may have changed without a change of the
+    # modification time.
     return _digest(root / path) == entry["digest"]

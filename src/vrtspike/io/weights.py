@@ -138,7 +138,7 @@ def floating_type(path: str | Path) -> str:
 def write_half(source: Path, target: Path) -> None:
     """Write floating-point numbers in half precision (float16), which loading widens again.
 
-    Magnitudes below 6e-8 become 0; integers stay as they are.
+    Magnitudes below 6e-8 become 0; integers are unchanged.
 
     Args:
         source: a safetensors file.
@@ -186,7 +186,11 @@ def load_trained(model: nn.Module, path: str | Path) -> None:
 
 
 def load_strictly(
-    model: nn.Module, state: Mapping[str, Tensor], title: str, advice: str, more: Sequence[str] = ()
+    model: nn.Module,
+    state: Mapping[str, Tensor],
+    title: str,
+    advice: str,
+    extra_faults: Sequence[str] = (),
 ) -> None:
     """Load all of a state dictionary or nothing.
 
@@ -195,12 +199,12 @@ def load_strictly(
         state: names and tensors.
         title: title of the message.
         advice: last line of the message.
-        more: further faults of the weights for this model.
+        extra_faults: further faults of the weights for this model.
 
     Raises:
         RunError: if a tensor is missing, unknown or has another shape, or there are more faults.
     """
-    faults = [*_mismatches(state, model.state_dict()), *more]
+    faults = [*_mismatches(state, model.state_dict()), *extra_faults]
     if faults:
         raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     model.load_state_dict(state, strict=True)

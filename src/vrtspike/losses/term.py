@@ -13,16 +13,16 @@ Distance = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Term:
-    """One weighted term of a loss.
+    """A weighted term of a loss.
 
     Attributes:
         name: name in logs.
         weight: its factor in the sum.
         distance: between the restored and the sharp clips.
-        every: steps between two computations; the first step has one.
+        interval: steps between two computations; the first step has one.
     """
 
     name: str
     weight: float
     distance: Distance
-    every: int = 1
+    interval: int = 1

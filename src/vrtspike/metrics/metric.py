@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 Score = Callable[[Any, Any], float]
-"""Maps (restored, sharp) to the figure of one frame. Both are uint8 (H, W, 3) RGB; for a metric of
-motion both are pairs of these images, the frame before and the frame."""
+"""Maps (restored, sharp) to the figure of one frame. Both images are uint8 (H, W, 3) RGB; for a
+metric of motion both are pairs of these images, the frame before and the frame."""
 
 Loader = Callable[[Path, "torch.device"], Score]
 """Loads a score from the folder of pretrained backbones (WEIGHTS.DIR), for a device."""
@@ -22,7 +22,7 @@ Loader = Callable[[Path, "torch.device"], Score]
 
 @dataclass(frozen=True)
 class ImageMetric(Metric):
-    """One metric of restored frames: its function, and its entries in tables and reports.
+    """A metric of restored frames: its function, and its entries in tables and reports.
 
     Attributes:
         load: returns the score; :func:`needs_nothing` if there is nothing to load.

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from vrtspike.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
-# The memory-efficient kernel has the gradient of a bias. That of cuDNN, PyTorch's first choice on
-# Hopper, gave NaN for windows of 64 tokens with a mask (pytorch issue 196678).
+# The memory-efficient kernel computes the gradient of a bias. The kernel of cuDNN, PyTorch's first
+# choice on Hopper, gave NaN for windows of 64 tokens with a mask (pytorch issue 196678).
 _KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
-# It gives each problem a row of the CUDA grid, which has 65535 of them.
+# The kernel gives each problem a row of the CUDA grid, which has 65535 rows.
 _MAX_PROBLEMS = 65535
 # The gradient of a bias is as large as all scores of a call before it is summed: half a GiB.
 _MAX_SCORES = 1 << 28
@@ -66,7 +66,7 @@ class WindowAttention(Recomputed):
         self.proj = nn.Linear(2 * channels if mutual else channels, channels)
         if mutual:
             self.qkv_mut = nn.Linear(channels, 3 * channels)
-            # Not in a checkpoint, because it is a function of the configuration.
+            # Checkpoints leave this out, because the configuration determines it.
             bias = sine_position_bias(window[1], window[2], channels)
             self.register_buffer("position_bias", bias, persistent=False)
 
@@ -94,7 +94,8 @@ class WindowAttention(Recomputed):
     def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.
 
-        Queries of the second frame look at the first and fill the first half, and vice versa.
+        Queries of the second frame attend to the first frame and fill the first half, and vice
+        versa.
         """
         _, height, width = windows.window
         code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)

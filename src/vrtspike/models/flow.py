@@ -219,5 +219,6 @@ def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:
         return flow
     flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
     x, y = flow.split(1, dim=1)
-    # Numbers, not a tensor of two: a copy to the device would make it wait.
+    # The flow is scaled by numbers instead of a tensor, whose copy to the device would make the GPU
+    # wait.
     return torch.cat((x * (width / from_width), y * (height / from_height)), dim=1)

@@ -107,7 +107,7 @@ class DepthToSpace(nn.Module):
 class FrameConv(nn.Conv3d):
     """3 x 3 convolution of every frame, on channels-last features.
 
-    Its weight has the published shape of a three-dimensional convolution of kernel (1, 3, 3); it
+    The weight has the published shape of a three-dimensional convolution of kernel (1, 3, 3); it
     runs as a two-dimensional one, which is several times faster on a CPU.
 
     Args:
@@ -128,9 +128,9 @@ class FrameConv(nn.Conv3d):
 class ClipConv(nn.Conv3d):
     """3 x 3 x 3 convolution over time and space, on channels-last features, padded by one.
 
-    It runs as one two-dimensional convolution, which gives the three taps in time of every frame,
-    and their sum over neighbouring frames. This is faster than the three-dimensional kernels, many
-    times so on a CPU.
+    The convolution is computed as a two-dimensional one, which gives the three taps in time of
+    every frame, and a sum of taps over neighbouring frames. On GPUs this is faster than
+    three-dimensional kernels, on CPUs many times faster.
 
     Args:
         fan_in: channels of the input.
@@ -151,7 +151,7 @@ class ClipConv(nn.Conv3d):
         assert self.bias is not None
         out = tap + self.bias.to(tap.dtype)
         # Zeros lie beyond the ends of the clip.
-        out[:, 1:].add_(previous_tap[:, :-1])  # += would copy the slice onto itself
+        out[:, 1:].add_(previous_tap[:, :-1])  # the operator += would copy the slice onto itself
         out[:, :-1].add_(next_tap[:, 1:])
         return out
 

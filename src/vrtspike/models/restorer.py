@@ -58,8 +58,8 @@ def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
     """
     expected = (*blur.shape[:2], bins)
     if voxels is None or voxels.shape[:3] != expected:
-        given = "none" if voxels is None else str(tuple(voxels.shape))
-        raise ValueError(f"expected voxels of shape {expected} + (h, w), got {given}")
+        shape = "none" if voxels is None else str(tuple(voxels.shape))
+        raise ValueError(f"expected voxels of shape {expected} + (h, w), got {shape}")
     return voxels
 
 

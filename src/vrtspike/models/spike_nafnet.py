@@ -89,7 +89,7 @@ class ChannelAttention(nn.Conv2d):
 class NAFBlock(nn.Module):
     """Convolution with simplified channel attention, then a feed-forward layer, both residual.
 
-    Both residuals start at zero, so that an untrained block returns its input.
+    The two residuals start at zero, so that an untrained block returns its input.
 
     Args:
         channels: feature channels.
@@ -158,9 +158,9 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
 def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
     """Return the input of the first spike layer for each frame.
 
-    It is the mean over a frame's bins, the brightness; each bin's deviation from it, the motion;
-    and the deviations of the bins next to the exposure, the last ones of the frame before and the
-    first ones of the frame after.
+    The input is the mean over a frame's bins, the brightness; each bin's deviation from it, the
+    motion; and the deviations of the bins next to the exposure, the last ones of the frame before
+    and the first ones of the frame after.
 
     Args:
         clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
@@ -233,8 +233,8 @@ def resize_by_power(features: Tensor, power: int) -> Tensor:
 class SpikeNAFNet(Restorer):
     """The U-Net: features of frames, joined with those of spikes at each scale on the way down.
 
-    The finest spike features also reach the picture by one convolution (``readout``). It and the
-    last convolution start at zero: an untrained network returns the blurry frames.
+    The finest spike features also reach the picture by one convolution (``readout``). This
+    convolution and the last one start at zero: an untrained network returns the blurry frames.
 
     Args:
         settings: its sizes.
@@ -264,7 +264,7 @@ class SpikeNAFNet(Restorer):
         start_at_zero(self.ending)
         if bins:
             inputs = 1 + bins + 2 * self.neighbour_bins
-            # Half the frames' resolution is the usual sensor's.
+            # The usual sensor has half the frames' resolution.
             self.spikes = SpikePyramid(
                 inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
             )
@@ -340,7 +340,7 @@ class SpikeNAFNet(Restorer):
         """Spike features for each scale of the U-Net, resized if there is no level of its size.
 
         The middle takes the coarsest level, which has its size for a sensor of half the frames'
-        resolution. So each level reaches the picture with any sensor: a parameter without a
+        resolution. Each level therefore reaches the picture with any sensor: a parameter without a
         gradient would end training on several processes.
 
         Args:

@@ -42,7 +42,7 @@ def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:
 class ParallelWarping(Recomputed):
     """Features of a frame fused with those of its aligned neighbours.
 
-    It uses parameters of the stage, as the published weights do.
+    The parameters belong to the stage, as in the published weights.
     """
 
     def forward(self, align: DeformableAlignment, fuse: GEGLU, x: Tensor, flows: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class ParallelWarping(Recomputed):
 
 
 class Stage(nn.Module):
-    """One of stages 1 to 7.
+    """A stage, from 1 to 7.
 
     Args:
         number: counted from 0.

@@ -27,12 +27,12 @@ def load_start(model: nn.Module, settings: Settings) -> None:
         RunError: if the weights are missing or damaged, were changed since they were published, or
             a tensor is missing, unknown or has another shape.
     """
-    given = settings.MODEL.PRETRAINED or ""
-    path = start_file(given)
+    source = settings.MODEL.PRETRAINED or ""
+    path = start_file(source)
     state = read_weights(path)
     require_published(path)
     differences = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
     advice = "Name weights of this model, or give MODEL the sizes of that one"
     if differences:
         advice += f": {'; '.join(differences.values())}"
-    load_strictly(model, state, f"MODEL.PRETRAINED {given}: weights of another model", advice)
+    load_strictly(model, state, f"MODEL.PRETRAINED {source}: weights of another model", advice)

@@ -80,7 +80,8 @@ class TMSAGroup(nn.Module):
         self.blocks = nn.ModuleList(
             TMSABlock(channels, window, rate, settings, mutual=mutual) for rate in drop_paths
         )
-        # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
+        # The value is equal for all blocks and determined by the configuration: kept once, and in
+        # no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

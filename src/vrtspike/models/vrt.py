@@ -29,7 +29,8 @@ _WARPED_CHANNELS = 3 + 12 + 12
 Fuse = Callable[[int, Tensor], Tensor]
 
 # Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
-# USE_CHECKPOINT_FFN. With both these are whole blocks: they keep one tensor, not one per branch.
+# USE_CHECKPOINT_FFN. With both keys, whole blocks are recomputed: they keep one tensor instead of
+# one per branch.
 _RECOMPUTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
     (False, False): (),
     (True, False): (WindowAttention, DeformableAlignment),

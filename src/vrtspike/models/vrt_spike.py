@@ -71,7 +71,7 @@ class VRTSpike(Restorer):
         """Compile the blocks, which take most of the time; arguments as of ``torch.compile``.
 
         All of them are instances of one class, and differ in width, kind of attention and clipped
-        windows. These are about a dozen kinds; PyTorch compiles only 8 by default.
+        windows. There are about a dozen kinds of blocks; PyTorch compiles only 8 by default.
         """
         dynamo = torch._dynamo.config
         dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
@@ -91,7 +91,7 @@ class VRTSpike(Restorer):
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
 
-        These can start from published weights; the spike branch belongs to neither.
+        Both groups can start from published weights; the spike branch belongs to neither.
         """
         names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
         flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
@@ -147,7 +147,7 @@ def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
     # An untrained network returns its input: training starts at the blurry frame's PSNR.
     start_at_zero(vrt.conv_last)
     if pretrained:
-        # The whole model first: separate weights of the flow replace those in it.
+        # The whole model is loaded first; separate weights of the flow then replace its own.
         if model.VRT.PRETRAINED is not None:
             load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
         if model.VRT.SPYNET is not None:

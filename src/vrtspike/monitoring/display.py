@@ -75,7 +75,7 @@ class Display:
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
         if screen is not None and screen.isatty():
-            # Imported here: batch jobs never need it.
+            # Imported here, because batch jobs never need the package.
             from rich.console import Console
             from rich.live import Live
 

@@ -153,7 +153,7 @@ def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.NoSuchProcess:
-        return 0  # a worker that has just ended
+        return 0  # the worker has just ended
 
 
 def _gpu(device: torch.device) -> dict[str, Any] | None:

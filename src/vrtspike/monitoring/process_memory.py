@@ -37,7 +37,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """One process; all in megabytes (2**20 bytes).
+    """Memory of a process; all in megabytes (2**20 bytes).
 
     Attributes:
         pid: process ID.
@@ -46,7 +46,7 @@ class ProcessMemory:
         depth: depth in the tree of the run's processes.
         resident: RSS.
         proportional: PSS; None if unknown, as for another user's process.
-        own: USS, the pages of this process alone; None if unknown.
+        unique: USS, the pages of this process alone; None if unknown.
         gpu: GPU memory; None if unknown, or if it uses none.
     """
 
@@ -55,7 +55,7 @@ class ProcessMemory:
     depth: int
     resident: float
     proportional: float | None = None
-    own: float | None = None
+    unique: float | None = None
     gpu: float | None = None
 
     @property
@@ -105,7 +105,7 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
     memory: dict[tuple[int, ...], ProcessMemory] = {}
     lineages: dict[int, tuple[int, ...]] = {}
     for process in _by_age():
-        with contextlib.suppress(psutil.Error):  # it has just ended
+        with contextlib.suppress(psutil.Error):  # the process has just ended
             ancestors = lineages.get(process.ppid(), ())
             if _run_folder(process) == run_folder:
                 role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
@@ -130,7 +130,7 @@ def _by_age() -> list[psutil.Process]:
 def _process_memory(
     process: psutil.Process, role: str, depth: int, gpu: float | None
 ) -> ProcessMemory:
-    # None for another user's process.
+    # The values are None for another user's process.
     pages = process.as_dict(["memory_full_info"])["memory_full_info"]
     return ProcessMemory(
         process.pid,
@@ -194,7 +194,7 @@ def _limit(groups: Iterable[Path]) -> tuple[float, float]:
             used = int((group / usage_file).read_text())
             rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         except (OSError, ValueError):
-            continue  # no such group, or one without a limit
+            continue  # the group is missing or has no limit
         stat = {row[0]: int(row[1]) for row in rows}
         cached = stat.get("total_inactive_file", stat.get("inactive_file", 0))
         limits.append(limit)

@@ -130,7 +130,7 @@ def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
     with Path(path).open("rb") as stream:
         start = max(0, os.fstat(stream.fileno()).st_size - size)
         if start > 0:
-            # The byte before tells a whole first line from the end of one.
+            # The byte before distinguishes a whole first line from the end of one.
             stream.seek(start - 1)
             stream.readline()
         lines = [line for line in stream if line.endswith(b"\n")]

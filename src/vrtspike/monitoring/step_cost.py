@@ -69,14 +69,14 @@ class StepCost:
     """Memory that forward and backward pass of one micro-step need.
 
     Attributes:
-        working: peak in bytes, without weights, gradients and the optimizer's state: the batch,
+        peak_bytes: peak in bytes, without weights, gradients and the optimizer's state: the batch,
             activations, their gradients, temporary results.
         forward_flop: floating-point operations of matrix products and convolutions.
         flop: the same with the backward pass and its recomputation.
         parameters: number of the model's parameters.
     """
 
-    working: int
+    peak_bytes: int
     forward_flop: int
     flop: int
     parameters: int
@@ -104,18 +104,19 @@ FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
 
 def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> StepCost:
     """Count a micro-step; arguments as for :func:`working_bytes`."""
-    working = working_bytes(model, batch, loss)
-    # In a second pass: the hooks of this mode keep tensors that a step would have freed.
+    peak_bytes = working_bytes(model, batch, loss)
+    # Operations are counted in a second pass, because the hooks of this mode keep tensors that a
+    # step would have freed.
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
         value = loss()
         forward = counter.get_total_flops()
         value.backward()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return StepCost(working, int(forward), int(counter.get_total_flops()), parameters)
+    return StepCost(peak_bytes, int(forward), int(counter.get_total_flops()), parameters)
 
 
 def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> int:
-    """Count the memory of a micro-step (:attr:`StepCost.working`).
+    """Count the memory of a micro-step (:attr:`StepCost.peak_bytes`).
 
     Args:
         model: the model, which gets gradients of zero, as in every micro-step of a step but the

@@ -159,7 +159,7 @@ def summarize(
 
 def summary_text(summary: Mapping[str, Any]) -> str:
     """Format the result of :func:`summarize` as a table."""
-    # Imported here: it takes time, and a run shows its summary once.
+    # Imported here, because the import takes time and a run shows its summary once.
     import pandas as pd
 
     table = pd.DataFrame.from_dict(summary["sections"], orient="index")

@@ -35,14 +35,14 @@ _BAR = 0.42
 """Height in inches of the colour bar with its labels."""
 _BAR_WIDTH = 2.4
 ERROR_COLOURS = "magma"
-"""Its lightness rises evenly, so that a print in grey shows the same order."""
+"""The lightness of this colour map rises evenly, so that a print in grey shows the same order."""
 _ERROR_SHARE = 99.5
-"""Percentile of all errors that the brightest colour stands for."""
+"""Percentile of all errors that is drawn in the brightest colour."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One crop.
+    """A crop of one picture.
 
     Attributes:
         label: below the crop.

@@ -25,8 +25,8 @@ def gain_bins(points: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         ``model``, ``motion`` (median), ``gain`` (median), ``low`` and ``high`` (quartiles of the
-        gain) and ``frames`` of each bin, in the order of motion. There is a bin for every
-        :data:`MIN_FRAMES` frames, at most :data:`MAX_BINS`.
+        gain) and ``frames`` of each bin, in the order of motion. Bins have at least
+        :data:`MIN_FRAMES` frames; at most :data:`MAX_BINS` bins are made.
     """
     bins = []
     for model, rows in points.groupby("model", sort=False):

@@ -159,14 +159,14 @@ def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) ->
 
 
 def _sharp_files(
-    record: Mapping[str, Any], frames: Sequence[str], folder: Path, given: Path | None
+    record: Mapping[str, Any], frames: Sequence[str], folder: Path, sharp_folder: Path | None
 ) -> dict[str, Path]:
     """The files of the sharp frames by name; empty without any.
 
     Raises:
         DataError: naming frames without one.
     """
-    place = given
+    place = sharp_folder
     if place is None and record["paths"].get("sharp") is not None:
         place = _input(record, "sharp", folder)
     if place is None:

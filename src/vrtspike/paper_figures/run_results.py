@@ -160,10 +160,10 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     Stores of other data than the evaluated ones do not count.
     """
     recorded = Path(run.dataset)
-    beside = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
+    neighbour = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
     split = deblurring_settings(run.settings).DATA.TEST_SPLIT
-    for path in (beside, recorded):
+    for path in (neighbour, recorded):
         if not path.is_file():
             continue
         dataset = load_dataset(path)
@@ -291,7 +291,7 @@ class RunFrames:
         store = self.stores[sequence]
         settings = self.model.settings
         protocol = next(
-            (known for known in PROTOCOLS.values() if known.name == self.protocol),
+            (entry for entry in PROTOCOLS.values() if entry.name == self.protocol),
             PROTOCOLS[OWN_PROTOCOL],
         )
         numbers = {name: number for number, name in enumerate(store.layout.frames)}

@@ -54,7 +54,7 @@ class FigureRequest:
 
     Attributes:
         output: folder.
-        only: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
+        names: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
         crops: the crops; empty for those where models differ most.
         sequences: of all figures but those that ``crops`` and ``row`` name; empty for all.
         row: sequence and row of the x-t slices; None for the middle of the first crop.
@@ -63,7 +63,7 @@ class FigureRequest:
     """
 
     output: Path
-    only: Sequence[str] = ()
+    names: Sequence[str] = ()
     crops: Sequence[CropPlace] = ()
     sequences: Sequence[str] = ()
     row: tuple[str, int] | None = None
@@ -100,12 +100,12 @@ class FigureWriter:
         for result in self.results:
             for line in result.notes:
                 self.note(line)
-        for name in self.request.only or FIGURES:
+        for name in self.request.names or FIGURES:
             reason = FIGURES[name](self, self.request.output / name)
             if not reason:
                 files = ", ".join(f"{name}{suffix}" for suffix in (*SUFFIXES, ".csv"))
                 self.note(f"{name}: {self.request.output}/{files}")
-            elif self.request.only:
+            elif self.request.names:
                 raise ConfigError(f"--only {name}: left out, {reason}")
             else:
                 self.note(f"{name}: left out, {reason}")

@@ -83,7 +83,7 @@ def draw_xt(
         font: of all texts.
     """
     width = COLUMN_WIDTH - _LEFT
-    # A strip about the row: the whole frame would be the largest part of the figure.
+    # Only a strip about the row is drawn: the whole frame would be the largest part of the figure.
     strip_rows = min(whole.shape[0], max(1, round(whole.shape[1] * 0.3)))
     first_row = int(np.clip(row - strip_rows // 2, 0, whole.shape[0] - strip_rows))
     strip_height = width * strip_rows / whole.shape[1]

@@ -26,8 +26,8 @@ class Table:
         frame: rows of the table; column names are the header.
         title: heading above it; empty for none.
         note: a sentence below the heading; empty for none.
-        formats: format specification (such as ``.2f``) by column; numbers without one are shown
-            as they are.
+        formats: format specification (such as ``.2f``) by column; numbers without a format are
+            shown unchanged.
         strong_rows: indices of rows in bold, such as a mean.
         best: (row, column) indices of cells in bold.
         second: (row, column) indices of underlined cells.

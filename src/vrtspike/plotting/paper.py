@@ -31,7 +31,7 @@ MARK = "#E69F00"
 """Orange of marks in pictures: visible on dark and on bright scenes with a black border."""
 
 FontName = Literal["sans", "serif"]
-# Both come with matplotlib, so that figures do not depend on the machine.
+# Matplotlib contains both fonts, so that figures do not depend on the machine.
 _FONTS: dict[FontName, Any] = {
     "sans": {"font.family": ["DejaVu Sans"], "mathtext.fontset": "dejavusans"},
     "serif": {"font.family": ["STIXGeneral"], "mathtext.fontset": "stix"},
@@ -62,7 +62,7 @@ _STYLE: Any = {
     "figure.constrained_layout.w_pad": 0.02,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
-    # TrueType: many publishers refuse the default, Type 3.
+    # Fonts are embedded as TrueType, because many publishers refuse the default, Type 3.
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
 }

@@ -134,7 +134,7 @@ class LiveRun:
         Raises:
             RunError: if a file of the run is damaged.
         """
-        # Before the logs, so that those of a run that has ended are complete.
+        # The status is read before the logs, so that the logs of a run that has ended are complete.
         record = self.read_record()
         logs = self._logs.read()
         moment = time.time() if now is None else now
@@ -175,7 +175,7 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """A logged number; null, which stands for one that was not finite, is not a number."""
+    """A logged number; null, which replaces values that are not finite, is no number."""
     return math.nan if value is None else float(value)
 
 

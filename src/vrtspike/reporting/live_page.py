@@ -1,4 +1,4 @@
-"""The page of a running training: one HTML file that asks for the run's state again and again."""
+"""The page of a running training: an HTML file that requests the run's state at intervals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def live_json(snapshot: Snapshot) -> str:
 
 
 def live_page(snapshot: Snapshot) -> str:
-    """The page, with the present state of the run; it asks for ``snapshot.json`` beside it."""
+    """The page, with the present state of the run; the page requests ``snapshot.json`` in the same
+    folder.
+    """
     return TEMPLATES.get_template("reporting/assets/live.html").render(
         title=snapshot.name,
         data=script_json({"runs": [live_contents(snapshot)]}),

@@ -46,7 +46,7 @@ class OfflinePage:
         headline: its beginning.
         sections: titles of the sections by their names; the scripts fill them.
         scripts: names of the scripts in ``assets``, in order.
-        about: a paragraph below the headline; empty for none.
+        intro: a paragraph below the headline; empty for none.
         has_files: True if pictures and videos lie in files beside the page, False if the page
             contains them.
     """
@@ -54,7 +54,7 @@ class OfflinePage:
     headline: Verdict
     sections: Mapping[str, str]
     scripts: Sequence[str]
-    about: str = ""
+    intro: str = ""
     has_files: bool = False
 
     def render(self, data: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ class OfflinePage:
         return TEMPLATES.get_template("reporting/assets/page.html").render(
             headline=self.headline,
             verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", sentence),
-            about=self.about,
+            intro=self.intro,
             sections=self.sections,
             # A page opened as a file has no origin that 'self' could stand for in every browser.
             file_sources=" 'self' file:" if self.has_files else "",

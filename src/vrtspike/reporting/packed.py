@@ -60,7 +60,7 @@ def pack_run(
     if output.exists():
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
-    # Imported late, because PyTorch takes seconds; a missing folder is reported before.
+    # Importing PyTorch takes seconds; a missing folder is reported before.
     from vrtspike.io.weights import floating_type, write_half
 
     require_published(folder / WEIGHTS)
@@ -89,16 +89,16 @@ def pack_run(
     return [missing] if figures is None else []
 
 
-def _require_space(output: Path, needed: int) -> None:
+def _require_space(output: Path, size: int) -> None:
     """Refuse a folder on a disk with too little space, before anything is written.
 
     Raises:
         RunError: naming the folder, the needed and the free space.
     """
     free = free_bytes(output)
-    if free < needed:
+    if free < size:
         raise RunError(
-            f"{output}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "
+            f"{output}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "
             "disk; free space there, or give another folder"
         )
 

@@ -167,8 +167,8 @@ def write_report_page(
         },
         "orders": ORDERS,
     }
-    about = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
-    page = OfflinePage(headline, SECTIONS, SCRIPTS, about)
+    intro = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
+    page = OfflinePage(headline, SECTIONS, SCRIPTS, intro)
     budget = page_bytes - len(page.render(data).encode())
     form, pictures = encode_examples(files, budget)
     for number, example in enumerate(examples):

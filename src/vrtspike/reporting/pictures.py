@@ -138,7 +138,8 @@ def encode_within(
 ) -> tuple[str, dict[int, Mapping[str, Encoded]]]:
     """Encode the pictures of several frames at the best level that fits into a size limit.
 
-    Of many frames, some are encoded first: a level at which these are far too large is skipped.
+    If there are many frames, a sample is encoded first, and levels at which it is far too large are
+    skipped.
 
     Args:
         encode_pictures: encodes the pictures of a frame, given its index, longest side and quality;
@@ -152,7 +153,7 @@ def encode_within(
         the format of all pictures, in words; and the encoded pictures by index and kind.
     """
     encoded: list[Mapping[str, Encoded]] = []
-    # OpenCV releases the GIL.
+    # Threads suffice, because OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
         for side, quality in levels:
             encode_level = partial(_encode_level, encode_pictures, side, quality)
@@ -168,7 +169,7 @@ def encode_within(
     sizes = _lengths(encoded)
     kept = np.arange(len(encoded))
     while len(kept) and sizes[kept].sum() > budget:
-        # Evenly spaced, with the first and the last.
+        # The kept frames are evenly spaced and include the first and the last one.
         kept = np.linspace(0, len(encoded) - 1, len(kept) - 1).astype(int)
     form = f"WebP of quality {quality}, at most {side} pixels wide or high"
     return form, {index: encoded[index] for index in kept.tolist()}

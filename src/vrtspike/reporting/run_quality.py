@@ -163,7 +163,7 @@ def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Conten
     alone = summary.get("spikes_alone") or {}
     return {
         **{key: getattr(metric, key) for key in _METRIC_FIELDS},
-        # With the protocol, because the page compares metrics of one name.
+        # Names contain the protocol, because the page compares metrics of one name.
         "name": column_name(metric.name, protocol),
         "title": column_name(metric.title, protocol),
         "definition": summary.get("definitions", {}).get(metric.name, ""),

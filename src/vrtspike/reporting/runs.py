@@ -70,7 +70,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
 def dataset_name(run: PublishedRun) -> str:
     """Return the name of a run's data set, the first of the folders that its problem names.
 
-    It is taken from the manifest's path, because results may be in any folder.
+    The name is taken from the manifest's path, because results may be in any folder.
 
     >>> sea = find_problem("sst").SETTINGS(TASK="sst")
     >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))
@@ -198,8 +198,8 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     starts = sorted(start["time"] for start in record.get("starts", ()))
     seconds = 0.0
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=False):
-        within = [moment for moment in times if start <= moment < end]
-        seconds += max(within, default=start) - start
+        moments = [moment for moment in times if start <= moment < end]
+        seconds += max(moments, default=start) - start
     return seconds
 
 

@@ -14,4 +14,4 @@ from 0 to 255; with spikes also ``counts`` (B, T, K, h, w), ``bin_steps`` uint8 
 ``gain`` float32 (B,)."""
 
 Compute: TypeAlias = Callable[[InputArrays], NDArray[np.float32]]
-"""Restores a batch: float32 (B, T, 3, H, W)."""
+"""Function that restores a batch; returns float32 (B, T, 3, H, W)."""

@@ -22,7 +22,8 @@ from vrtspike.restoration.pictures import Pictures
 from vrtspike.system.errors import DataError
 
 _SIMULATED = Exposure(0, 88, 44)
-"""Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
+"""Number of steps that are simulated for a blurry frame: as many as in GoPro's exposures, with the
+frame in the middle."""
 
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 
@@ -164,7 +165,7 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
     Raises:
         DataError: with the arrays found.
     """
-    # One recording may be that of all frames.
+    # All frames may share one recording.
     distinct = {id(part): part for part in recordings}.values()
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in distinct})
     are_spikes = all(
@@ -200,8 +201,9 @@ def _require_exposures_of_frames(
 def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     """Return spikes simulated from the blurry frames themselves.
 
-    These spikes hold no more than the frames do: they show that a model runs, not how well it
-    restores. Each exposure starts half-way from the frame before and ends half-way to the next.
+    Such spikes contain no more information than the frames: they show that a model runs, not how
+    well it restores. Each exposure starts half-way from the frame before and ends half-way to the
+    next.
 
     Args:
         pictures: the frames, with even sides: the sensor has half their size.

@@ -23,7 +23,7 @@ class CoveredSteps:
     def __init__(self, exposures: Iterable[Exposure]) -> None:
         ordered = sorted(exposures)
         self._starts = [exposure.start for exposure in ordered]
-        # The latest end of an exposure and of all that start before it.
+        # For each exposure, the latest end among it and all that start before it.
         self._latest_stops = list(accumulate((exposure.stop for exposure in ordered), max))
 
     def overlaps(self, start: int, stop: int) -> bool:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NO_SPIKES = "none, the model takes none"
 
 Note = Callable[[str], None]
-"""Called with a message for the user."""
+"""Function called with a message for the user."""
 
 
 def restore_into(
@@ -58,7 +58,8 @@ def restore_into(
 ) -> dict[str, Any]:
     """Restore a clip into a folder; frames that are already in it stay.
 
-    The same call continues one that was stopped. Every frame is written as a whole or not at all.
+    Repeat the call to continue after an interruption. Every frame is written as a whole or not at
+    all.
 
     Args:
         model: model from :func:`vrtspike.restoration.trained.load`.
@@ -97,7 +98,7 @@ def restore_into(
     if missing:
         record |= _doubt_entries(source, note)
         write_json(request.output / RECORD, record)
-        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        # Spikes that do not fit the frames cannot rank two pictures.
         is_judged = plan.check.is_outside and not record["doubts"]
         targets = {number: files[number] for number in missing}
         started = time.monotonic()

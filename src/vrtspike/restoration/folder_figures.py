@@ -30,7 +30,7 @@ from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.system.errors import list_faults
 
 Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
-"""Opens the progress of a piece of work by its title."""
+"""Function that opens a progress display with a title."""
 
 Score: TypeAlias = Callable[[Image], float]
 """A metric of one frame, uint8 (H, W, 3)."""

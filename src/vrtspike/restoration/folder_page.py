@@ -45,8 +45,8 @@ def write_folder_page(
 ) -> Path:
     """Write the page of a restored folder from its frames and its record.
 
-    The same frames and records give the same page. The page of an earlier call is removed before
-    its pictures are replaced, so that a page is never beside pictures of another.
+    Equal frames and records give equal pages. The page of an earlier call is removed before its
+    pictures are replaced, so that a page is never beside pictures of another.
 
     Args:
         request: inputs and results.

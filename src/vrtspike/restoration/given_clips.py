@@ -34,7 +34,7 @@ Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 class GivenClip(FrameSource):
     """Blurry frames with their spikes, if any: from :func:`given_clip`.
 
-    One reader is enough to read ahead: a video is decoded by one thread at a time.
+    A single reader suffices to read ahead: a video is decoded by one thread at a time.
 
     Attributes:
         pictures: the blurry frames.
@@ -139,7 +139,7 @@ def open_clip(
     Args:
         run: run that trained the model.
         frames: a folder of pictures, a video file, or opened frames.
-        spikes: recorded ones.
+        spikes: recorded spikes.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
             :func:`~vrtspike.restoration.spike_files.recorded_spikes`.

@@ -10,9 +10,10 @@ too, which a restored one has to exceed:
   instant, both band-passed as in the check of raw data; and in windows outside the shutter, which a
   restored frame of the right instant resembles less.
 
-Both use spikes that the model has seen, so noise of these spikes in the restored frame raises them.
-:func:`unseen_agreement` does not: it compares with spikes outside the input of the model, square by
-square. Each square is moved to its best match, because the scene has moved by then.
+Both measures use spikes that the model has seen, so noise of these spikes in the restored frame
+raises the measures. :func:`unseen_agreement` does not: it compares with spikes outside the input of
+the model, square by square. Each square is moved to its best match, because the scene has moved by
+then.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def no_reference_figures(
 def reblur_residual(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> NDArray[np.float32] | None:
-    """Return what the restored frame, blurred again, differs by from the blurry one.
+    """Return the difference of the restored frame, blurred again, from the blurry one.
 
     Args:
         spikes: spikes of this frame.
@@ -201,7 +202,7 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
     for start in (frame_input.start - steps, frame_input.stop):
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
-        # The model takes the context of every exposure, too.
+        # The model also reads the context of every exposure.
         is_unseen = not covered.overlaps(start - context, stop + context)
         if is_recorded and is_unseen:
             windows.append(Exposure(start, stop, start + steps / 2))
@@ -226,7 +227,7 @@ def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
 
 
 def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Details of about one to four pixels."""
+    """Return details of about one to four pixels."""
     values = picture.astype(np.float32)
     fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
     return (fine - cv2.GaussianBlur(values, (0, 0), _BAND[1])).astype(np.float32)

@@ -31,7 +31,7 @@ _TRACED_SIZE = (3, 13, 17)
 traced, too."""
 
 _COMPARED_SIZES = ((1, 13, 17), (2, 19, 24), (4, 32, 21))
-"""The same of the clips that the exported model is compared on."""
+"""Sizes of the clips on which the exported model is compared with PyTorch, in the same order."""
 
 
 class RecordedInputs(nn.Module):

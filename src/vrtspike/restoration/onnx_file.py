@@ -1,7 +1,7 @@
 """ONNX files of models: their metadata, their digest and their computation without PyTorch.
 
 A file takes frames and spike counts as they are recorded: conversion, gain and standardisation are
-part of it. Its metadata (:data:`METADATA`) holds the settings that the model was trained with.
+part of it. The metadata of the file (:data:`METADATA`) hold the settings of the training.
 """
 
 from __future__ import annotations

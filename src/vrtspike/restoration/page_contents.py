@@ -53,7 +53,7 @@ class ModelOnPage:
     Attributes:
         label: name of the model.
         clip: its restored frames.
-        figures: of each frame.
+        figures: figures of each frame.
         doubts: reasons to doubt a frame, by its name; frames without any are left out.
     """
 
@@ -75,7 +75,7 @@ def frame_doubts(
     """Return reasons to doubt frames, by name.
 
     Args:
-        figures: of each frame.
+        figures: figures of each frame.
         misfits: names of the frames that their spikes do not fit.
         kept: names of the frames whose blurry frame was kept.
     """
@@ -199,13 +199,13 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     metrics = model_metrics(first.figures)
     if metrics:
         metric = metrics[0]
-        # The unit dB alone would be PSNR.
+        # The unit dB alone would suggest PSNR.
         sentence += f": {metric['title']} {_value(metric, 'blurry')} (blurry) to "
         sentence += _value(metric, "restored")
         for other in models[1:]:
-            for same in model_metrics(other.figures):
-                if same["name"] == metric["name"]:
-                    sentence += f"; {other.label} to {_value(same, 'restored')}"
+            for other_metric in model_metrics(other.figures):
+                if other_metric["name"] == metric["name"]:
+                    sentence += f"; {other.label} to {_value(other_metric, 'restored')}"
     facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
     if len(models) == 1:
         facts = [_doubt_fact(first)]

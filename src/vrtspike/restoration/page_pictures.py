@@ -75,7 +75,8 @@ def write_page_pictures(
     files: dict[int, list[dict[str, str]]] = {}
     for place, pictures in encoded.items():
         number = frames[place]
-        # Not each atomically: the page, which names them, is written after all of them.
+        # Single pictures are not written atomically: the page, which names them, is written after
+        # all of them.
         for name, contents in pictures.items():
             (folder / _file_name(number, name)).write_bytes(contents)
         files[number] = [_files_of(number, model, pictures) for model in range(len(clips))]

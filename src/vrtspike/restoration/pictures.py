@@ -21,9 +21,10 @@ from vrtspike.system.errors import DataError, is_text, list_faults, shown
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
-"""Frames of a video that stay decoded, as neighbouring windows share some and a writer lags."""
+"""Number of frames of a video that stay decoded: neighbouring windows share some, and a writer lags
+behind."""
 _PLAIN_NAMES = ("blur", "blur_gamma", "frames")
-"""Names of folders of frames that name no sequence; the folder above does."""
+"""Names of folders that are no names of sequences; the folder above then names the sequence."""
 
 GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
 """A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""

@@ -204,16 +204,16 @@ def _deviation(name: str, values: tuple[float, float], trained: tuple[float, flo
     """Return the message on a range that values lie outside of; empty if they lie inside."""
     low, high = trained
     tolerance = TOLERANCES[name]
-    above = values[1] / high
-    below = low / values[0]
-    if max(above, below) <= tolerance:
+    excess = values[1] / high
+    shortfall = low / values[0]
+    if max(excess, shortfall) <= tolerance:
         return ""
-    if above > below:
+    if excess > shortfall:
         value = values[1]
-        distance = f"{above:.2g} times the largest"
+        distance = f"{excess:.2g} times the largest"
     else:
         value = values[0]
-        distance = f"{1 / below:.2g} times the smallest"
+        distance = f"{1 / shortfall:.2g} times the smallest"
     trained_on = f"{low:.3g}"
     if f"{high:.3g}" != trained_on:
         trained_on += f" to {high:.3g}"

@@ -112,10 +112,10 @@ def _require_apart(request: Request) -> None:
         ConfigError: naming it.
     """
     places = [(request.output / name).resolve() for name in RESULT_PLACES]
-    for given in (request.frames, request.spikes, request.sharp):
-        if given is not None and any(given.resolve().is_relative_to(place) for place in places):
+    for path in (request.frames, request.spikes, request.sharp):
+        if path is not None and any(path.resolve().is_relative_to(place) for place in places):
             raise ConfigError(
-                f"{given}: lies where the results of {request.output} are written; give another "
+                f"{path}: lies where the results of {request.output} are written; give another "
                 "folder for them"
             )
 

@@ -162,7 +162,7 @@ class _Tile:
 
     @property
     def area(self) -> tuple[slice, slice]:
-        """Its rows and columns in the frame."""
+        """Rows and columns of the tile in the frame."""
         return self.rows[0], self.columns[0]
 
     def add(

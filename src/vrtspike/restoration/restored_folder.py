@@ -33,7 +33,7 @@ _TITLES = {
 class RestoredFolder:
     """The results of :meth:`~vrtspike.restoration.trained.TrainedModel.restore_folder`.
 
-    Its representation is the summary that ``vrtspike restore`` prints.
+    ``repr`` gives the summary that ``vrtspike restore`` prints.
 
     Attributes:
         folder: folder of the results.

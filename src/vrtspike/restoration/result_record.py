@@ -101,7 +101,7 @@ def recorded_results(record: Mapping[str, Any]) -> list[str]:
     if not record:
         return []
     names = record.get("written")
-    if names is None:  # of a version that recorded only the frames of a finished call
+    if names is None:  # record of a version that listed only the frames of a finished call
         frames = [f"{RESTORED}/{entry['frame']}.png" for entry in record.get("frames", [])]
         names = [*frames, VIDEO, SIDE_BY_SIDE]
     return [name for name in names if name in RESULT_PLACES or Path(name).parent == Path(RESTORED)]

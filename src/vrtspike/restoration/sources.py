@@ -30,8 +30,8 @@ class FrameSource:
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
         read: returns consecutive frames; called from the threads of :func:`read_ahead`.
-        gain: returns the brightness of a spike rate of 1, None without spikes. It is measured on
-            the whole clip (:mod:`~vrtspike.data.store.voxels`), so all files are read for it.
+        gain: returns the brightness of a spike rate of 1, None without spikes. The gain is measured
+            on the whole clip (:mod:`~vrtspike.data.store.voxels`), so all files are read.
     """
 
     names: Sequence[str]

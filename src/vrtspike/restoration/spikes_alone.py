@@ -1,11 +1,11 @@
 """Pictures from spikes alone: the baseline that restored frames are compared with.
 
 A classical reconstruction (:mod:`vrtspike.data.spike_images`) at the sharp instant of each
-exposure, from the spikes of that exposure without the stored context. Its brightness is the spike
-rate times the gain of the sequence, which is fitted to the blurry frames by least squares
-(:mod:`vrtspike.data.store.voxels`), without any sharp frame. Spikes have no colour and fewer
-pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared with
-the luma of the sharp frame, both as grey RGB images.
+exposure, from the spikes of that exposure without the stored context. The brightness of the picture
+is the spike rate times the gain of the sequence, which is fitted to the blurry frames by least
+squares (:mod:`vrtspike.data.store.voxels`), without any sharp frame. Spikes have no colour and
+fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
+with the luma of the sharp frame, both as grey RGB images.
 """
 
 from __future__ import annotations

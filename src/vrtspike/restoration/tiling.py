@@ -36,7 +36,7 @@ class Tiling:
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
         fading: make tiles smaller if the same number of them suffices, and let tiles and windows
-            fade into each other. Without it they are cut and joined as VRT's test program does: all
+            fade into each other. If false, tiles are cut and joined as in VRT's test program: all
             tiles have ``size`` and meet in the middle of their overlap, and windows that overlap in
             time have equal weights.
     """
@@ -190,7 +190,7 @@ def fit_tiling(
         raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
-    # At most half of the tile, and an even number of pixels of the sensor.
+    # The overlap is at most half of the tile, and an even number of the sensor's pixels.
     max_overlap = tile // (4 * ratio) * 2 * ratio
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
 

@@ -86,8 +86,8 @@ class TrainedModel:
     ) -> NDArray[Any]:
         """Restore a clip, and return its frames.
 
-        A clip outside the recordings that the model was trained on gives a warning. Its frames
-        stay blurry if spikes that the model has not seen fit the restored ones less.
+        A clip outside the recordings that the model was trained on gives a warning. Frames of such
+        a clip stay blurry if spikes that the model has not seen fit the restored frames less.
 
         Args:
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size; or the path of
@@ -137,7 +137,7 @@ class TrainedModel:
         doubts = list(check_clip(source).values())
         if doubts:
             warnings.warn(doubts_message(doubts), stacklevel=2)
-        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        # Spikes that do not fit the frames cannot rank two pictures.
         is_judged = check.is_outside and not doubts
         images: list[NDArray[Any]] = []
         worse = []
@@ -172,8 +172,8 @@ class TrainedModel:
         """Restore a clip into a folder, as the command ``vrtspike restore`` does.
 
         Frames are read, restored and written one by one, so that clips of any length fit into
-        memory. The same call continues one that was stopped. Warnings of the result are also given
-        as Python warnings.
+        memory. Repeat the call to continue after an interruption. Warnings of the result are also
+        given as Python warnings.
 
         Args:
             frames: folder of blurry frames, or a video file.

@@ -68,15 +68,20 @@ def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
         problem: name of the problem.
 
     Returns:
-        One line for a ``code.json`` of another version, None if it is missing or damaged.
+        Paths of source files; a single message for a ``code.json`` of another version, None if the
+        file is missing or damaged.
     """
     try:
         contents = read_json(folder / CODE)
         schema = contents["schema"]
-        then = dict(contents["files"])
+        former_digests = dict(contents["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if schema != SCHEMA:
         return [f"{CODE} of another version"]
-    now = training_code(program, problem)
-    return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    current_digests = training_code(program, problem)
+    return sorted(
+        name
+        for name in former_digests.keys() | current_digests.keys()
+        if former_digests.get(name) != current_digests.get(name)
+    )

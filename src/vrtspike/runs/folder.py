@@ -19,7 +19,7 @@ SCHEMA = 2
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Read the record of a run; None where there is none yet.
+    """Read the record of a run; None if none exists yet.
 
     Raises:
         RunError: if it is damaged.
@@ -53,7 +53,7 @@ class RunRecord:
 
         Args:
             step: finished steps.
-            facts: further JSON values; they replace those of an earlier start.
+            facts: further JSON values; these replace the entries of an earlier start.
         """
         self._contents.pop("failure", None)
         self._contents |= {"schema": SCHEMA, **facts}
@@ -148,7 +148,7 @@ def set_aside(folder: Path) -> Path:
 
 
 def latest_run(folder: Path) -> Path | None:
-    """Find the run in a folder: itself, or else the most recently written run in it."""
+    """Find the run in a folder: the folder itself, or else the most recently written run in it."""
     if (folder / RECORD).is_file():
         return folder
     records = list(folder.glob(f"*/{RECORD}"))
@@ -158,11 +158,11 @@ def latest_run(folder: Path) -> Path | None:
 
 
 PLACES = (Path("runs"), Path("results/train"))
-"""Folders in which the runs of a preset are looked for by its name, in this order."""
+"""Folders that are searched for the runs of a preset, in this order."""
 
 
 def find_run(path: Path) -> Path:
-    """The folder of the run that a path or the name of a preset selects.
+    """Return the folder of the run that a path or the name of a preset selects.
 
     Args:
         path: folder of a run, folder of the runs of a preset, for the latest, or name of a preset

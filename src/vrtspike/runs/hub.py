@@ -11,45 +11,45 @@ from vrtspike.system.errors import RunError, install_advice
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def find_model(given: str | Path) -> Path:
+def find_model(model: str | Path) -> Path:
     """Find a model: a run, a packed folder or an ONNX file; a hub's model is downloaded.
 
     Args:
-        given: a path, or ``owner/name`` on the Hugging Face hub if there is no such path.
+        model: a path, or ``owner/name`` on the Hugging Face hub if there is no such path.
             Downloads stay in the hub's cache; ``HF_ENDPOINT`` sets another hub.
 
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
-    path = Path(given)
-    if path.exists() or path.suffix == ".onnx" or not may_be_on_hub(str(given)):
+    path = Path(model)
+    if path.exists() or path.suffix == ".onnx" or not may_be_on_hub(str(model)):
         return path
     patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(str(given), allow_patterns=patterns))
+        return Path(snapshot_download(str(model), allow_patterns=patterns))
     except Exception as error:  # of many classes
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(
-            f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
+            f"{model}: no such folder, expected that of a finished run (results/train/<preset>) or "
             "a packed one; the Hugging Face hub has no such model, was not reached, or its package "
             f"is missing ({install_advice('hub')}): {first}"
         ) from error
 
 
-def may_be_on_hub(given: str) -> bool:
+def may_be_on_hub(name: str) -> bool:
     """Return whether a text has the form of a model's name on the hub, ``owner/name``."""
-    return _NAME.fullmatch(given) is not None
+    return _NAME.fullmatch(name) is not None
 
 
-def downloaded_model(given: str) -> Path | None:
+def downloaded_model(name: str) -> Path | None:
     """Return the folder of a hub's model in the hub's cache; None if it is missing."""
-    if not may_be_on_hub(given):
+    if not may_be_on_hub(name):
         return None
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(given, local_files_only=True))
-    except Exception:  # of many classes: not there, or no package
+        return Path(snapshot_download(name, local_files_only=True))
+    except Exception:  # errors of many classes: missing model, or missing package
         return None

@@ -1,6 +1,6 @@
 """The identity of a run: the settings, data and weights that its result depends on.
 
-Code is not part of it, because renaming a function should not train for days again;
+Code is not part of the identity, because a renamed function should not cause days of training;
 :mod:`vrtspike.runs.code` records it.
 """
 
@@ -98,7 +98,7 @@ class RunIdentity:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
             kind = find_problem(contents["settings"].get("TASK", DEFAULT_PROBLEM)).SETTINGS
-            # Without warnings of old keys, which nobody can change in a finished run.
+            # Warnings of old keys are suppressed, because a finished run cannot be changed.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(contents["settings"])
             values = {entry.name: contents[entry.name] for entry in fields(RunIdentity)}
@@ -227,7 +227,8 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """Write ``settings.json`` and ``statistics.json`` of a new run, or check those of an old one.
+    """Write ``settings.json`` and ``statistics.json`` of a new run, or check the files of an old
+    one.
 
     Args:
         folder: the run's folder.

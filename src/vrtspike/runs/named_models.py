@@ -34,44 +34,44 @@ def bundled_model(name: str) -> Path:
     return folder
 
 
-def find_trained(given: str | Path) -> Path:
+def find_trained(model: str | Path) -> Path:
     """Return the folder of a trained model, or its ONNX file; a model of the hub is downloaded.
 
     Args:
-        given: a name of the bundled weights, or as for
+        model: a name of the bundled weights, or as for
             :func:`~vrtspike.runs.hub.find_model`.
 
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
-    if given in BUNDLED_NAMES:
-        return bundled_model(str(given))
-    return find_model(given)
+    if model in BUNDLED_NAMES:
+        return bundled_model(str(model))
+    return find_model(model)
 
 
-def start_file(given: str) -> Path:
+def start_file(model: str) -> Path:
     """Return the file of weights that MODEL.PRETRAINED names; it may be missing.
 
     Nothing is downloaded, because every plan calls this.
 
     Args:
-        given: a name of the bundled weights, a result folder, a packed run, the file
+        model: a name of the bundled weights, a result folder, a packed run, the file
             ``weights.safetensors`` in one, or a model of the hub that is in its cache.
     """
-    place = Path(given)
-    if given in BUNDLED_NAMES:
-        place = bundled_folder(given)
+    place = Path(model)
+    if model in BUNDLED_NAMES:
+        place = bundled_folder(model)
     elif not place.exists():
-        place = downloaded_model(given) or place
+        place = downloaded_model(model) or place
     return weights_file(place)
 
 
-def missing_start_advice(given: str) -> str:
+def missing_start_advice(model: str) -> str:
     """Return the advice if :func:`start_file` is missing."""
-    if given in BUNDLED_NAMES:
-        return f"the weights {given!r} are not in this installation; name {_OTHERS}"
-    if Path(given).is_file():
+    if model in BUNDLED_NAMES:
+        return f"the weights {model!r} are not in this installation; name {_OTHERS}"
+    if Path(model).is_file():
         return f"name {_OTHERS}; VRT's published weights belong to MODEL.VRT.PRETRAINED"
-    if may_be_on_hub(given) and not Path(given).exists():
-        return f"a model of the Hugging Face hub is fetched first: hf download {given}"
+    if may_be_on_hub(model) and not Path(model).exists():
+        return f"a model of the Hugging Face hub is fetched first: hf download {model}"
     return f"name {_OTHERS}"

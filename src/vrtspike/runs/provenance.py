@@ -1,11 +1,11 @@
-"""Digests of the source files that a program is made of.
+"""Digests of the source files of a program.
 
-A program is a file under ``scripts/``. Its source files are those of this project that it imports,
-directly or indirectly, also within functions. Comments, docstrings, layout, imports for type
-checkers and the modules in :data:`NEUTRAL` do not count.
+A program is a file under ``scripts/``. The source files of a program are the files of this project
+that it imports, directly or indirectly, also within functions. Comments, docstrings, layout,
+imports for type checkers and the modules in :data:`NEUTRAL` do not count.
 
 A string that is the dotted name of a class, as in a registry of lazily imported classes, counts as
-an import. Other dynamic imports (``importlib.import_module``) are not found.
+an import. Dynamic imports of other kinds (``importlib.import_module``) are not detected.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def code_digests(
     digest has twelve hexadecimal digits.
 
     Args:
-        script: the program; modules beside it that it imports are followed too.
+        script: the program; imported modules in its folder are followed, too.
         uses: dotted names of functions and constants that the program uses dynamically, such as
-            those of a problem (:mod:`vrtspike.config.problems`). Of their modules only these
-            definitions count, with those that they use there.
+            those of a problem (:mod:`vrtspike.config.problems`). Only these definitions of their
+            modules count, with the definitions that they use there.
         neutral: further modules and packages that do not count.
 
     Raises:
@@ -105,8 +105,8 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
     Args:
         path: path of the file.
         contents: contents of the file.
-        definition: a name; only its statements count, and those that they use. All statements count
-            if it is empty.
+        definition: a name; only its statements count, and the statements that they use. All
+            statements count if it is empty.
     """
     tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
     statements = _used_statements(tree.body, definition) if definition else tree.body
@@ -115,7 +115,8 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
 
 
 def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
-    """Return the statements that define a name, those that they use, and those that define nothing.
+    """Return the statements that define a name, the statements that they use, and all statements
+    that define nothing.
 
     Statements that define nothing run in any case.
     """
@@ -139,7 +140,7 @@ def _is_needed(statement: ast.stmt, names: set[str]) -> bool:
 
 
 def _text(node: object) -> str:
-    """Return a syntax tree as text that, unlike those of ``ast``, is equal in every Python."""
+    """Convert a syntax tree to text, equal in every version of Python, unlike ``ast.dump``."""
     if isinstance(node, list):
         return f"[{', '.join(map(_text, node))}]"
     if isinstance(node, ast.JoinedStr):

@@ -118,7 +118,7 @@ def publish(folder: Path, output: Path) -> None:
     Raises:
         RunError: if the run is not finished, or lacks files.
     """
-    # Imported here: a training starts without it.
+    # Imported here, because a training starts without this module.
     import pandas as pd
 
     record = read_record(folder) or {"status": "not begun"}

@@ -15,20 +15,22 @@ _SECTIONS = {"spike_nafnet": "NAF"}
 models without one."""
 
 
-def differing_model_keys(theirs: RunSettings, ours: RunSettings) -> dict[str, str]:
+def differing_model_keys(
+    trained_settings: RunSettings, preset_settings: RunSettings
+) -> dict[str, str]:
     """Compare the MODEL sections of a trained model and a preset.
 
     Keys that describe another network than the model's are left out: they have no effect.
 
     Args:
-        theirs: settings of the trained model.
-        ours: settings of the preset.
+        trained_settings: settings of the trained model.
+        preset_settings: settings of the preset.
 
     Returns:
         a line with both values for each key that differs.
     """
-    trained = result_settings(theirs)["MODEL"]
-    preset = result_settings(ours)["MODEL"]
+    trained = result_settings(trained_settings)["MODEL"]
+    preset = result_settings(preset_settings)["MODEL"]
     names = list(_COMMON)
     if trained.get("TYPE") == preset.get("TYPE"):
         names += _network_keys(preset)

@@ -35,7 +35,7 @@ class GeneralSettings(Section):
 
 
 class SimulatedSequence(Section):
-    """One folder of high-frame-rate frames turned into blurry frames and spikes."""
+    """A folder of high-frame-rate frames that is turned into blurry frames and spikes."""
 
     FRAMES: Place = key("Folder of PNG frames in order")
     SPLIT: str = key("Split the sequence belongs to", min_length=1)

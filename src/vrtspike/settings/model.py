@@ -251,7 +251,7 @@ class ModelSettings(Section):
         for name, divisor, stages in divisors:
             misfits = [stage for stage in range(stages) if widths[stage] % divisor]
             if misfits:
-                # A wrong divisor fits none of the widths: the first one is enough.
+                # The first misfit is named; a wrong divisor fits none of the widths.
                 width = f"VRT.EMBED_DIMS[{misfits[0]}] is {widths[misfits[0]]}"
                 faults.append(f"{width}, no multiple of {name}, {divisor}")
         equal_widths = list(_SKIPS)

@@ -51,7 +51,7 @@ VALIDATION_METRICS = ("psnr", "ssim")
 
 
 class Settings(RunSettings):
-    """One preset of the deblurring, complete."""
+    """All settings of a preset of the deblurring."""
 
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION

@@ -33,7 +33,7 @@ class VideoOptimSettings(OptimSettings):
 
 
 class PhaseSettings(Section):
-    """One phase of progressive training."""
+    """A phase of progressive training."""
 
     CROP_SIZE: Positive = key("Crop size in this phase", multiple_of=8)
     EPOCHS: Positive = key("Epochs of this phase")

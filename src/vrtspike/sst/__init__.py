@@ -1,6 +1,6 @@
 """Sea surface temperature: monthly means of ERA5, a transformer that forecasts them, a trainer.
 
-What programs use most, imported when it is used.
+The names listed here are imported when they are used.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def read_model(
 class BaseTrainer:
     """Trainer of a model on the temperatures of a region.
 
-    It trains by :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
+    Training uses :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
     a run that was stopped.
 
     Attributes:
@@ -113,8 +113,8 @@ class BaseTrainer:
         area: the region.
         uid: name of the run; another name starts another run.
         model_class: class of the model, made with ``model_params``; called with the anomalies of
-            the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). Its
-            method ``on_grid(sea, latitudes, longitudes)``, if there is one, is called with the
+            the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). If the
+            model has a method ``on_grid(sea, latitudes, longitudes)``, this is called with the
             grid.
         dataset_class: class of the data set, made with ``dataset_params``, ``area`` and ``split``;
             with the attributes ``store``, ``offset``, ``seq_len`` and ``lead`` of
@@ -177,7 +177,8 @@ class BaseTrainer:
                 load_trained(model, first_weights)
             return model
 
-        # Built once in advance: errors of parameters or weights come before the run is created.
+        # The model is built once in advance, so that errors of parameters or weights come before
+        # the run is created.
         build(**parameters)
         identity = {"data": store.digest}
         if first_weights:
@@ -264,17 +265,17 @@ class BaseTrainer:
         _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():
             value = chosen.get(key)
-            given = self.settings.get(key)
-            if value == given:
+            requested_value = self.settings.get(key)
+            if value == requested_value:
                 _show(f"{name}: {value}")
             else:
-                _show(f"{name}: {value} instead of {given}")
+                _show(f"{name}: {value} instead of {requested_value}")
         chosen["TRAIN.VAL_BATCH_SIZE"] = size
         chosen["LOG.VAL_EVERY_STEPS"] = max(1, batches // per_step)
         return nested(chosen)
 
 
-def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
+def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
     """Return values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
 
     Raises:
@@ -287,13 +288,15 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
     values = dict(PARAMETERS.values())
     values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
     places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
-    if given.get(CLIPPING, "norm") != "norm":
-        raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
-    for name, given_value in given.items():
+    if parameters.get(CLIPPING, "norm") != "norm":
+        raise ConfigError(
+            f"trainer_params: {CLIPPING} is {parameters[CLIPPING]!r}, expected 'norm'"
+        )
+    for name, parameter_value in parameters.items():
         if name == CLIPPING:
             continue
         place = f"trainer_params: {name}"
-        parameter, value = _parameter(name, given_value, place)
+        parameter, value = _parameter(name, parameter_value, place)
         key = PARAMETERS[parameter][0]
         path = _path(key)
         if path in places and values[key] != value:
@@ -312,7 +315,7 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
 
 
 def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
-    """Return the parameter that a name stands for, and its value there.
+    """Return the parameter that a name denotes, and its value.
 
     Raises:
         ConfigError: if there is no such parameter.
@@ -321,7 +324,7 @@ def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
     if parameter not in PARAMETERS:
         near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
         raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
-    # Compared, not looked up: a wrong value, such as a list, may have no hash.
+    # Values are compared, not looked up, because a wrong value, such as a list, may have no hash.
     for old, new in meanings.items():
         if old == value:
             return parameter, new

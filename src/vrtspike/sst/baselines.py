@@ -54,8 +54,8 @@ def fit_baselines(
 
     Returns:
         a function of the anomalies of the last month, (..., row, column), and its number, that
-        forecasts (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES. Where
-        an anomaly is NaN, 0 takes its place: the climatology, or its trend.
+        forecasts (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES. NaN
+        anomalies are replaced by 0: the climatology, or its trend.
     """
     about_trend = training - trend_line(cells, training["time"])
     damping = _damping(training, cells["weight"], leads)

@@ -5,7 +5,7 @@ consecutive start months are drawn, as neighbouring forecasts are not independen
 
 The verdicts at all leads are a family of tests: if no lead has a difference, one of several still
 has a p below 0.05 in more than one case of twenty. Verdicts therefore follow p values adjusted by
-Holm's method (1979). It keeps the probability of any false verdict below 0.05, however the leads
+Holm's method (1979). This keeps the probability of any false verdict below 0.05, however the leads
 depend on each other. The method of Benjamini and Hochberg limits the share of false verdicts
 instead, which helps with many tests; here they are few, and each verdict is read by itself.
 """
@@ -62,11 +62,11 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
 
     Returns:
         Every score by ``system`` and ``lead``, NaN where there is none: ``_low`` and ``_high`` are
-        the ends of its interval, ``_detrended`` is about the trend. And a row for each ``lead``:
-        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and the two-sided ``p``
-        of no difference, both of this lead alone, and ``p_holm``, adjusted for the number of leads,
-        from which the verdict follows. ``best_possible_k`` is the RMSE of that forecast, where
-        ``means`` has it.
+        the ends of its interval, ``_detrended`` is about the trend. The second table has a row for
+        each ``lead``: ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and the
+        two-sided ``p`` of no difference, both of this lead alone, and ``p_holm``, adjusted for the
+        number of leads, from which the verdict follows. ``best_possible_k`` is the RMSE of that
+        forecast, where ``means`` has it.
 
         The bootstrap's standard error comes from few blocks, so that intervals and p are those of
         Student's t with one degree of freedom less than there are blocks. In simulations of equally
@@ -87,7 +87,7 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     low = baseline["difference_k_low"]
     high = baseline["difference_k_high"]
     standard_error = error["difference_k"].sel(system=best).to_series()
-    # Where the forecasts are equal, difference and standard error are 0.
+    # Equal forecasts have difference and standard error 0.
     ratio = (difference.abs() / standard_error).fillna(0.0)
     p = pd.Series(2 * student.sf(ratio), ratio.index).where(high.notna())
     p_holm = holm(p)

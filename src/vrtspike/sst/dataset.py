@@ -163,7 +163,7 @@ class SSTObjective(Objective):
         self, output: torch.Tensor, batch: SampleBatch, step: int
     ) -> dict[str, torch.Tensor]:
         """Return ``mse``: the mean over samples and months of the area-weighted squared error."""
-        # By torch.where, not a product: NaN on land would stay NaN, also in the gradient.
+        # torch.where replaces a product, in which NaN on land would stay NaN, also in the gradient.
         error = torch.where(self._open_sea(batch) > 0, output - batch["future"], 0)
         return {"mse": self._mean(error.square(), batch).mean()}
 

@@ -107,7 +107,7 @@ class _Reference:
     def means(
         self, forecasts: xarray.DataArray, observed: xarray.DataArray, now: xarray.DataArray
     ) -> xarray.Dataset:
-        """Return the means that scores are made of, and the weight of the measured cells."""
+        """Return the means from which scores are computed, and the weight of the measured cells."""
         trend = trend_line(self._cells, now + self.leads)
         about = pd.Index(["climatology", "trend"], name="about")
         reference = xarray.concat([xarray.zeros_like(trend), trend], about)

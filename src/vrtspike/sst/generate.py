@@ -1,16 +1,16 @@
 """A globe whose best possible forecast is known, in the layout of ERA5's files.
 
-Its temperature is the sum of a seasonal cycle, a trend, an oscillation of El Niño's kind and
-weather, frozen where it would be colder than the sea can be:
+The temperature of the globe is the sum of a seasonal cycle, a trend, an oscillation of El Niño's
+kind and weather, frozen where it would be colder than the sea can be:
 
 - the oscillation is a complex number that turns once in :data:`PERIOD` months while chance pushes
   it; its real part is the temperature of one pattern (the central Pacific and its teleconnections),
-  its imaginary part that of another, which comes first. That is the damped, randomly forced
-  oscillator by which linear inverse models describe El Niño (Penland and Sardeshmukh, 1995);
+  its imaginary part that of another, which comes first. Linear inverse models describe El Niño by
+  such a damped, randomly forced oscillator (Penland and Sardeshmukh, 1995);
 - the weather of each place is red noise: :data:`MEMORY` of a month's value is left in the next.
 
-So the expectation of any later month is a formula (:meth:`Globe.best_forecast`), and nothing can
-forecast better in the mean. If a model seems to, it makes a mistake.
+The expectation of any later month is therefore a formula (:meth:`Globe.best_forecast`), and nothing
+can forecast better in the mean. If a model seems to, it makes a mistake.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Globe:
         self._oscillation = _remember(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
         noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
-        # Smoothing in space: weather of neighbouring points is alike.
+        # The noise is smoothed in space, because the weather of neighbouring points is alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
         self._weather = _remember(np.sqrt(1 - self._memory**2) * noise, self._memory)

@@ -204,7 +204,7 @@ def _get(eccodes: ModuleType, handle: int, key: str) -> str:
 def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
     """Check that a message is the mean of a month.
 
-    Messages of other centres than ECMWF have no stream; their type of step says that it is a mean.
+    Messages of other centres than ECMWF have no stream; the type of their step marks them as means.
     """
     stream, step = get("stream"), get("stepType")
     if stream in _MEAN_STREAMS or (not stream and step.startswith("avg")):

@@ -1,9 +1,9 @@
 """Regions of the globe, their cells, and area-weighted means over cells.
 
-A cell lies between two longitudes and two latitudes. Its area is proportional to its width times
-the difference of the sines of its edges, so the mean of a field over a coarser cell is exact: each
-finer cell counts by the area of its overlap. As overlaps along rows and columns are independent,
-two small matrices do it ("conservative remapping" of first order; Jones, 1999).
+A cell lies between two longitudes and two latitudes. The area of a cell is proportional to its
+width times the difference of the sines of its edges, so the mean of a field over a coarser cell is
+exact: each finer cell counts by the area of its overlap. Overlaps along rows and columns are
+independent, so two small matrices suffice ("conservative remapping" of first order; Jones, 1999).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _Array = NDArray[np.float64]
 class Area:
     """A region.
 
-    It extends eastwards from the first longitude to the second: ``lon=[150, -90]`` is the Pacific
-    from 150 E across the date line to 90 W.
+    The region extends eastwards from the first longitude to the second: ``lon=[150, -90]`` is the
+    Pacific from 150 E across the date line to 90 W.
 
     Attributes:
         name: name for titles and names of files.
@@ -137,7 +137,7 @@ class Grid:
         """Return the means of a field over the cells, lazy if the field is lazy.
 
         Args:
-            field: (time, latitude, longitude), NaN where there is no sea. Its axes hold evenly
+            field: (time, latitude, longitude), NaN where there is no sea. The axes hold evenly
                 spaced centres in degrees, in any order; longitudes in -180 to 180 or in 0 to 360.
             name: name of the field's file, for messages.
 
@@ -204,7 +204,8 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
         ends = _sine(ends)
     left = np.minimum(ends[:-1], ends[1:])[:, None]
     right = np.maximum(ends[:-1], ends[1:])[:, None]
-    # A full turn leads to the same longitude; sines of latitudes are too small to be affected.
+    # Longitudes that differ by a full turn are equal; sines of latitudes are too small to be
+    # affected.
     length = np.zeros((len(left), len(centres)))
     for turn in _TURN * np.arange(-2, 3):
         part = np.minimum(right, high + turn) - np.maximum(left, low + turn)

@@ -88,7 +88,7 @@ def _steps(components: xarray.DataArray) -> MonthlyFit:
     """Return matrices (12, component, component) from the state of a month to that of the next."""
     now = components.rename(component="row")
     later = components.shift(time=-1).rename(component="column")
-    # Without the next month there is no pair.
+    # A month forms a pair only with the next month.
     has_next = later.notnull().all("column")
     squares = fold_sums(now.where(has_next) * now.rename(row="column"))
     products = fold_sums(now * later)

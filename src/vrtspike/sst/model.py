@@ -32,10 +32,10 @@ class RecursiveAttentionTransformer(nn.Module):
 
     The region is cut into square patches. Each patch with sea is one token, made from all its
     months, its place on the sphere, its coast line and the month of the year; patches of land are
-    left out. The blocks of the encoder are applied ``recursion_depth`` times with the same
-    weights (Dehghani et al., 2019, "Universal Transformers"), and a linear layer says by how much
-    each of the next months differs from the last one. That layer begins at zero: an untrained model
-    says that the standardised anomalies stay.
+    left out. The blocks of the encoder are applied ``recursion_depth`` times with the same weights
+    (Dehghani et al., 2019, "Universal Transformers"), and a linear layer predicts by how much each
+    of the next months differs from the last one. The linear layer begins at zero: an untrained
+    model predicts unchanged standardised anomalies.
 
     Args:
         width: columns of cells.
@@ -95,12 +95,14 @@ class RecursiveAttentionTransformer(nn.Module):
             nn.TransformerEncoderLayer(*sizes, activation="gelu", batch_first=True, norm_first=True)
             for _ in range(num_layers)
         )
-        # No normalisation before it: how far a token is from zero tells how large a change is.
+        # The layer has no normalisation before it, because the size of a token is the size of the
+        # change.
         self.head = nn.Linear(d_model, lead * cells)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         for name in ("sea", "tokens", "places"):
-            # They follow from the region, so weights of one region can start those of another.
+            # The region determines these values, so weights of one region can start those of
+            # another.
             self.register_buffer(name, torch.empty(0), persistent=False)
         rows = np.arange(height) + 0.5
         columns = np.arange(width) + 0.5

@@ -16,7 +16,7 @@ _METHODS = re.compile(r"((?:\w+: )+)(\w+)((?: (?:within|over|where) \w+)*)")
 
 
 def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> None:
-    """Refuse a field whose own description says that it is something else.
+    """Refuse a field whose description contradicts its use.
 
     Args:
         field: field with its attributes, and dates at ``time``.

@@ -2,10 +2,10 @@
 
 Damping depends on the season: anomalies of the equatorial Pacific decay fastest in boreal spring
 (the spring barrier). A coefficient of one calendar month alone rests on one pair of months a year,
-too few for many coefficients; that of the whole year misses the season. So a calendar month is
-pooled with its neighbours on both sides, as many as cross-validation over blocks of the training
-years advises (Hastie, Tibshirani and Friedman, 2009, section 7.10): without a season in the data,
-all twelve months.
+too few for many coefficients; that of the whole year misses the season. A calendar month is
+therefore pooled with its neighbours on both sides, as many as cross-validation over blocks of the
+training years advises (Hastie, Tibshirani and Friedman, 2009, section 7.10): without a season in
+the data, all twelve months.
 """
 
 from __future__ import annotations

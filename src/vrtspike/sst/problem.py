@@ -196,7 +196,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 def evaluate(job: EvaluationJob) -> list[str]:
     """Write scores beside those of every baseline, with intervals, and maps of error.
 
-    Of generated data, the best possible forecast is beside them.
+    For generated data, the best possible forecast is added.
 
     Raises:
         DataError: if the data are missing or too short.

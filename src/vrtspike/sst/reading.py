@@ -3,7 +3,7 @@
 Formats: NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
 ``valid_time``; packed numbers; and ``expver``, which distinguishes final months (1) from
 preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, as an attribute, or not
-at all. Of a month with both versions the final one is used. Files are opened lazily and read in
+at all. If a month has both versions, the final one is used. Files are opened lazily and read in
 chunks.
 """
 
@@ -67,8 +67,8 @@ def read_months(root: str | Path) -> xarray.Dataset:
         lazy ``sst`` in kelvin, NaN over land, and ``siconc`` (0 to 1) if the files have it, by
         ``time`` (numbers of months, :mod:`vrtspike.sst.settings`), latitude and longitude; beside
         the time are ``version`` (``expver``) and ``source`` (the file) of the temperature, and
-        ``ice_source``, the file of the ice. Where a variable has no field of a month, its source
-        is missing.
+        ``ice_source``, the file of the ice. The source of a variable is missing for a month without
+        field.
 
     Raises:
         DataError: naming a file that cannot be used, with what was found and expected; or if the
@@ -117,7 +117,7 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
 def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
     """Read a variable by (time, latitude, longitude), lazily, with ``version`` and ``source``.
 
-    Where the version is a dimension, there is an array for each version.
+    If the version is a dimension, the result has an array for each version.
     """
     field = field.squeeze()
     time = _time_axis(field)
@@ -164,7 +164,7 @@ def _guard(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
     def read(key: Key) -> NDArray[np.float64]:
         return field.variable[key].to_numpy()
 
-    # A compressed chunk is unpacked as a whole: smaller parts would unpack it several times.
+    # Parts are whole chunks, because a compressed chunk is unpacked as a whole.
     stored = field.encoding.get("preferred_chunks", {}).get(time, 1)
     values = lazy_months(
         f"{path}: {field.name}",

@@ -34,7 +34,7 @@ _MIN_VARIANCE_K2 = 1e-12
 def field_means(
     forecast: xarray.DataArray, observed: xarray.DataArray, weights: xarray.DataArray
 ) -> xarray.Dataset:
-    """Compute the means over the cells that the scores are made of.
+    """Compute the means over cells from which the scores are computed.
 
     Args:
         forecast: anomalies in kelvin by row, column and any other dimensions.

@@ -225,7 +225,7 @@ class SSTTestSettings(Section):
 
 
 class SSTSettings(RunSettings):
-    """One preset of the sea surface temperature, complete."""
+    """All settings of a preset of the sea surface temperature."""
 
     watched: ClassVar[tuple[str, ...] | None] = (RMSE, CORRELATION)
 

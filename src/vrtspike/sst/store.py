@@ -16,8 +16,8 @@ array           shape       type    contents
 =============== =========== ======= ==========================================================
 
 Climatology, deviation and trend come from the training years alone, so that no data of validation
-or test enter what a model reads. They are of open sea alone, and a cell counts as such in a
-calendar month only if it was so in half of the training years. The manifest beside it
+or test enter what a model reads. These statistics cover open sea only. A cell counts as open sea in
+a calendar month if it was open in half of the training years. The manifest beside it
 (``<name>.json``) says which months, years, region and files these are, and holds the digest of the
 contents, which does not depend on chunks, compression or versions of libraries.
 """
@@ -66,7 +66,7 @@ def prepare(
     """Read a download and write the data of one region at one resolution, and their manifest.
 
     The arrays stand beside the manifest, ``<name>.nc``, and are complete before the manifest
-    appears. Some years of fields are held in memory at a time.
+    appears. Only some years of fields are in memory at a time.
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
@@ -133,8 +133,8 @@ def prepared_store(
 ) -> PreparedStore:
     """Return the store of a region at a resolution; prepare it if the files are new or changed.
 
-    Other files, regions, resolutions or years make another store; none is removed. One process
-    prepares a store, and the others wait for it.
+    A change of files, region, resolution or years makes another store; none is removed. A single
+    process prepares a store, and the others wait for it.
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
@@ -256,7 +256,7 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
         encoding[name] = {
             "zlib": True,
             "complevel": 1,
-            "fletcher32": True,  # a checksum: damage is an error in reading
+            "fletcher32": True,  # with a checksum, damage is an error in reading
             "chunksizes": chunks,
         }
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)

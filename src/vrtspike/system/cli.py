@@ -284,7 +284,7 @@ def _import_fault(error: ImportError) -> str | None:
     """Return a message on a package that is missing or broken; None on our own modules."""
     if (error.name or "").startswith("vrtspike"):
         return None
-    # Imported here: the metadata of packages take time that no other ending needs.
+    # Imported here, because reading the metadata of packages takes time; other endings do without.
     from vrtspike.system.packages import import_fault
 
     return memory_fault(error) or import_fault(error)

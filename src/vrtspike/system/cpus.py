@@ -76,7 +76,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of this process's nested control groups, the innermost first.
 
     Each may have a limit, and the smallest counts: the limit of a Slurm job is two groups above its
-    step. Both versions of control groups are included; some of the folders may not exist.
+    step. Control groups of version 1 and 2 are included; some of the folders may not exist.
 
     Args:
         controller: controller of version 1, such as ``memory``; version 2 has one tree for all.

@@ -89,7 +89,7 @@ def write_at_once(text: str) -> None:
 
     The handler may have interrupted a ``print``, which another one must not enter.
     """
-    if sys.stderr is not None:  # it was closed when Python began
+    if sys.stderr is not None:  # None: closed when Python began
         with contextlib.suppress(OSError):
             os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
@@ -139,7 +139,7 @@ def exit_with_process(number: int, ending: signal.Signals = signal.SIGTERM) -> N
     except ProcessLookupError:
         os.kill(os.getpid(), ending)
         return
-    except OSError:  # a kernel before Linux 5.3
+    except OSError:  # the kernel is older than Linux 5.3
         return
     thread = threading.Thread(
         target=_wait, args=(process, ending), daemon=True, name="exit_with_process"

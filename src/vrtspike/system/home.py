@@ -1,7 +1,7 @@
 """The workflow's own folder: Snakefile, rules, programs and presets, the same for all projects.
 
-It is the folder of a clone, or, of an installed wheel, one beside the package. Configuration, data
-and results belong to the project, which is the working directory.
+The home is the folder of a clone; for an installed wheel, it is a folder beside the package.
+Configuration, data and results belong to the project, which is the working directory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ HOME_VARIABLE = "VRTSPIKE_WORKFLOW"
 """Environment variable with the folder, which the Snakefile sets for its jobs."""
 
 PACKED = Path(__file__).parents[2] / "vrtspike_workflow"
-"""The folder beside the package of an installed wheel; a clone has none. It is not within the
-package, so that programs have the same names in digests of code
+"""The folder beside the package of an installed wheel; a clone has none. The folder is not within
+the package, so that programs have the same names in digests of code
 (:mod:`vrtspike.runs.provenance`)."""
 
 SNAKEFILE = Path("workflow/Snakefile")
@@ -37,8 +37,8 @@ def is_home(folder: Path) -> bool:
 def find_home() -> Path | None:
     """Return the workflow's own folder; None if the package was installed without it.
 
-    It is that of the running Snakefile (:data:`HOME_VARIABLE`), a clone that is the working
-    directory, or else that of the package.
+    The search has this order: the home of the running Snakefile (:data:`HOME_VARIABLE`), a clone
+    that is the working directory, the home in the package.
     """
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
@@ -75,8 +75,8 @@ def use_home(rules: str) -> Path:
     Raises:
         RunError: if the package was installed without it.
     """
-    beside = Path(rules).parent
-    home = beside if is_home(beside) else require_home()
+    folder = Path(rules).parent
+    home = folder if is_home(folder) else require_home()
     os.environ[HOME_VARIABLE] = str(home)
     return home
 

@@ -39,7 +39,7 @@ def for_each(
 ) -> Generator[Outcome, None, None]:
     """Call ``work`` for each item in several processes, and yield results as they are done.
 
-    They end with this process, and with the iteration.
+    The processes end with this process, and with the iteration.
 
     Args:
         work: a function that can be pickled.
@@ -99,7 +99,7 @@ def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whate
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
-        except Exception:  # it cannot be pickled
+        except Exception:  # the error cannot be pickled
             raise RuntimeError("".join(traceback.format_exception(error))) from None
         raise
     finally:

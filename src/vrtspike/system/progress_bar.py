@@ -58,7 +58,8 @@ def duration_words(seconds: float) -> str:
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error or on :data:`SCREEN` while the body runs.
 
-    In a notebook it is a bar if ``ipywidgets`` is installed, which goes when the body has ended.
+    In a notebook, a bar is shown if ``ipywidgets`` is installed; it disappears when the body has
+    ended.
 
     Args:
         title: title of the bar.

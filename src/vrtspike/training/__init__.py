@@ -1,1 +1,1 @@
-"""Training: an objective-agnostic loop and the parts it is made of."""
+"""Training: a loop for any objective, and its parts."""

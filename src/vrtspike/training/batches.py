@@ -128,18 +128,18 @@ class ShuffledBatches:
                 "add data"
             )
 
-    def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
-        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        numbers = range(first, until, stride)
+    def keys(self, first: int, stride: int, end: int) -> Iterator[list[Key]]:
+        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``end``."""
+        numbers = range(first, end, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
             for number in numbers_of_epoch:
                 start = number % self.per_epoch * self._batch_size
                 yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Return micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        keys = self.keys(first, stride, until)
+    def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
+        """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
+        keys = self.keys(first, stride, end)
         loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))
 
@@ -161,7 +161,7 @@ class NoBatches:
 
     per_epoch = 0
 
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+    def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
         """Return no batches."""
         return iter(())
 
@@ -296,7 +296,7 @@ def _loader(
         batch_sampler=keys,
         collate_fn=dataset.collate,
         num_workers=workers,
-        # For asynchronous copies to a GPU.
+        # Pinned memory allows asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),

@@ -143,12 +143,13 @@ def restore_training_state(
             f"{folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this is run "
             f"{fingerprint}: settings, data or weights have changed. Use a new run folder"
         )
-    then = checkpoint["optimizer_type"]
-    now = type(parts["optimizer"]).__name__
-    if then != now:
+    saved_type = checkpoint["optimizer_type"]
+    current_type = type(parts["optimizer"]).__name__
+    if saved_type != current_type:
         raise RunError(
-            f"{folder}: the run was started with the optimiser {then}, found {now}; a run cannot "
-            "change its optimiser. Install bitsandbytes, or remove it, as it was at the start"
+            f"{folder}: the run was started with the optimiser {saved_type}, found "
+            f"{current_type}; a run cannot change its optimiser. Install bitsandbytes, or remove "
+            "it, as it was at the start"
         )
     if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
         raise RunError(

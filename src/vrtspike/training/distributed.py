@@ -25,8 +25,8 @@ class Ranks:
     """Rank of this process and number of processes, from ``torchrun``'s environment variables.
 
     Attributes:
-        rank: number of this process among those of the run.
-        local_rank: number of this process among those of this machine.
+        rank: number of this process in the run.
+        local_rank: number of this process on this machine.
         world_size: number of processes of the run.
         local_world_size: number of processes on this machine.
         device: device of this process.
@@ -68,7 +68,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     """Join the process group that ``torchrun`` started; without ``torchrun``, a single process.
 
     Args:
-        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+        device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
     """
     rank = int(os.environ.get("RANK", "0"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -109,7 +109,7 @@ class AllReduce:
     """Hook that averages a bucket of gradients over the processes and times the final wait.
 
     The part of the all-reduce that does not overlap with the backward pass is timed as ``sync``.
-    It holds no reference to the replica, which PyTorch would keep alive.
+    The hook holds no reference to the replica, because PyTorch would then keep the replica alive.
 
     Attributes:
         switch: switch of the running section ``backward``; None times nothing.

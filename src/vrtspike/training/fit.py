@@ -50,7 +50,7 @@ _ADVICE = "The keys are explained in config/README.md."
 class TrainableProblem(Problem, Protocol):
     """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
 
-    It is defined here because its types belong to later packages than ``config``.
+    This part is defined here, because ``config`` may not import the types of later packages.
     """
 
     def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
@@ -110,7 +110,7 @@ def train_run(
         folder: folder of the run; locked during training.
         build: function that builds model, objective and batches; called after the random generators
             are seeded.
-        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+        device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
         facts: further entries of ``run.json``.
 
     Raises:
@@ -305,7 +305,7 @@ def fit(
         settings: values of any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
-        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+        device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
 
     Raises:
         ConfigError: if a setting is wrong.

@@ -143,7 +143,7 @@ class Trainer:
         throughput = Throughput(self.counters.step, self.total)
         first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total * self.micro_batches
-        stream = self.batches.stream(first, self.ranks.world_size, until=last)
+        stream = self.batches.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             batch = next(stream)
             arithmetic = estimate_arithmetic(self.trainable, batch, self.precision, self.ranks)
@@ -160,7 +160,8 @@ class Trainer:
                 self._record(result, throughput)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
-                # Before the checkpoint, so that a crash after it leaves no gap in the timings.
+                # Timings are written before the checkpoint, so that a crash after it leaves no gap
+                # in them.
                 self.timing.step(self.counters.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.counters.step % save_every == 0:
                     self._save()
@@ -182,7 +183,7 @@ class Trainer:
         """Take one optimiser step.
 
         Returns:
-            result of the step, and true if any process was asked to stop.
+            result of the step, and true if any process was requested to stop.
         """
         done = self.counters.step
         steps = self.micro_batches // self.ranks.world_size

@@ -19,7 +19,7 @@ from vrtspike.system.errors import RunError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
-"""Result of :meth:`Objective.prepare`; only the objective looks inside."""
+"""Result of :meth:`Objective.prepare`; only the objective uses its contents."""
 
 
 class Objective(ABC):
@@ -92,7 +92,7 @@ class Trainable:
         model: model on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         objective: losses and metrics.
-        training: the training batches; none where the weights are not trained.
+        training: the training batches; none if the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
         memory_advice: keys to change, in this order, when the device's memory is full.

@@ -15,7 +15,7 @@ from torch import nn
 from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSettings, TrainSettings
 
 OTHERS = "others"
-"""The group of all parameters that ``rate_groups()`` does not name."""
+"""Group of all parameters that ``rate_groups()`` does not name."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
@@ -101,7 +101,7 @@ def build_optimizer(
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if settings.TYPE == "adamw8bit":
         if find_spec("bitsandbytes") is not None:
-            # Imported here: it takes seconds.
+            # Imported here, because the import takes seconds.
             from bitsandbytes.optim import AdamW8bit
 
             return AdamW8bit(groups, **options, is_paged=settings.PAGED)
@@ -119,7 +119,7 @@ def build_optimizer(
 def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     """Set ``requires_grad`` of parameters that are frozen at first, for the step after ``step``.
 
-    It depends on the step alone, so that a resumed run needs no state for it.
+    The frozen parameters depend on the step alone, so that a resumed run needs no state for them.
 
     Args:
         parameters: parameters, each with the number of first optimiser steps in which it is frozen.

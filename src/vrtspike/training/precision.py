@@ -25,7 +25,8 @@ _TYPES = {
 def resolve_precision(name: str, device: torch.device) -> str:
     """Replace ``mixed`` by the device's best half precision.
 
-    This is bfloat16, which needs no loss scaling, on CPUs and on GPUs from Ampere on, else float16.
+    CPUs, and GPUs from Ampere on, use bfloat16, which needs no loss scaling; older GPUs use
+    float16.
     """
     if name != "mixed":
         return name
@@ -38,7 +39,7 @@ class Precision:
     """Arithmetic of a training step: ``32``, ``16-mixed``, ``bf16-mixed`` or ``bf16-true``.
 
     Args:
-        train: section TRAIN, of which ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
+        train: section TRAIN; ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
         device: device on which the run computes.
     """
 
@@ -49,7 +50,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(
             device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
         )
-        """Scales the loss for ``16-mixed``; else it does nothing."""
+        """Scaler of the loss for ``16-mixed``; otherwise disabled."""
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""

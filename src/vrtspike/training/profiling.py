@@ -20,8 +20,8 @@ def profiler(
 ) -> AbstractContextManager[profile | None]:
     """Return a profiler of a window of steps, as a context; of None if all of them are done.
 
-    It writes ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt`` (the
-    operations that took most time).
+    The profiler writes ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt``
+    (the operations that took most time).
 
     Args:
         window: first and last step.

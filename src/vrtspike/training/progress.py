@@ -18,8 +18,7 @@ class StepResult:
 
     Attributes:
         losses: weighted terms, averaged over micro-steps and processes.
-        learning_rate: learning rate of the step; that of a parameter group is this times its
-            factor.
+        learning_rate: learning rate of the step; a parameter group has this rate times its factor.
         gradient_norm: norm of the gradient before clipping.
         skipped: true if the update was skipped because the gradients were not finite.
         samples: samples of the step, of all processes.
@@ -100,7 +99,7 @@ class RunCounters:
         Args:
             metrics: metrics by name; NaN is never better than anything.
             watched: the metric that decides which weights are the best, and early stopping.
-            lower: names of the metrics of which smaller values are better.
+            lower: names of metrics whose smaller values are better.
 
         Returns:
             true if ``watched`` is better than ever before.

@@ -87,7 +87,7 @@ class RunLog:
         self._metrics = Records(self.folder / names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
         if self._tensorboard_enabled:
-            # Imported here: it takes time.
+            # Imported here, because the import takes time.
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
@@ -109,7 +109,7 @@ class RunLog:
         curves = {f"loss/{name}": value for name, value in figures.get("losses", {}).items()}
         curves |= {f"{kind}/{name}": float(v) for name, v in figures.items() if name != "losses"}
         if self._board is not None:
-            # An error of its writer thread is raised here.
+            # An error of TensorBoard's writer thread is raised here.
             with writes_to(self.folder / names.TENSORBOARD):
                 for name, value in curves.items():
                     self._board.add_scalar(name, value, step)
@@ -126,7 +126,7 @@ class RunLog:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
     def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
-        """Record and show memory, and warn where it is nearly full."""
+        """Record and show memory, and warn if it is nearly full."""
         if self._memory is None:
             return
         now = round(time.time(), 3)
@@ -152,7 +152,7 @@ class RunLog:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
             return
-        # Copied from a CPU, too: tied weights must not share memory in the file.
+        # Weights on a CPU are copied, too: tied weights must not share memory in the file.
         state = {
             key: value.detach().to("cpu", copy=True).contiguous()
             for key, value in model.state_dict().items()
@@ -211,7 +211,7 @@ def git_state(folder: Path) -> dict[str, object] | None:
 
     None outside a checkout, or if git is not installed.
     """
-    # Without tags, so that git describes the state by the commit.
+    # Tags are ignored, so that git describes the state by the commit.
     describe = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     command = ["git", "-C", str(folder), *describe]
     try:

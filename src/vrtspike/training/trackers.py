@@ -1,7 +1,7 @@
 """Experiment trackers: Weights & Biases (LOG.WANDB) and MLflow (LOG.MLFLOW).
 
-Both packages are optional. The run ID of a tracker is kept in the run's folder, so that a resumed
-run continues there.
+The packages of both services are optional. The run ID of a tracker is kept in the run's folder, so
+that a resumed run continues there.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Mlflow:
         self._mlflow = mlflow
         self._warn = warn
         self._last: RunOperations | None = None
-        # One thread sends in order; several may create a folder of a store twice, and fail.
+        # A single thread keeps the order; several may create a folder of a store twice, and fail.
         os.environ.setdefault("MLFLOW_ASYNC_LOGGING_THREADPOOL_SIZE", "1")
         try:
             mlflow.set_experiment(experiment)

@@ -31,7 +31,7 @@ def validate_model(
 
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
-        on the first process; None if a process was asked to stop.
+        on the first process; None if a process was requested to stop.
 
     Raises:
         FloatingPointError: if the model gives values that are not finite.

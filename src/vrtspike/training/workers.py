@@ -101,15 +101,15 @@ def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
     if isinstance(requested, int):
         return requested
     share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
-    # Rounded first, because 0.7 * 10 is 6.999... in binary.
+    # The product is rounded first, because 0.7 * 10 is 6.999... in binary.
     return max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
 
 
 def start_forkserver(modules: Sequence[str]) -> None:
     """Start the fork server of the workers, which imports these modules once.
 
-    It and the workers ignore signals to the process group, which batch systems send: a trainer that
-    was asked to stop still needs the batches of its step.
+    The server and its workers ignore signals to the process group, which batch systems send: a
+    trainer that was asked to stop still needs the batches of its step.
     """
     multiprocessing.set_forkserver_preload(list(modules))
     _use_short_socket_folder()

@@ -22,8 +22,8 @@ _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 def log_end(logs: Sequence[str]) -> str:
     """Return the end of the first non-empty log of a failed job.
 
-    It starts at the last line that starts with ``error:``; the middle of a long message is left
-    out. If a training was stopped and has saved its state, its message is returned.
+    The text begins at the last line that starts with ``error:``; the middle of a long message is
+    left out. If a training was stopped and has saved its state, its message is returned.
 
     >>> log_end([])
     'it has no log'

@@ -17,7 +17,7 @@ it."""
 
 
 class LocalDevices:
-    """GPUs and cores of a job; several presets share those of the machine.
+    """GPUs and cores of a job; several presets share the GPUs of the machine.
 
     Args:
         gpus: GPUS of the configuration.

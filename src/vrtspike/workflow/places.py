@@ -1,8 +1,8 @@
 """Paths of the workflow's own files, as the rules name them.
 
-Snakemake compares commands and inputs with those of the last run. In a clone that is the working
-directory, paths are therefore relative to it. Elsewhere commands name the folder by an environment
-variable, so that nothing becomes stale where the workflow is installed anew at another place.
+Snakemake compares commands and inputs with the last run. In a clone that is the working directory,
+paths are therefore relative to it. Elsewhere commands name the folder by an environment variable,
+so that nothing becomes stale where the workflow is installed anew at another place.
 """
 
 from __future__ import annotations

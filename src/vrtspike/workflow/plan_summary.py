@@ -67,7 +67,7 @@ def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
 
 
 def _cost(jobs: Sequence[Job]) -> float | None:
-    """Return the last duration of jobs in seconds, extrapolated to those that never ran."""
+    """Return the last duration of jobs in seconds, extrapolated to jobs that never ran."""
     durations = [_seconds(job["benchmark"]) for job in jobs]
     seconds = [duration for duration in durations if duration is not None]
     if not seconds:
@@ -131,7 +131,7 @@ def _parse_params(text: str) -> dict[str, str]:
 
 
 def _describe_change(name: str, old: str | None, new: str | None) -> str:
-    """Describe one changed param; None stands for a missing one."""
+    """Describe one changed param; None marks a missing one."""
     if _VERSION.fullmatch(new or old or ""):
         return f"code of {name}" if name.endswith(".py") else f"{name} changed"
     if old is None or new is None:

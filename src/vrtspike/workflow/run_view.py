@@ -216,7 +216,7 @@ class RunView:
             self._is_stopped = True
         status = _STATUS.search(text) if "CalledProcessError" in text else None
         if status is not None:
-            # Shown with the job's error, which follows.
+            # The message is shown with the job's error, which follows.
             self._exit_reason = status[0]
             if status[0].endswith(_KILLED):
                 self._exit_reason += ": killed, as when memory is full"

@@ -26,7 +26,7 @@ _STEP = re.compile(r"\[train\] step (\d+)/(\d+)\b")
 def snakemake_command(*words: str) -> list[str]:
     """Return the command that runs Snakemake in the working directory, with this Python.
 
-    The workflow is that of the working directory, or else the one of this package.
+    The workflow in the working directory is used, or else the workflow of this package.
 
     Args:
         words: targets and options.
@@ -39,7 +39,7 @@ def snakemake_command(*words: str) -> list[str]:
             f"{sys.executable}: found no Snakemake in this Python, expected the extra workflow; "
             f"{install_advice('workflow')}"
         )
-    # With an equals sign, because targets that follow would be taken for further loggers.
+    # The equals sign is needed: targets that follow would be taken for further loggers.
     command = [sys.executable, "-m", "snakemake", "--logger=vrtspike"]
     if not any(map(os.path.isfile, SNAKEFILE_CHOICES)):
         command += ["--snakefile", str(require_home() / SNAKEFILE)]
@@ -49,8 +49,8 @@ def snakemake_command(*words: str) -> list[str]:
 def run_snakemake(words: Sequence[str], title: str, repeat: str) -> None:
     """Run Snakemake; print its lines, and show the steps of a training as a progress bar.
 
-    An interruption (Ctrl-C, or that of a notebook) stops Snakemake as Ctrl-C does in a terminal:
-    trainings save their state. It is raised when Snakemake has ended.
+    An interruption (Ctrl-C, or "interrupt" in a notebook) stops Snakemake as Ctrl-C does in a
+    terminal: trainings save their state. The exception is raised when Snakemake has ended.
 
     Args:
         words: targets and options.
@@ -68,7 +68,8 @@ def run_snakemake(words: Sequence[str], title: str, repeat: str) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        # A session of its own: a notebook's server signals the whole session of its kernel.
+        # Snakemake gets its own session, because a notebook's server signals the whole session of
+        # its kernel.
         start_new_session=True,
         preexec_fn=stop_with_parent,
     )

@@ -61,7 +61,7 @@ class SnakemakeInternals:
         """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
 
         The handler takes a lock and a semaphore. Python runs handlers in the main thread; if the
-        signal arrives while the scheduler holds one of them there, the process sleeps for ever.
+        signal arrives while the scheduler holds one of them there, the process waits for ever.
         Snakemake installs the handler after the last hook that a job's Snakemake offers.
         """
         from snakemake.scheduling.job_scheduler import JobScheduler
@@ -80,8 +80,8 @@ class SnakemakeInternals:
     def keep_results_of_failed_jobs(self) -> None:
         """Leave outputs flagged with ``update`` as they are when their job fails, without copies.
 
-        Their programs replace them only when they have succeeded. Snakemake would copy them before
-        a job, and back after a failure: with a new date, which makes later results stale,
+        The programs of these jobs replace the outputs only on success. Snakemake would copy them
+        before a job, and back after a failure: with a new date, which makes later results stale,
         and truncated on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
         the main one removes the files.
         """
@@ -112,7 +112,7 @@ class SnakemakeInternals:
             config: Snakemake's configuration of this workflow.
 
         Raises:
-            ConfigError: if it is not that of the main Snakefile.
+            ConfigError: if the configuration differs from the main Snakefile's.
         """
         if not self.is_module or not self._workflow.modifier.skip_configfile:
             return
@@ -142,7 +142,7 @@ class SnakemakeInternals:
     def is_main(self) -> bool:
         """True if this process plans the workflow; False in a cluster job's Snakemake.
 
-        Such a job must not decide what is stale, and need not read raw files.
+        A cluster job must not decide what is stale, and need not read raw files.
         """
         return bool(self._workflow.is_main_process)
 

@@ -107,7 +107,7 @@ def setting_lines(workflow: Workflow, program: str, preset: Preset = own_preset)
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
-    """Return options with the present TEST settings; those of the training may differ."""
+    """Return options with the present TEST settings; the values of the training may differ."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
     pairs = [f"{key}={value}" for key, value in lines.items()]
     if not pairs:
@@ -125,8 +125,8 @@ def rerun_damaged(
 ) -> Lines:
     """Return an input function without files that forces the rerun of a missing or damaged result.
 
-    Snakemake does not make a missing file again if later results exist. But a job that fails or is
-    killed loses its outputs, while results of the former outputs remain.
+    Snakemake does not make a missing file again if later results exist. However, a job that fails
+    or is killed loses its outputs, while results of the former outputs remain.
 
     Args:
         results: folder of all results.
@@ -160,7 +160,7 @@ def rerun_damaged(
 
 
 def data_damage(workflow: Workflow, preset: str) -> str:
-    """Return the fault of the manifest of a preset's prepared data; empty if it is sound."""
+    """Return the fault of the manifest of a preset's prepared data; empty if it is valid."""
     manifest = workflow.manifest(preset)
     problem = find_problem(workflow.preset(preset).TASK)
     return _damage(manifest, lambda: problem.dataset_digest(manifest))

@@ -118,7 +118,7 @@ def refuse_future_dates(files: Iterable[str]) -> None:
     late = sorted(file for file, mark in marks.items() if mark and mark[2] > latest_ns)
     if late:
         title = "dated in the future, so that Snakemake would remove results made from them"
-        # One date for all, so that no input is newer than its output.
+        # All files get one date, so that no input is newer than its output.
         advice = f"Set the clock right, or date them today: touch -c -d now {shlex.join(late)}"
         raise RunError(list_faults(title, late, advice))
 
@@ -132,7 +132,7 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
         show: function called with a message before waiting.
 
     Returns:
-        true if it has waited. Then nothing is reserved, because the files may exist by now.
+        true if it has waited. In this case nothing is reserved, because the files may exist by now.
 
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
@@ -149,7 +149,7 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
                 return False
         path, text = next(iter(conflicts.items()))
         show(text)
-        # Its process may have ended meanwhile.
+        # The other process may have ended meanwhile.
         with contextlib.suppress(FileNotFoundError), path.open("r+") as stream:
             lock_file(stream.fileno(), path, wait=True)
         return True

@@ -41,7 +41,7 @@ class Trainings:
     def __init__(self, workflow: Workflow, program: Path) -> None:
         self._workflow = workflow
         self._program = program
-        # A plan asks for the same files many times.
+        # A plan reads the same files many times.
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
     def result(self, preset: str) -> Path:
@@ -116,14 +116,14 @@ class Trainings:
         )
 
     def _setting_changes(self, preset: str, run: RunIdentity) -> list[str]:
-        """Return the settings that change the result and differ from those of a run."""
+        """Return the settings that change the result and differ from the settings of a run."""
         before = result_settings(run.settings)
         now = result_settings(self._workflow.preset(preset))
         differences = unequal(before, now)
         return [f"{key} {old} -> {new}" for key, (old, new) in sorted(differences.items())]
 
     def _data_changes(self, preset: str, run: RunIdentity) -> list[str]:
-        """Return the difference between the data of a preset and those of a run, if any."""
+        """Return the difference between the data of a preset and the data of a run, if any."""
         before = Path(run.dataset)
         now = self._workflow.manifest(preset)
         problem = find_problem(self._workflow.preset(preset).TASK)
@@ -135,7 +135,7 @@ class Trainings:
         return ["the data have changed"] if digest != run.dataset_digest else []
 
     def _weight_changes(self, preset: str, run: RunIdentity) -> list[str]:
-        """Return the keys of given weights whose files differ from those of a run."""
+        """Return the keys of weights whose files differ from the files of a run."""
         changes = []
         for key, path in self.weights(preset, "given").items():
             digest = self._digest(key, path) if path.is_file() else run.weights.get(key, "")

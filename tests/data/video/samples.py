@@ -10,6 +10,8 @@ from pathlib import Path
 import av
 import numpy as np
 
+from vrtspike.data.video import VideoInfo, inspect_video, read_video, video_file
+
 MILLISECOND = Fraction(1, 1000)
 LANGUAGES = ("fra", "jpn", "spa")
 """Of the tracks of sound."""
@@ -52,6 +54,20 @@ def write_sample(
         for number, track in enumerate(tracks):
             _write_sound(container, track, 200 * (number + 1))
     return frames
+
+
+def copy(path: Path, target: Path) -> tuple[VideoInfo, VideoInfo]:
+    """Read a video and write it again; gives the properties of both files."""
+    info = inspect_video(path)
+    with video_file(target, like=info) as append:
+        for frame in read_video(path):
+            append([frame])
+    return info, inspect_video(target)
+
+
+def seconds(info: VideoInfo) -> list[Fraction]:
+    """The times at which the frames of a video are shown."""
+    return [stamp * info.tick for stamp in info.stamps]
 
 
 def _write_sound(container, track, frequency: int) -> None:

@@ -60,8 +60,8 @@ def decimate_counts(
     """Return counts of a sensor with a higher threshold that sees the same light.
 
     After n spikes of the original sensor, such an integrate-and-fire pixel has fired
-    floor((n + waiting) / m) times: exactly so for a whole m. Its charge
-    runs on from frame to frame, as if exposures abutted.
+    floor((n + waiting) / m) times: exactly so for a whole m. Charge is carried over from frame to
+    frame, as if exposures abutted.
 
     Args:
         counts: integers (T, K, h, w), spikes per bin of successive frames.
@@ -105,7 +105,7 @@ def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
 def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
     """Return counts of a sensor with half as many rows and columns.
 
-    Each of its pixels collects the light of four and fires at four times their charge.
+    Each pixel collects the light of four pixels and fires at four times their charge.
 
     Args:
         counts: uint8 (T, K, h, w), spikes per bin of successive frames; h and w even.
@@ -170,7 +170,7 @@ def _flip_steps(
     share: float,
     removes_spikes: bool,
 ) -> None:
-    """Add spikes in some steps without one, and remove them in some with one if asked to.
+    """Add spikes in some steps without one, and optionally remove them in some steps with one.
 
     Args:
         counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.

@@ -93,7 +93,7 @@ class ClipDataset(Dataset[Sample]):
         self._clips = [
             (name, start)
             for name, layout in layouts.items()
-            for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every=train)
+            for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every_frame=train)
         ]
 
     def __len__(self) -> int:
@@ -171,16 +171,16 @@ class ClipDataset(Dataset[Sample]):
         return batch
 
 
-def _clip_starts(frames: int, length: int, *, every: bool) -> list[int]:
+def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
     """Return first frames of a sequence's clips.
 
     Args:
         frames: number of frames of the sequence.
         length: length of a clip.
-        every: begin a clip at every frame; else clips do not overlap, but for the last one.
+        every_frame: begin a clip at every frame; else clips do not overlap, but for the last one.
     """
     last = frames - length
-    step = 1 if every else length
+    step = 1 if every_frame else length
     return sorted({*range(0, last, step), last})
 
 

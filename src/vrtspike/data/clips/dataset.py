@@ -25,11 +25,12 @@ HELD_OUT = "train, held out"
 
 @dataclass(frozen=True)
 class SequenceEntry:
-    """One sequence of a data set.
+    """A sequence of a data set.
 
     Attributes:
         store: folder of its Zarr store.
-        limits: None in a data set without spikes, or one that was merged before limits were stored.
+        limits: ranges of the recording; None in a data set without spikes, or one that was merged
+            before limits were stored.
     """
 
     split: str
@@ -45,7 +46,7 @@ class DatasetManifest:
 
     Attributes:
         stores: options that its stores were built with.
-        statistics: None in a data set without spikes.
+        statistics: mean and standard deviation of the voxels; None in a data set without spikes.
         overlaps: training sequences by the test sequence that holds frames of them.
         held_out: training sequences for validation, unless DATA.VALIDATION is test.
     """

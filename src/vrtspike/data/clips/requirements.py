@@ -42,7 +42,7 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
 
 
 def require_spikes(
-    dataset: str, has_spikes: bool, settings: Settings, elsewhere: Sequence[Path] = ()
+    dataset: str, has_spikes: bool, settings: Settings, other_roots: Sequence[Path] = ()
 ) -> None:
     """Refuse a model with spikes for a data set without.
 
@@ -50,17 +50,17 @@ def require_spikes(
         dataset: name for the message.
         has_spikes: true if its sequences have spikes.
         settings: settings of the preset.
-        elsewhere: other folders that hold spikes of its sequences.
+        other_roots: other folders that hold spikes of its sequences.
 
     Raises:
         ConfigError: if MODEL.USE_SPIKE is true and there are no spikes.
     """
     if settings.MODEL.USE_SPIKE and not has_spikes:
-        if elsewhere:
+        if other_roots:
             raise ConfigError(
                 f"{dataset}: no spike files beside the frames, and MODEL.USE_SPIKE is true; spikes "
-                f"of its sequences lie in {' and '.join(map(str, elsewhere))}: set DATA.SPIKE_ROOT "
-                "to it"
+                f"of its sequences lie in {' and '.join(map(str, other_roots))}: set "
+                "DATA.SPIKE_ROOT to it"
             )
         raise ConfigError(
             f"{dataset}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "

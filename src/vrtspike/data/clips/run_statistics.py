@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     """Return the statistics file of a run: JSON values.
 
-    It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
-    a model without spikes), the bins, name and digest of the data set, and the limits of the
-    training (:class:`RecordingLimits`) if the data set has them. Weights that are not trained
+    The file holds mean, standard deviation and count of the voxels (:func:`training_statistics`;
+    null for a model without spikes), the bins, name and digest of the data set, and the limits of
+    the training (:class:`RecordingLimits`) if the data set has them. Weights that are not trained
     keep the whole file of their run, because they learn from no other data.
 
     Raises:
@@ -65,8 +65,8 @@ def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
     """Return the statistics that a training standardises voxels with.
 
-    They are those of the trained model that it starts from, as its weights expect them; else
-    DATA.NORM; else those of the training split. None in a data set without spikes.
+    A training that starts from a trained model uses the statistics of that model, which its weights
+    expect; else DATA.NORM; else those of the training split. None in a data set without spikes.
 
     Raises:
         RunError: if the statistics of that model are missing or damaged.

@@ -1,4 +1,4 @@
-"""One clip as it is read: crops of consecutive frames with their spikes, as small integers."""
+"""A clip as it is read: crops of consecutive frames with their spikes, as small integers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RatioChange = Literal["", "camera", "sensor"]
 
 
 class Sample(TypedDict):
-    """One clip. T frames, K bins, H x W RGB pixels, h x w spike pixels.
+    """A clip for training or evaluation. T frames, K bins, H x W RGB pixels, h x w spike pixels.
 
     With DATA.NEIGHBOURS the spikes are those of T + 2 frames, one more on either side.
     """
@@ -43,7 +43,8 @@ class Sample(TypedDict):
     """bool (2,): true if there are spikes of the frame before, and of the one after; only with
     DATA.NEIGHBOURS."""
     ratio_change: NotRequired[RatioChange]
-    """As drawn for a batch that begins with this clip; only with DATA.RATIO_AUGMENT."""
+    """Change of the resolution, drawn for a batch that begins with this clip; only with
+    DATA.RATIO_AUGMENT."""
 
 
 def read_clip(
@@ -140,7 +141,7 @@ def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
     sample["counts"] = functional.pad(
         sample["counts"], (0, 0, 0, 0, 0, 0, padding_before, padding_after)
     )
-    # One step a bin, so that nothing is divided by zero.
+    # Each bin has one step, so that nothing is divided by zero.
     sample["bin_steps"] = functional.pad(
         sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
     )

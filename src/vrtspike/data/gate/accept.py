@@ -103,7 +103,7 @@ def _read_sequence(manifest: CheckedSequence) -> _Sequence:
     faults = list(manifest["faults"])
     counts = [frame["spikes"]["count"] for frame in frames if frame["spikes"]]
     if counts and not any(counts):
-        # No gain can be estimated from it.
+        # No gain can be estimated from such a sequence.
         faults.append(f"its {len(counts)} exposures hold not a single spike")
     return _Sequence(
         name=f"{manifest['split']}/{manifest['sequence']}",

@@ -1,8 +1,9 @@
 """Check the alignment of spikes and frames.
 
 A short window slides over the spikes; its mean is an image of that instant. The centre of the
-exposure is the instant whose image is most like the sharp frame. Both are band-passed first, which
-removes the brightness that all pictures share and the pixel noise of counting a few spikes.
+exposure is the instant whose image is most like the sharp frame. Image and frame are band-passed
+first, which removes the brightness that all pictures share and the pixel noise of counting a few
+spikes.
 
 Spikes that fit their frame poorly are tried in other orders: bits of each byte, columns and rows
 reversed, and shifted in space. An order that fits clearly better is reported as the fault.
@@ -50,17 +51,17 @@ scene every instant looks alike and the peak means nothing; in the demo data, pe
 missed the true centre by up to 8 steps, higher ones by at most 3."""
 
 DOUBTED = 0.8
-"""Correlation below which other orders are tried: right files of the demo data and of real sensors
-have 0.91 or more, the same with the bits of each byte reversed 0.13 to 0.70."""
+"""Correlation below which other orders are tried: correct files of the demo data and of real
+sensors have 0.91 or more, the same with the bits of each byte reversed 0.13 to 0.70."""
 
 MIN_ORDER_LEAD = 0.1
 """Minimum lead in correlation of another order for it to be called the right one: 0.22 and more for
-files in which it is, nothing in sound ones."""
+files in this order, none in correct ones."""
 
 MIN_HALVES_LEAD = 0.03
 """Minimum lead in correlation of spikes with the bits of each half byte reversed for that to be the
-right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); sound files
-fit worse by as much."""
+right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); correct files fit worse
+by as much."""
 
 _BIT_ORDER = "write the least significant bit first, numpy.packbits(..., bitorder='little')"
 REVERSED_HALVES = f"the bits of each half byte reversed: {_BIT_ORDER}"
@@ -72,7 +73,7 @@ _BIT_ORDERS = {
 """Faults and remedies by key: bit b of each byte stands in place b ^ key."""
 
 MAX_SHIFT_PARTS = 8
-"""A shift in space is looked for up to the sides of the sensor divided by this."""
+"""Shifts in space are searched up to the sides of the sensor divided by this."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Alignment:
     Attributes:
         center: spike step (fractions by fitting a parabola to the peak).
         correlation: normalised cross-correlation there, -1 to 1.
-        distinction: correlation at the peak less the lowest one of the windows that were looked at.
+        distinction: correlation at the peak less the lowest one of the examined windows.
         assessable: true if the frame is large and rich enough for a low correlation to mean
             anything.
         better: the order of bits, rows and columns, or the shift in space, in which the spikes
@@ -300,7 +301,8 @@ def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int)
         _, likeness, _ = _search(spikes, mirrored_picture, window)
         results.append(_Misreading(likeness, description))
     for key, description in _BIT_ORDERS.items():
-        # One at a time and never kept: each takes as much memory as the spikes.
+        # Reordered spikes are made one at a time and not kept: each takes as much memory as the
+        # spikes.
         _, likeness, _ = _search(_with_bits_moved(spikes, key), picture, window)
         results.append(_Misreading(likeness, f"with {description}"))
     return max(results)

@@ -66,7 +66,7 @@ class Calibration:
             single frame.
         correlation: correlation of spikes and frames of the moving scene, at this offset.
         moved_pixels: sensor pixels by which the static scene moved while it was recorded; None if
-            it is too dark or too short to tell.
+            it is too dark or too short for a result.
     """
 
     frame_size: tuple[int, int]
@@ -132,7 +132,7 @@ def calibrate(
         the result, and a picture of it: spikes in red and frames in cyan, before and after.
 
     Raises:
-        DataError: if files are missing or do not fit, or a scene does not tell.
+        DataError: if files are missing or do not fit, or a scene gives no result.
     """
     spike_file = static / SPIKES
     sensor = find_sensor(spike_file, sensor_size, sensor_file(spike_file))
@@ -222,7 +222,7 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
         frames: frames of the scene, in order.
 
     Returns:
-        the larger of both; None if there are too few spikes and frames to tell.
+        the larger of both; None if there are too few spikes and frames.
     """
     distances = []
     half = len(spikes) // 2

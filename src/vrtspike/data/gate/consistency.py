@@ -1,7 +1,7 @@
 """Check that the blurry frame, the sharp frame and the spikes of one number belong together.
 
-A blurry frame and the mean of its exposure's spikes measure the same light, so they look alike
-however the scene moves; at low resolution the sharp frame looks like both. A frame or spike file of
+A blurry frame and the mean of its exposure's spikes measure the same light, so they look alike even
+if the scene moves; at low resolution the sharp frame looks like both. A frame or spike file of
 another scene or of a neighbouring frame, or spikes written backwards in time, have a low
 correlation.
 """
@@ -16,9 +16,10 @@ from vrtspike.data.gate.levels import MAX_FLAT, LevelComparison
 from vrtspike.data.gate.similarity import correlation
 
 MIN_COARSE_LIKENESS = 0.5
-"""Minimum correlation of blurry and sharp frame, both coarse. Right pairs: GoPro 0.99, Sintel 0.99,
-generated data 0.86 at least; frames of other sequences: 0.0 in the mean, GoPro at most 0.03. Where
-there are spikes they decide instead: they look like the blurry frame however far things move."""
+"""Minimum correlation of blurry and sharp frame, both coarse. Correct pairs: GoPro 0.99, Sintel
+0.99, generated data 0.86 at least; frames of other sequences: 0.0 in the mean, GoPro at most 0.03.
+Sequences with spikes are judged by the spikes instead, which resemble the blurry frame however far
+things move."""
 MAX_DETAIL = 1.2
 """Maximum fine detail (energy of the Laplacian) of a blurry frame over that of its sharp frame:
 0.09 (GoPro), 0.36 (Sintel), 0.05 to 0.69 (generated); averaging frames cannot make more of it."""
@@ -27,21 +28,21 @@ MIN_SPIKE_LIKENESS = 0.5
 frame of a real exposure, 0.99 for simulated blurry frames; other sequences at most 0.4."""
 MIN_NEIGHBOUR_LEAD = 0.03
 """Minimum lead of a neighbour's correlation over that of the partner for the neighbour to be called
-the right one. In sound data the right one fits better by 0.004 to 1.5."""
+the right one. In correct data the partner fits better by 0.004 to 1.5."""
 MIN_NEIGHBOUR_LIKENESS = 0.8
 """Minimum correlation with a neighbour's picture for the neighbour to be called the right one."""
 MIN_REVERSAL_LEAD = 0.1
 """Minimum lead of the wrong end of an exposure (a third of it) over the right end, in correlation
-with the next or previous exposure, for time to run backwards. Sound data: worse by 0.15 to 0.74 in
-real spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much. The
-margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
+with the next or previous exposure, for time to run backwards. Correct data: worse by 0.15 to 0.74
+in real spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much.
+The margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
 MIN_END_LIKENESS = 0.3
 """Minimum correlation of that end: what moves on by a whole picture fits nothing."""
 MIN_SCENE = 0.03
 """Contrast of the rates of spikes (band-passed, 0 to 1) from which they show a scene; counting
 noise over 88 steps leaves less than 0.01."""
 MIN_COARSE_SCENE = 4.0
-"""The same of a coarse picture, of 255."""
+"""Standard deviation of a coarse picture, of 255, from which it shows a scene."""
 
 _MIN_CONTRAST = 2.0
 """Standard deviation, of 255, below which coarse pictures are not compared."""
@@ -58,9 +59,9 @@ class Consistency:
         self._window: deque[FrameView | None] = deque([None, None], maxlen=3)
         """The previous frame, the one that is compared, and the next."""
         self._contents: dict[tuple[str, str], tuple[str, str]] = {}
-        """By kind and digest: path of the first file, and its partner."""
+        """Path of the first file and its partner, by kind and digest."""
         self._faults = defaultdict[str, list[str]](list)
-        """By their kind."""
+        """Faults by kind."""
         self._levels = LevelComparison()
 
     def add(self, view: FrameView) -> None:
@@ -103,7 +104,7 @@ class Consistency:
 
     def _report_levels(self) -> None:
         """Report a sequence whose blurry and sharp frames differ in colours or levels."""
-        # Darker sharp frames have less detail, too; other faults say more than levels do.
+        # Darker sharp frames have less detail, too; other faults are more specific than levels.
         if set(self._faults) - {"detail"}:
             return
         fault = self._levels.colour_fault()
@@ -140,7 +141,7 @@ class Consistency:
         min_likeness = MIN_COARSE_LIKENESS
         blur, sharp, spikes = view
         if self._spikes_fit(blur, spikes, neighbours):
-            # Where things move far, spikes are the better evidence of the same scene.
+            # If things move far, spikes are the better evidence of the same scene.
             min_likeness = -1.0
             if spikes is not None and spikes.has_clear_ends:
                 self._report_reversal(spikes, previous, following)
@@ -173,7 +174,7 @@ class Consistency:
     ) -> None:
         """Compare a blurry frame with its sharp frame and those of its neighbours."""
         if blur.digest == sharp.digest:
-            # Where nothing moves, a noiseless simulation blurs nothing.
+            # A noiseless simulation blurs nothing if nothing moves.
             if all(neighbour.sharp.digest != sharp.digest for neighbour in neighbours):
                 self._faults["equal"].append(
                     f"{blur.path}: the same picture as {sharp.path}, expected the blurry one: put "
@@ -199,7 +200,8 @@ class Consistency:
     ) -> bool:
         """Return whether a blurry frame fits its partner, and report it if it does not.
 
-        It fits if their correlation is high enough and no neighbour's partner fits clearly better.
+        A frame fits if the correlation with its partner is high enough and no neighbour's partner
+        fits clearly better.
 
         Args:
             kind: kind of the partner.
@@ -233,8 +235,10 @@ class Consistency:
     def _report_reversal(
         self, spikes: SpikeView, previous: FrameView | None, following: FrameView | None
     ) -> None:
-        """Report an exposure in which time runs backwards; without neighbours nothing tells."""
-        # By how much the wrong end fits each neighbour better; None if it does not fit clearly.
+        """Report an exposure in which time runs backwards; without neighbours the direction cannot
+        be determined.
+        """
+        # Lead of the wrong end for each neighbour; None if no end fits clearly.
         leads = []
         if previous is not None and previous.spikes is not None:
             leads.append(_reversal_lead(spikes.first, spikes.last, previous.spikes.last))
@@ -278,6 +282,8 @@ def _summary(faults: Sequence[str]) -> str:
 
 
 def _relative_detail(blur: PictureView, sharp: PictureView) -> float:
-    """Fine detail of a blurry frame over that of its sharp one, both as bright: lamps flicker."""
+    """Return the fine detail of a blurry frame over that of its sharp one, at equal brightness,
+    because lamps flicker.
+    """
     brighter = blur.brightness / max(sharp.brightness, 1.0)
     return blur.detail / max(sharp.detail, 1e-9) / max(brighter, 1.0) ** 2

@@ -108,9 +108,9 @@ def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
     return np.asarray(np.minimum(after, before), np.float32)
 
 
-def _distances(ones: Thumbnails, others: Thumbnails) -> NDArray[np.float32]:
+def _distances(thumbnails: Thumbnails, others: Thumbnails) -> NDArray[np.float32]:
     """Return the root mean squares of the differences of thumbnails, each less its mean."""
-    differences = _without_mean(ones) - _without_mean(others)
+    differences = _without_mean(thumbnails) - _without_mean(others)
     return np.asarray(np.sqrt(np.square(differences).mean(axis=-1)), np.float32)
 
 

@@ -1,7 +1,7 @@
 """Check the length of exposures against their blurry frames.
 
-A blurry frame is most like the mean of the spikes of its own exposure. Where things move, the mean
-of half as many steps around the same instant is too sharp, and that of twice as many too blurry.
+A blurry frame is most like the mean of the spikes of its own exposure. If things move, the mean of
+half as many steps around the same instant is too sharp, and that of twice as many too blurry.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from vrtspike.io.images import shrink
 MIN_LIKENESS = 0.9
 """Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
 generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
-and a shorter one seemed better by up to 0.02 in sound data."""
+and a shorter one seemed better by up to 0.02 in correct data."""
 MIN_GAIN = 0.005
 """Minimum lead in correlation of another window, in the median of a sequence, beyond counting
-noise. Sound generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
+noise. Correct generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
 length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
 COUNTING_NOISE = 0.0066
 """Longer windows are less noisy, too: this, divided by the square of steps times contrast of the

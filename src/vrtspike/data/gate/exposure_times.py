@@ -12,8 +12,8 @@ from vrtspike.data.manifests import SpikesEntry
 
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
-eight steps) is 4. Also the maximum offset of a sequence's median, beyond its uncertainty:
-0.0 to 2.1 in generated data of many kinds, 0.4 in real spikes."""
+eight steps) is 4. The median offset of a sequence may be as large, beyond its uncertainty: measured
+were 0.0 to 2.1 in generated data of many kinds, 0.4 in real spikes."""
 MIN_CENTERS = 3
 """Minimum number of located exposures for a median that is trusted that far."""
 RELIABLE_CORRELATION = 0.8
@@ -52,7 +52,7 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
             if _is_cut(exposure, center, steps, offset)
         ]
     correlation = median(_correlation(exposure) for exposure, _ in located)
-    # In dark or still scenes: the only centre of several exposures, and unreliable, tells nothing.
+    # In dark or static scenes, a single unreliable centre among several exposures is no evidence.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
         return faults
     tolerance = _offset_tolerance(offsets, correlation, steps)
@@ -86,7 +86,8 @@ def _is_cut(exposure: SpikesEntry, center: float, steps: int, offset: float) -> 
     if missing == 0:
         return False
     distance = abs(center - exposure["sharp"] - offset)
-    # A cut at either end moves the sharp frame by half of the missing steps; this is the half way.
+    # A cut at either end moves the sharp frame by half of the missing steps; the threshold is half
+    # of that.
     return bool(distance > min(CENTER_PRECISION, missing / 4))
 
 

@@ -1,6 +1,6 @@
 """Summaries of frames and spikes that :mod:`vrtspike.data.gate.consistency` compares.
 
-A summary is small, so that three frames of a sequence fit into memory whatever their size.
+A summary is small, so that three frames of a sequence fit into memory at any size.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ of less than 128 pixels."""
 THUMBNAIL = 16
 """Rows and columns of the small picture by which copies are found."""
 MIN_END_STEPS = 6
-"""Minimum steps of an end of an exposure: four of them were so noisy that sound data looked
-reversed by 0.14; eight real ones do not."""
+"""Minimum steps of an end of an exposure: with four steps, correct data were so noisy that they
+looked reversed by 0.14; eight real ones do not."""
 
 _HIGH_PASS_SIDE = 22
 """Minimum side of a coarse picture for removing the brightness that all scenes share: bright sky
@@ -68,7 +68,7 @@ class SpikeView(NamedTuple):
         assessable: true if picture and sensor are rich and large enough for a verdict.
         scene: standard deviation of ``mean``, as a rate from 0 to 1.
         has_clear_ends: true if the contrast of a third of the steps exceeds the noise of its
-            spikes. Their rate is about half the grey value.
+            spikes. The rate of spikes is about half the grey value.
         first: the first third of the steps.
     """
 

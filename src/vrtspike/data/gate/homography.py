@@ -126,7 +126,7 @@ def scaling(target: Sequence[int], source: Sequence[int]) -> Matrix:
     """Return the homography between two pictures with the same borders.
 
     Args:
-        target: rows and columns of the picture that it leads to.
+        target: rows and columns of the picture that the homography maps to.
         source: rows and columns of the picture that it begins from.
     """
     across = target[1] / source[1]

@@ -1,7 +1,7 @@
 """Check one sequence completely and describe it in the ingest manifest.
 
-All faults of a sequence are collected in the manifest; a sequence with faults goes no further than
-the gate of :mod:`vrtspike.data.gate.accept`.
+All faults of a sequence are collected in the manifest; the gate of :mod:`vrtspike.data.gate.accept`
+stops a sequence with faults.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def ingest_sequence(
         "spike_size": sensor_size,
         "spike_file": spike_file,
         "frames": checks.frames,
-        # Of files and sizes that all frames share there is one fault.
+        # Faults of files and sizes that all frames share are reported once.
         "faults": list(dict.fromkeys(checks.faults)),
     }
 
@@ -118,7 +118,7 @@ class _Checks:
         self._shifted: list[str] = []
         """Faults of exposures that are shifted in space."""
         self._lengths: list[Lengths] = []
-        """Of the exposures in which something moves."""
+        """Lengths of the exposures in which something moves."""
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -164,7 +164,7 @@ class _Checks:
 
     def _report_shift(self) -> None:
         """Report a sequence of which more than half of the exposures are shifted in space."""
-        # Where something moves, the exposure of another frame alone is shifted, too.
+        # If something moves, the exposure of another frame is shifted, too.
         compared = sum(frame["spikes"] is not None for frame in self.frames)
         if 2 * len(self._shifted) > compared:
             count = f"({len(self._shifted)} of {compared} exposures)"
@@ -175,24 +175,25 @@ class _Checks:
         exposures = [frame["spikes"] for frame in self.frames if frame["spikes"]]
         faults = time_faults(exposures, has_table=self.files.exposures is not None)
         if exposures and not faults:
-            # Where exposures are shifted, longer ones fit better, as they reach the right steps.
+            # Shifted exposures fit better if they are longer, because they then reach the right
+            # steps.
             faults = length_faults(str(self.root / exposures[0]["path"]), self._lengths)
         self.faults += faults
 
     def _recordings(
-        self, frame: tuple[int, int], given: tuple[int, int] | None
+        self, frame: tuple[int, int], spike_size: tuple[int, int] | None
     ) -> dict[str, Recording]:
         """Return the recordings of the frames whose spikes can be read, by name.
 
         Args:
             frame: rows and columns of a frame.
-            given: rows and columns of the sensor; None finds them.
+            spike_size: rows and columns of the sensor; None finds them.
 
         Raises:
             DataError: if the sensor is unknown or does not fit the frames.
         """
         files = self.files
-        sensor = sequence_sensor(self.root, files, frame, given)
+        sensor = sequence_sensor(self.root, files, frame, spike_size)
         frame_scale(frame, sensor.area.size)
         self.sensor = sensor
         # A recording of the whole sequence is divided among all frames, with partners or without.
@@ -349,7 +350,7 @@ def _spikes_entry(
         "t0": first_step,
         "t1": first_step + exposure.steps,
         "count": count,
-        # Null if nothing can be said.
+        # The value is null if the spikes allow no statement.
         "center": round(alignment.center, 2) if alignment.locates else None,
         "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
     }

@@ -13,18 +13,18 @@ MAX_FLAT = 1.0
 """Standard deviation, of 255, up to which a picture shows nothing."""
 MAX_UNLIKE_COLOURS = -0.2
 """Correlation of the colours of a blurry and a sharp frame (less their mean, which two cameras see
-differently) below which their channels are in another order. Right pairs: GoPro 0.99, generated
-data at least 0.9, 0.16 where textures move far; with red and blue exchanged in one of them -0.46
-to -0.98 in natural pictures."""
+differently) below which their channels are in another order. Correct pairs: GoPro 0.99, generated
+data at least 0.9, 0.16 where textures move far; with red and blue exchanged in one of them -0.46 to
+-0.98 in natural pictures."""
 MIN_COLOUR = 2.0
-"""Mean deviation of both from that mean, of 255, below which their order is not compared; natural
-pictures: 7 to 28."""
+"""Mean deviation of both pictures from their mean colour, of 255, below which the order of channels
+is not compared; natural pictures: 7 to 28."""
 MIN_COLOURED = 8.0
-"""The same of one of them from which the other must have colours, too: two cameras whose gains
-differ by a tenth make up to 5 in grey scenes."""
+"""Mean deviation of one picture, of 255, from which the other must have colours, too: two cameras
+whose gains differ by a tenth make up to 5 in grey scenes."""
 MIN_COLOUR_SHARE = 0.1
-"""Minimum colour of one as a share of the other's, in the median of a sequence: 0.3 to 1 in right
-pairs, 0.0 where one is grey."""
+"""Minimum colour of one as a share of the other's, in the median of a sequence: 0.3 to 1 in correct
+pairs, 0.0 if one is grey."""
 MAX_LEVEL_DIFFERENCE = 25.0
 """Maximum difference of a channel's means, of 255, in the median of a sequence and beyond its
 uncertainty. Averaged coded values: 0.1 (GoPro), at most 0.4 (generated). Averaged in linear light,
@@ -32,8 +32,8 @@ which is brighter: 4.5 (Sintel), up to 19 (generated, saturated skies that move 
 behind a beam splitter (BSD) differ a little in colour; gains that differ by a tenth make 18."""
 MAX_SPREAD = 1.5
 """Maximum coarse contrast of a blurry frame over that of its sharp one, in the same median: 0.36 to
-1.1 in right pairs, up to 1.18 where few bright points are averaged in linear light; blur hardly
-adds contrast."""
+1.1 in correct pairs, up to 1.18 if few bright points are averaged in linear light; blur hardly adds
+contrast."""
 STANDARD_ERROR = 1.86
 """Standard error of a median, times the square root of the number of values, for their median
 absolute deviation: 1.48 for the standard deviation times 1.25 for the median."""

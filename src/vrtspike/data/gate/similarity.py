@@ -19,7 +19,7 @@ def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
     """Band-pass a picture (H, W): without the noise of single pixels, and without slow changes."""
     height, width = image.shape
     fine = cv2.GaussianBlur(image, (0, 0), FINE_SIGMA)
-    # At half the size two boxes stand for a Gaussian of sigma 9: 4 (side^2 - 1) / 12 each.
+    # At half the size two boxes approximate a Gaussian of sigma 9: 4 (side^2 - 1) / 12 each.
     half = cv2.resize(fine, (-(-width // 2), -(-height // 2)), interpolation=cv2.INTER_AREA)
     coarse = cv2.blur(cv2.blur(half, (_BOX, _BOX)), (_BOX, _BOX))
     return np.asarray(cv2.subtract(fine, cv2.resize(coarse, (width, height))), np.float32)

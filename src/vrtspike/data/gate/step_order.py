@@ -21,7 +21,7 @@ MIN_PAIRS = 200
 def disorder(spikes: PackedSpikes) -> float | None:
     """Return the number of pairs of successive spikes, from perfect regularity (0) to chance (1).
 
-    None if there are too few spikes to tell.
+    None if there are too few spikes.
     """
     steps = len(spikes)
     rows = spikes.sampled.rows

@@ -70,7 +70,7 @@ def find_offset(moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
         spikes = sensor.read(moving / SPIKES, exposure.start + low, exposure.steps + high - low)
         frame = read_gray(files[name]).astype(np.float32)
         warped = warp_to_sensor(frame, homography, spikes.shape[1:])
-        # One correlation for each offset from low to high.
+        # The correlations, one for each offset from low to high.
         _, curve = correlation_curve(spikes, warped, exposure.steps)
         curves.append(curve)
     mean: NDArray[np.float64] = np.mean(curves, axis=0)

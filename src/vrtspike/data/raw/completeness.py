@@ -98,7 +98,7 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
 def folders_meant(root: Path) -> list[Path]:
     """Folders above and below one that look like data sets.
 
-    Their splits are train, test or val, or the folder itself is a split of the one above.
+    Such a folder has splits train, test or val, or is itself a split of the folder above.
 
     Raises:
         DataError: if a folder cannot be looked at.
@@ -178,13 +178,13 @@ def _absent_parts(
     contents: Contents, split: str, sequences: Sequence[SequenceFiles], has_spikes: bool
 ) -> list[str]:
     """Sequences of a split without blurry frames, sharp frames or spikes."""
-    without = {"blurry frames": [files.name for files in sequences if not files.blur]}
+    names_by_part = {"blurry frames": [files.name for files in sequences if not files.blur]}
     if contents.layout.sharp is not None:
-        without["sharp frames"] = [files.name for files in sequences if not files.sharp]
+        names_by_part["sharp frames"] = [files.name for files in sequences if not files.sharp]
     if has_spikes or contents.has_spikes:
-        without["spikes"] = [files.name for files in sequences if not files.has_spikes]
+        names_by_part["spikes"] = [files.name for files in sequences if not files.has_spikes]
     faults = []
-    for part, names in without.items():
+    for part, names in names_by_part.items():
         if names:
             expected = _pattern(contents, split, part)
             faults.append(

@@ -1,6 +1,6 @@
 """Folders that a user may have meant: other splits, roots above and below, roots of spikes.
 
-They are searched for only if a data set cannot be used as it is named.
+Such folders are searched for only if a data set cannot be used as it is named.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _MAX_HEADER_BYTES = 10_000
 """Longest header of an array that is read; that of numbers with three axes takes 128 bytes."""
 
 _FILE_ERRORS = (OSError, KeyError)
-"""There is no such file, or no such array in it."""
+"""The file is missing, or has no such array."""
 _HEADER_ERRORS = (ValueError, SyntaxError, tokenize.TokenError)
 _ARCHIVE_ERRORS = (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 """RuntimeError: the archive is encrypted, or packed in a way that zipfile does not support."""

@@ -14,7 +14,7 @@ def frame_order(name: str) -> list[tuple[int, str]]:
     >>> sorted(["frame_10", "frame_2", "frame_1"], key=frame_order)
     ['frame_1', 'frame_2', 'frame_10']
     """
-    # The name itself comes last, so that 1 and 01 have an order, too.
+    # The name is the last key, so that 1 and 01 have an order, too.
     parts = [*re.split(r"(\d+)", name), f"/{name}"]
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
@@ -81,10 +81,10 @@ def find_jumps(
     return step, jumps
 
 
-def _difference(number: int | None, following: int | None) -> int | None:
-    if number is None or following is None:
+def _difference(number: int | None, next_number: int | None) -> int | None:
+    if number is None or next_number is None:
         return None
-    return following - number
+    return next_number - number
 
 
 def _most_frequent_step(steps: Sequence[int | None]) -> int:

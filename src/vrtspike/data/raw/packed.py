@@ -16,7 +16,7 @@ _STEPS_AT_ONCE = 5
 """Steps that are looked up together: the result of more does not fit into a processor's cache."""
 
 _SAMPLED_ROWS = 90
-"""Rows that say as much about all pixels as more would."""
+"""Rows that suffice for statements about all pixels."""
 
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _BYTE_TABLE = _BITS.view(np.float64).T
@@ -83,7 +83,7 @@ class PackedSpikes:
         """Return spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MAX_COUNT), last])
-        # Exact up to 16 million spikes.
+        # The sum in float32 is exact up to 16 million spikes.
         return self.counts(edges).sum(axis=0, dtype=np.float32)
 
     @property

@@ -23,7 +23,7 @@ from vrtspike.system.errors import DataError, first_few
 
 def find_sensor(
     spikes: Path,
-    given: tuple[int, int] | None,
+    spike_size: tuple[int, int] | None,
     sensor_file: Path | None,
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
@@ -36,7 +36,7 @@ def find_sensor(
 
     Args:
         spikes: the file.
-        given: its size, if it is known.
+        spike_size: its size, if it is known.
         sensor_file: a ``config.yaml`` that may give it.
         layout: layout of the file, may give the picture; None is one whose frames are twice as
             large as the sensor.
@@ -49,7 +49,7 @@ def find_sensor(
     >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
     Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
     """
-    size = given
+    size = spike_size
     if size is None and sensor_file is not None:
         size = sensor_size(sensor_file)
     if size is None:
@@ -82,12 +82,12 @@ def _header_columns(size: tuple[int, int]) -> int:
 
 
 def sequence_sensor(
-    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+    root: Path, files: SequenceFiles, frame: tuple[int, int], spike_size: tuple[int, int] | None
 ) -> Sensor:
     """:func:`find_sensor` for the spike files of a sequence."""
     first = files.stream or next(iter(files.spikes.values()))
     sensor_file = root / files.sensor_file if files.sensor_file else None
-    return find_sensor(root / first, given, sensor_file, LAYOUTS[files.layout], frame)
+    return find_sensor(root / first, spike_size, sensor_file, LAYOUTS[files.layout], frame)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def find_recordings(
     size: tuple[int, int],
     layout: Layout,
     table: str | None = None,
-    known: Collection[str] | None = None,
+    frame_names: Collection[str] | None = None,
     has_sharp: bool = True,
 ) -> tuple[dict[str, Recording], list[str]]:
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
@@ -122,7 +122,8 @@ def find_recordings(
         size: rows and columns of the sensor as in the files.
         layout: layout of the files.
         table: path of a table of exposures, which overrides the layout; names may lack zeros.
-        known: names of all frames; lines of the table for others are a fault. None allows them.
+        frame_names: names of all frames; lines of the table for others are a fault. None allows
+            them.
         has_sharp: see :func:`vrtspike.data.exposure.read_exposures`.
 
     Returns:
@@ -131,13 +132,13 @@ def find_recordings(
     Raises:
         DataError: if the table cannot be read.
     """
-    names = list(paths) if known is None else known
+    names = list(paths) if frame_names is None else frame_names
     exposures = None
     if table:
         exposures = match_frames(read_exposures(root / table, has_sharp=has_sharp), names)
     faults: list[str] = []
-    if known is not None and exposures is not None:
-        faults += _lines_without_frame(exposures, known, root / str(table))
+    if frame_names is not None and exposures is not None:
+        faults += _lines_without_frame(exposures, frame_names, root / str(table))
     recordings: dict[str, Recording] = {}
     frames = Counter(paths.values())
     ends = Counter[str]()
@@ -182,13 +183,13 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
 
 
 def _lines_without_frame(
-    exposures: Collection[str], known: Collection[str], table: Path
+    exposures: Collection[str], frame_names: Collection[str], table: Path
 ) -> list[str]:
     """Return the fault of a table with lines for missing frames."""
-    unmatched = sorted(set(exposures) - set(known))
+    unmatched = sorted(set(exposures) - set(frame_names))
     if not unmatched:
         return []
-    names = first_few(sorted(known, key=frame_order))
+    names = first_few(sorted(frame_names, key=frame_order))
     return [
         f"{table}: found {len(unmatched)} lines without a frame, the first of "
         f"{unmatched[0]}; correct the names (frames are called {names}), put the frames back, or "

@@ -2,10 +2,10 @@
 
 A ``.dat`` file holds one spike frame after another, height x width / 8 bytes each. Bit p of a
 frame, least significant bit of each byte first, is the pixel in column ``p % width`` of row
-``p // width`` **counted from the bottom row**. This is the format of the Vidar cameras and of the
-Spk-GoPro data set; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no
-picture. An ``.npz`` file holds the same as an array (:mod:`vrtspike.data.raw.npz`). All other
-modules read and write both by this one.
+``p // width`` **counted from the bottom row**. Vidar cameras and the Spk-GoPro data set use this
+format; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no picture. An
+``.npz`` file holds the same as an array (:mod:`vrtspike.data.raw.npz`). All other modules read and
+write both by this one.
 """
 
 from __future__ import annotations

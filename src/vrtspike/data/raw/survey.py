@@ -181,7 +181,7 @@ class _Search:
 
 
 def _rejection(search: _Search) -> str:
-    """Return the message on a data set without a sound sequence."""
+    """Return the message on a data set without a valid sequence."""
     hints = _root_hints(search.root, search.splits, search.layout)
     for layout in search.layouts.values():
         hint = layout_hint(layout, search.blur_dir)

@@ -21,7 +21,7 @@ from vrtspike.data.simulation.scenes import Picture, film, film_sequence
 
 @dataclass(frozen=True)
 class Scene:
-    """One demo sequence: its photograph, and the width in pixels that it is scaled to."""
+    """A sequence of the demo: its photograph, and the width in pixels that it is scaled to."""
 
     split: str
     name: str

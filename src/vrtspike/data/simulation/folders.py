@@ -109,7 +109,7 @@ def simulate_spikes_of_pairs(
     left_out = {}
     for name, faults in sequences["excluded"].items():
         split, _, _ = name.rpartition("/")
-        # Of the default splits, those without sound sequences are left out.
+        # Default splits without sound sequences are left out.
         if name in required or split in required:
             faulty[name] = faults
         else:
@@ -123,7 +123,7 @@ def simulate_spikes_of_pairs(
     names = [f"{sequence['split']}/{sequence['name']}" for sequence in sequences["sequences"]]
     files = {name: find_sequence(root, name, "blur", layout) for name in names}
     # All sequences are checked before the first is simulated, which takes long.
-    frame_errors = named_faults({name: frame_faults(found) for name, found in files.items()})
+    frame_errors = named_faults({name: frame_faults(frames) for name, frames in files.items()})
     if frame_errors:
         raise DataError(list_faults(title, frame_errors, "Fix these."))
     for number, name in enumerate(names):

@@ -57,7 +57,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the sequences, without the number of the view."""
+        """Beginning of the sequences' names, before the number of the view."""
         stem = Path(self.file).stem.replace("_", "-")
         return stem if self.frame is None else f"{stem}-{self.frame:03d}"
 

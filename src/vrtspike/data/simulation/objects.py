@@ -19,7 +19,7 @@ Picture = NDArray[np.float32]
 HALF_SIDES = (0.02, 0.3)
 """Smallest and largest half of a side, in heights of a frame."""
 MAX_SPEED = 0.16
-"""Of an object, in heights of a frame per exposure."""
+"""Largest speed of an object, in heights of a frame per exposure."""
 STRIPES = (4.0, 24.0)
 """Smallest and largest period of stripes, in pixels."""
 
@@ -130,7 +130,7 @@ def _random_shape(random: np.random.Generator, height: int) -> Picture:
     across = np.abs(np.cos(angle) * y - np.sin(angle) * x) / second
     distance = (along**power + across**power) ** (1 / power)
     slope = np.hypot(*np.gradient(distance))
-    # Pixels inside the outline, to the first order: an edge is a pixel wide.
+    # Coverage of pixels by the outline, to the first order: an edge is a pixel wide.
     inside = (1 - distance) / np.maximum(slope, 1e-6)
     return np.clip(inside + 0.5, 0, 1).astype(np.float32)
 
@@ -138,7 +138,7 @@ def _random_shape(random: np.random.Generator, height: int) -> Picture:
 def _random_texture(
     random: np.random.Generator, photograph: Picture, shape: tuple[int, ...]
 ) -> Picture:
-    """Of one colour, striped in two, or a part of a photograph in other colours."""
+    """Return a texture: one colour, stripes of two, or a part of a photograph in other colours."""
     rows, columns = shape
     kind = random.integers(3)
     if kind == 0:

@@ -51,7 +51,8 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
         phase = 2 * np.pi * (random.uniform(low, high) * time + random.uniform(0, 1))
         return np.sin(phase), np.cos(phase)
 
-    # Both axes share the slow frequency a quarter apart, so the camera never stands still.
+    # The slow frequencies of the two axes are equal and a quarter of a period apart, so the camera
+    # never stands still.
     x, y = sway(1.3, 1.9)
     for share, low, high in ((0.25, 3.0, 5.0), (0.08, 7.0, 10.0)):
         x += share * sway(low, high)[0]
@@ -150,7 +151,7 @@ def film_sequence(
     Raises:
         DataError: if a size is odd, or there are no exposures.
     """
-    # One frame more: the last interval of the last exposure is interpolated towards it.
+    # One more frame is needed: the last interval of the last exposure is interpolated towards it.
     count = exposures * FRAMES_PER_EXPOSURE + 1
     drawn = [
         random_object(
@@ -186,5 +187,5 @@ def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tupl
         share = random.uniform(0.1, 0.3) / lobes
         radius *= 1 + share * np.sin(lobes * angle + random.uniform(0, 2 * np.pi))
     distance = np.hypot(y - rows / 2, x - columns / 2)
-    # An edge two pixels wide: sharp, but without staircase.
+    # Edges are two pixels wide: sharp, but without staircase.
     return layer, np.clip((radius - distance) / 2 + 0.5, 0, 1).astype(np.float32)

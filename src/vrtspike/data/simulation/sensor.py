@@ -25,7 +25,7 @@ Frame = NDArray[np.uint8]
 Gray = NDArray[np.float32]
 """The light on the sensor: (h, w) in [0, 1]."""
 Spikes = NDArray[np.bool_]
-"""One step (h, w), or several (T, h, w)."""
+"""Spikes of one step (h, w), or of several (T, h, w)."""
 
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
@@ -47,7 +47,7 @@ def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None)
     """
     if gamma is not None and gamma <= 0:
         raise DataError(f"gamma {gamma}: a positive number expected")
-    # One table lookup per frame instead of a power per pixel.
+    # A table replaces a power per pixel.
     coded = np.arange(256, dtype=np.float64) / 255
     table = (coded if gamma is None else coded**gamma).astype(np.float32)
     total = np.zeros(frames[0].shape, dtype=np.float32)
@@ -67,7 +67,7 @@ class SimulatedSensor(SensorSettings):
 
 SPK_GOPRO_SENSOR = SimulatedSensor()
 _MIN_THETA_SHARE = 0.1
-"""Minimum threshold of a pixel as a share of the sensor's, however wide the spread."""
+"""Minimum threshold of a pixel as a share of the sensor's, for any spread."""
 
 
 def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
@@ -147,9 +147,9 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
     first_bytes = np.rint(255 * first).astype(np.uint8)
     second_bytes = np.rint(255 * second).astype(np.uint8)
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    still = np.zeros((height, width, 2), np.float32)
-    forward = search.calc(first_bytes, second_bytes, still.copy())
-    backward = search.calc(second_bytes, first_bytes, still)
+    no_motion = np.zeros((height, width, 2), np.float32)
+    forward = search.calc(first_bytes, second_bytes, no_motion.copy())
+    backward = search.calc(second_bytes, first_bytes, no_motion)
     y, x = np.mgrid[:height, :width].astype(np.float32)
 
     def warped(frame: Gray, motion: NDArray[np.float32]) -> Gray:

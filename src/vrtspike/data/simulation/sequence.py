@@ -47,7 +47,7 @@ def frame_files(folder: Path) -> list[Path]:
     files = sorted(pictures, key=lambda path: frame_order(path.stem))
     step, jumps = find_jumps([path.stem for path in files])
     if jumps:
-        # Over a missing frame everything would move twice as fast, unnoticed.
+        # Across a missing frame, motion would be twice as fast without any message.
         before, after = jumps[0]
         raise DataError(
             f"{folder}: frame numbers go from {before} to {after}, elsewhere in steps "
@@ -90,7 +90,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     folders = []
     for name, subfolders, files in os.walk(root, followlinks=True):
         folder = Path(name)
-        # The walk goes only into the subfolders that are left in the list.
+        # ``walk`` visits only the subfolders that are left in the list.
         subfolders[:] = sorted(_searched_subfolders(folder, subfolders))
         if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
             folders.append(_frame_folder(root, folder, split))
@@ -189,7 +189,7 @@ def write_sequence(
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
-    They replace those of an earlier run once all frames are written, and nothing else. A table
+    Files of an earlier run are replaced once all frames are written; other files stay. A table
     (``exposures.csv``) gives exposures that differ from those of Spk-GoPro.
 
     Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one

@@ -19,13 +19,14 @@ Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
 :class:`vrtspike.data.store.voxels.GainMeter`; null without spikes).
 
-How the arrays are cut and coded was chosen by measurement (``benchmarks/results/chunks.csv``). A
-chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked and
-copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly compress
-(2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed. Counts
-shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.85 of
-the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks of
-several frames form one file (a shard)."""
+Chunks and compression of the arrays were chosen by measurement (``benchmarks/results/chunks.csv``).
+A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked
+and copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly
+compress (2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed.
+Counts shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for
+0.85 of the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
+of several frames form one file (a shard).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ SHARD_BYTES = 12_000_000
 SHARD_FRAMES = 32
 """Maximum frames of a file."""
 SCHEMA = 4
-"""Version of the format and of its contents: another rule of bins is another version, too."""
+"""Version of the format and of its contents: a change of the rule of bins changes it, too."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Reading of stores: crops of consecutive frames, by tensorstore, with a cache of decoded chunks.
 
-One budget of memory is set for the machine and divided among all reading processes. Within a
-process the cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a
-data set share. tensorstore counts for a process, not for a cache, so the use of one is the
-difference of its counters after and before a read.
+A memory budget is set for the machine and divided among all reading processes. Within a process the
+cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a data set
+share. tensorstore counts for a process, not for a cache, so the use of one is the difference of its
+counters after and before a read.
 
 The library is imported on first use, so that planning does not pay for it.
 """
@@ -68,8 +68,8 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
     """
     import tensorstore
 
-    # Not hit_count and miss_count: they count the look-ups of files and of their indices, too, so
-    # that a cache which finds no chunk at all would seem to hit two times in five.
+    # hit_count and miss_count are not used, because they count the look-ups of files and of their
+    # indices, too, so that a cache which finds no chunk at all would seem to hit two times in five.
     values = {}
     for metric in tensorstore.experimental_collect_matching_metrics(_METRICS):
         values[metric["name"]] = sum(value["value"] for value in metric["values"])

@@ -1,12 +1,12 @@
 """Voxel grids: the spikes of one exposure counted in K time bins, and their normalisation.
 
-The bins are those of :mod:`vrtspike.data.bins` and hold different numbers of steps.
-Counts are stored (they are small integers); the input of a model is gain x count / steps, a
-brightness (see :class:`GainMeter`), standardised with the mean and the standard deviation of the
-training split. :func:`normalize_counts` is the only definition of that. It is
-linear on purpose: the mean of a logarithm of few spikes depends on their number, so a model of
-log1p(rate) sees another brightness if the threshold differs, whatever the gain (a linear
-regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
+The bins are those of :mod:`vrtspike.data.bins` and hold different numbers of steps. Counts are
+stored (they are small integers); the input of a model is gain x count / steps, a brightness (see
+:class:`GainMeter`), standardised with the mean and the standard deviation of the training split.
+:func:`normalize_counts` is the only definition of that. The function is linear on purpose: the mean
+of a logarithm of few spikes depends on their number, so a model of log1p(rate) sees another
+brightness if the threshold differs, whatever the gain (a linear regression loses 13 to 18 dB from
+threshold 2 to 4, without the logarithm 3).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from vrtspike.system.errors import DataError, list_faults
 from vrtspike.system.rounding import round_up
 
 _BLOCK_BYTES = 16_384
-"""Blosc decodes blocks of this size. Its default is a whole chunk, and the memory that it needs
-meanwhile would leave larger holes between the chunks that a cache keeps
+"""Blosc decodes blocks of this size. The default is a whole chunk, and the memory needed for
+decoding it would leave larger holes between the chunks that a cache keeps
 (``benchmarks/results/chunks.csv``)."""
 
 
@@ -82,7 +82,7 @@ def build_store(
     output = Path(output)
     store = output.with_suffix(".zarr")
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
-    _refuse_changed(root, manifest)  # while they were read
+    _refuse_changed(root, manifest)  # changes while the files were read
     files, nbytes = folder_size(store)
     contents: StoreManifest = {
         "schema": STORE.schema,
@@ -264,7 +264,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     arrays = {}
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
-        # Whole chunks, as many as cover the frames of a file.
+        # A file has as many whole chunks as cover its frames.
         shard = [layout.shard_frames]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
             shard.append(round_up(size, piece))
@@ -280,7 +280,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
             dtype="uint8",
             compressors=codecs,
             fill_value=0,
-            # A chunk of zeros is written too: one that is absent is damage.
+            # Chunks of zeros are written, too: a missing chunk is damage.
             config={"write_empty_chunks": True},
         )
     return group, arrays

@@ -1,4 +1,4 @@
-"""The length that a Matroska file (.mkv, .webm) announces; FFmpeg does not tell that one is cut."""
+"""The length that a Matroska file (.mkv, .webm) announces, which FFmpeg does not check."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def announced_bytes(path: Path) -> int | None:
 def _read_size(head: bytes, place: int) -> tuple[int | None, int]:
     """Return the size of an element, None if unknown, and the place of its contents.
 
-    The leading zeros of the first byte tell how many bytes follow it; a size of ones is unknown.
+    The number of leading zeros of the first byte is the number of bytes that follow it; a size of
+    ones is unknown.
 
     >>> _read_size(bytes([0x40, 0x05]), 0)
     (5, 2)

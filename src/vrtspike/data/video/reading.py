@@ -142,14 +142,14 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
                 f"{path}: found video of high dynamic range or of a wide gamut, expected standard "
                 "range and BT.709: its colours would come out pale; convert it with a video program"
             )
-        # With several threads a frame may be returned before its damage is known; those that share
-        # a frame of H.264 never tell it.
+        # With several threads a frame may be returned before its damage is known; threads that
+        # share a frame of H.264 never report it.
         context.thread_count = 1
         yield container, stream
 
 
 def _decode(path: Path, container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
-    """Yield every frame of a sound file.
+    """Yield every frame of a valid file.
 
     All streams are read, because the length in a file's header is that of the longest one.
     """

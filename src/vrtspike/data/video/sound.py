@@ -1,4 +1,4 @@
-"""The sound of a video, copied as it is into an MP4 file."""
+"""The sound of a video, copied unchanged into an MP4 file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def uncopied_streams(path: str | Path) -> list[str]:
 def _is_taken(path: str | Path, index: int) -> bool:
     """Return whether MP4 takes a stream, by writing its first packet to a file in memory.
 
-    The header alone does not tell: MP4 takes PCM, but not without the places of its channels.
+    The header alone does not show this: MP4 accepts PCM, but not without the positions of its
+    channels.
     """
     import av
 

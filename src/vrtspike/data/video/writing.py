@@ -57,7 +57,7 @@ def video_file(
     """
     import av
 
-    # The index first: a browser shows the beginning before it has the end.
+    # The index comes first, so that a browser shows the beginning before it has the end.
     options = {"movflags": "faststart"}
     if like is not None:
         options["movie_timescale"] = str(_timescale(like.tick))

@@ -141,14 +141,14 @@ class DeblurringWorkflow:
 
     def _require_same(self, preset: str, other: str) -> None:
         """Refuse presets whose different data would have one name."""
-        ours = vars(self.dataset(preset))
-        theirs = vars(self.dataset(other))
-        for key, value in ours.items():
-            if value != theirs[key]:
+        dataset = vars(self.dataset(preset))
+        other_dataset = vars(self.dataset(other))
+        for key, value in dataset.items():
+            if value != other_dataset[key]:
                 raise ConfigError(
                     f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
-                    f"{other}, {theirs[key]!r} would both be called {ours['name']!r}; choose one, "
-                    "or rename one of two folders, or use another RESULTS folder"
+                    f"{other}, {other_dataset[key]!r} would both be called {dataset['name']!r}; "
+                    "choose one, or rename one of two folders, or use another RESULTS folder"
                 )
 
     def dataset(self, preset: str) -> Dataset:

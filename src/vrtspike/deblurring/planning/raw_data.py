@@ -63,8 +63,8 @@ class RawData:
         is_dry_run: function that returns true in a dry run, called when a data set is inspected.
             Faults are reported in a dry run only; in a run the jobs report them.
         notices: messages for the end of the run; missing data make a plan fail.
-        measures: if false, only names are read, not sizes and dates. This is enough for a cluster
-            job, which plans only itself.
+        measures: if false, only names are read, not sizes and dates. A cluster job needs no more,
+            because it plans only itself.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RawData:
         self._notices = notices
         self._measures = measures
         self._inspect = cache(self._inspect_dataset)
-        # Computed once: the results that it reads come and go while jobs run.
+        # Computed once, because the results that it reads change while jobs run.
         self.shards = cache(self._find_shards)
 
     def survey(self, dataset: Dataset) -> Survey | None:
@@ -123,8 +123,8 @@ class RawData:
         if not sequences:
             return
         has_spikes = sequences["spikes"]
-        elsewhere = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
-        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, elsewhere)
+        other_roots = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
+        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, other_roots)
 
     def note_own_data(self, preset: str) -> None:
         """Add a notice if a preset trains on generated data although the user set DATA.ROOT."""
@@ -218,7 +218,7 @@ class RawData:
     def _expected_sequences(self, dataset: Dataset) -> list[str]:
         """Return the expected sequences as ``<split>/<name>``, from names and configuration.
 
-        Those with faults count unless they are to be excluded: the gate lists the faults.
+        Sequences with faults count unless they are to be excluded: the gate lists the faults.
         """
         if dataset.kind == "simulated":
             sources = self._workflow.settings.SIMULATE.SEQUENCES

@@ -7,6 +7,6 @@ Spikes are ``.dat`` or ``.npz`` files with the number of their blurry frame, or 
 sequence. A data set may have none at all (GOPRO_Large as it is published). Folders that hold only
 sharp frames (GOPRO_Large_all, X4K1000FPS) go through ``scripts/simulate.py`` first.
 
-Only names, sizes and dates are looked at here. The workflow imports these modules while it plans,
+This package reads only names, sizes and dates. The workflow imports these modules while it plans,
 so they stay within the standard library.
 """

@@ -192,10 +192,10 @@ def in_other_case(root: Path, place: str) -> str | None:
                 return None
             with os.scandir(root / path) as entries:
                 names = [entry.name for entry in entries]
-            alike = [name for name in names if name.casefold() == part.casefold()]
-            if not alike:
+            similar_names = [name for name in names if name.casefold() == part.casefold()]
+            if not similar_names:
                 return None
-            part = alike[0]
+            part = similar_names[0]
         path = f"{path}/{part}".lstrip("/")
     return path if path != place else None
 

@@ -1,8 +1,8 @@
 """Layouts of data sets: the places of files, the numbering of frames, and their timing.
 
 A layout is a record of patterns; paths are relative to the root of the data set, POSIX style. In a
-pattern ``{split}`` and ``{sequence}`` stand for their names, and ``{gamma}`` for ``_gamma`` if
-DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
+pattern, ``{split}`` and ``{sequence}`` are replaced by their names, and ``{gamma}`` by ``_gamma``
+if DATA.BLUR_DIR is ``blur_gamma``, else by nothing.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to lay out a data set.
+    """Names of the folders and files of a data set.
 
     Attributes:
         name: name in DATA.LAYOUT and manifests.
         marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to exist.
-        unless: the marks of another layout that looks alike; empty if there is none.
+        foreign_marks: the marks of another layout that looks alike; empty if there is none.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
         spike: folder of its spike files; None if one file holds all spikes of the sequence.
@@ -94,7 +94,7 @@ class Layout:
     blur: str
     sharp: str | None
     spike: str | None
-    unless: tuple[str, ...] = ()
+    foreign_marks: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     prefix: str = ""
     is_nested: bool = False
@@ -115,7 +115,7 @@ class Layout:
         """
         if not any(_have_matches(root, split, marks) for marks in self.marks):
             return False
-        return not (self.unless and _have_matches(root, split, self.unless))
+        return not (self.foreign_marks and _have_matches(root, split, self.foreign_marks))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
         """Return the exposure of a frame.
@@ -274,7 +274,7 @@ class Layout:
     def _table_folders(self, name: str, places: Places) -> list[str]:
         """Return possible folders of a table of exposures, as beginnings of its path.
 
-        These are the folders of the parts of a sequence, and those above them as far as they lie
+        A table may lie in the folders of the parts of a sequence, and in the folders above them
         within the sequence.
         """
         parts = [places.spike, places.blur, places.sharp]

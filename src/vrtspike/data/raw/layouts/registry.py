@@ -147,12 +147,12 @@ def _jumps(files: SequenceFiles) -> list[str]:
         ]
     remedy = "frames are missing; put them back, or make two sequences of it"
     if len(jumps) > MAX_LINES:
-        name, following = jumps[0]
+        name, next_name = jumps[0]
         return [
-            f"frame numbers jump in {len(jumps)} places, the first from {name} to {following}: "
+            f"frame numbers jump in {len(jumps)} places, the first from {name} to {next_name}: "
             f"{remedy}"
         ]
-    return [f"frame numbers jump from {name} to {following}: {remedy}" for name, following in jumps]
+    return [f"frame numbers jump from {name} to {next_name}: {remedy}" for name, next_name in jumps]
 
 
 def _first_numbers(step: int) -> str:

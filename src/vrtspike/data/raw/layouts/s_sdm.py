@@ -5,7 +5,7 @@ frame. Numbers count GoPro's source frames, 13 from one blurry frame to the next
 quarter of the frames' size.
 
 RSB, the recordings of the same authors: ``{blur_data,spike_data}/<sequence>/NAME.{jpg,dat}``,
-without sharp frames. Its exposures are not published: a table ``exposures.csv`` in
+without sharp frames. The exposures are not published: a table ``exposures.csv`` in
 ``spike_data/<sequence>`` gives them.
 """
 
@@ -27,7 +27,7 @@ S_SDM = Layout(
 RSB = Layout(
     name="rsb",
     marks=(("blur_data", "spike_data"),),
-    unless=("sharp_data",),
+    foreign_marks=("sharp_data",),
     blur="blur_data/{sequence}",
     sharp=None,
     spike="spike_data/{sequence}",

@@ -1,11 +1,11 @@
-"""GoPro's frames with spikes: as they are published, and as other codes arrange them.
+"""GoPro's frames with spikes: as published, and as arranged by other projects.
 
 ``<root>/<split>/<sequence>/{blur,sharp}/NNNNNN.png`` and ``spike/NNNNNN.dat``; ``kair``:
 ``<root>/{<split>_GT,<split>_GT_blurred,<split>_spike}/<sequence>/NNNNNN.{png,dat}``; ``nafnet``:
 ``<root>/<split>/{input,target,spike}/<sequence>-NNNNNN.{png,dat}``.
 
-The spikes stand beside the frames or, as they are published (``GOPRO_Large_spike_seq``), under a
-root of their own (DATA.SPIKE_ROOT).
+The spikes are in the folders of the frames or, as published (``GOPRO_Large_spike_seq``), under a
+separate root (DATA.SPIKE_ROOT).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SPK_GOPRO = Layout(
     sharp="{split}/{sequence}/sharp",
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
-    unless=("{split}/*/exposures.csv", "{split}/*/spike.*"),
+    foreign_marks=("{split}/*/exposures.csv", "{split}/*/spike.*"),
     exposure=exposure_of_source_frames,
 )
 

@@ -14,7 +14,7 @@ from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
 
 
 def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
-    """Return the source frames that names stand for; None if a name is of another kind.
+    """Return the numbers of the source frames that names denote; None if a name is of another kind.
 
     >>> source_frame_numbers(["0001", "0001_002"])
     [4, 7]

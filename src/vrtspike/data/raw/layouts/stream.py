@@ -1,4 +1,4 @@
-"""One long recording a sequence, ``spike.dat``, with its exposures in ``exposures.csv``.
+"""A long recording for each sequence, ``spike.dat``, with the exposures in ``exposures.csv``.
 
 For your own cameras it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
 

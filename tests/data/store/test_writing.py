@@ -1,4 +1,4 @@
-"""From raw files to stores and the manifest of a data set."""
+"""Stores and the manifest of a data set, written from raw files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of a video keeps its time stamps, the shape of its pixels and its sound."""
+"""A copy of a video keeps its time stamps, its frames and the shape of its pixels."""
 
 from __future__ import annotations
 
@@ -7,29 +7,8 @@ from fractions import Fraction
 import av
 import pytest
 
-from tests.data.video.samples import (
-    LANGUAGES,
-    VARIABLE,
-    sound_begins,
-    sound_languages,
-    sound_packets,
-    turned,
-    write_sample,
-)
-from vrtspike.data.video import inspect_video, read_video, uncopied_streams, video_file
-
-
-def copy(path, target):
-    """Read a video and write it again; gives the properties of both files."""
-    info = inspect_video(path)
-    with video_file(target, like=info) as append:
-        for frame in read_video(path):
-            append([frame])
-    return info, inspect_video(target)
-
-
-def seconds(info):
-    return [stamp * info.tick for stamp in info.stamps]
+from tests.data.video.samples import VARIABLE, copy, seconds, turned, write_sample
+from vrtspike.data.video import inspect_video, video_file
 
 
 @pytest.mark.parametrize(
@@ -78,33 +57,6 @@ def test_the_shape_of_pixels_of_a_turned_video(tmp_path):
     info, copied = copy(path, tmp_path / "copy.mp4")
     assert info.size == copied.size == (96, 64)
     assert info.pixel_shape == copied.pixel_shape == Fraction(3, 4)
-
-
-@pytest.mark.parametrize(
-    ("name", "codecs"), [("a.mkv", ["aac", "flac"]), ("a.mp4", ["libopus"]), ("a.ts", ["mp2"])]
-)
-def test_sound_is_copied_packet_by_packet(tmp_path, name, codecs):
-    write_sample(tmp_path / name, sound=codecs)
-    info, copied = copy(tmp_path / name, tmp_path / "copy.mp4")
-    assert uncopied_streams(tmp_path / name) == []
-    packets = sound_packets(tmp_path / name)
-    assert len(packets) == len(codecs)
-    assert sound_packets(tmp_path / "copy.mp4") == packets
-    assert sound_languages(tmp_path / "copy.mp4") == list(LANGUAGES[: len(codecs)])
-    assert seconds(copied) == seconds(info)
-    begun = [float(begin - info.start) for begin in sound_begins(tmp_path / name)]
-    later = [float(begin) for begin in sound_begins(tmp_path / "copy.mp4")]
-    assert later == pytest.approx(begun, abs=0.001)
-
-
-def test_sound_that_mp4_does_not_take_is_named(tmp_path):
-    write_sample(tmp_path / "a.mkv", sound=["wavpack", "aac", "pcm_s16le"])
-    copy(tmp_path / "a.mkv", tmp_path / "copy.mp4")
-    assert uncopied_streams(tmp_path / "a.mkv") == [
-        "stream 1: audio, wavpack",
-        "stream 3: audio, pcm_s16le",
-    ]
-    assert sound_packets(tmp_path / "copy.mp4") == sound_packets(tmp_path / "a.mkv")[1:2]
 
 
 def test_a_copy_has_as_many_frames(tmp_path):

@@ -1,0 +1,49 @@
+"""Older and alternative names of keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config.documents import overlay, parse_overrides
+from vrtspike.config.loading import build_settings
+from vrtspike.system.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("override", "name", "value"),
+    [
+        ("TOTAL_WORKERS=3", "DATALOADER.TOTAL_WORKERS", 3),
+        ("TRAIN.NUM_WORKERS=3", "DATALOADER.TRAIN_WORKERS", 3),
+        ("DATA.TRAIN_CROP_SIZE=64", "DATA.CROP_SIZE", 64),
+        ("DATA.K=9", "DATA.NUM_VOXEL_BINS", 9),
+        ("DATA.K=null", "DATA.NUM_VOXEL_BINS", 32),  # as in runs of older versions
+        ("MODEL.VRT.use_checkpoint_attn=false", "MODEL.VRT.USE_CHECKPOINT_ATTN", False),
+        ("MODEL.VRT.use_checkpoint_ffn=false", "MODEL.VRT.USE_CHECKPOINT_FFN", False),
+        ("TRAIN.AMP_ENABLED=false", "TRAIN.PRECISION", "32"),
+        ("TRAIN.AMP_ENABLED=true", "TRAIN.PRECISION", "mixed"),
+        ("TRAIN.AMP_ENABLED=on", "TRAIN.PRECISION", "mixed"),  # a text in YAML 1.2
+        ("TRAIN.AMP_OPT_LEVEL=O0", "TRAIN.PRECISION", "32"),
+        ("TRAIN.AMP_OPT_LEVEL=O1", "TRAIN.PRECISION", "mixed"),
+        ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),
+        ("TRAIN.PRECISION=32", "TRAIN.PRECISION", "32"),
+        ("MODEL.VRT_DEPTHS=[8,7,8,8,4,4,4,6]", "MODEL.VRT_DEPTHS", (8, 7, 8, 8, 4, 4, 4, *[6] * 4)),
+        ("MODEL.VRT.ATTENTION=fused", "MODEL.VRT.ATTENTION", "sdpa"),
+        ("MODEL.VRT.ATTENTION=triton", "MODEL.VRT.ATTENTION", "auto"),
+        ("MODEL.WINDOW_SIZE=4", "MODEL.window", (6, 4, 4)),
+        ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
+    ],
+)
+def test_other_spellings(override: str, name: str, value: object) -> None:
+    assert build_settings(parse_overrides([override])).value(name) == value
+    # Also where the key itself says the same, and not where it says something else.
+    key, _, old = override.partition("=")
+    if not isinstance(value, tuple) and old != "null":
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+        build_settings(overlay(parse_overrides([override]), parse_overrides([f"{name}={text}"])))
+        with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
+            build_settings(parse_overrides([override, f"{name}=other"]))
+
+
+def test_half_precision_is_off_if_disabled_at_any_level() -> None:
+    off = parse_overrides(["TRAIN.AMP_ENABLED=off", "TRAIN.AMP_OPT_LEVEL=O2"])
+    assert build_settings(off).TRAIN.PRECISION == "32"

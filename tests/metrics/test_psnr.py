@@ -1,0 +1,29 @@
+"""PSNR, compared with scikit-image."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from skimage import metrics as reference
+from skimage.color import rgb2ycbcr
+
+from vrtspike.metrics.psnr import psnr, psnr_of_values, psnr_y
+
+
+def test_frames_and_their_luma_have_the_figures_of_scikit_image(pair):
+    luma = [rgb2ycbcr(image)[..., 0] for image in pair]
+    expected = reference.peak_signal_noise_ratio(*pair)
+    assert psnr(*pair) == pytest.approx(expected, abs=1e-9)
+    expected = reference.peak_signal_noise_ratio(*luma, data_range=255)
+    assert psnr_y(*pair) == pytest.approx(expected, abs=1e-6)
+
+
+def test_values_are_neither_rounded_nor_clipped():
+    values = psnr_of_values(np.array([260.5, -0.5]), np.array([250.5, 9.5]))
+    assert values == pytest.approx(20 * math.log10(25.5))
+
+
+def test_equal_frames_have_an_infinite_figure(pair):
+    assert psnr(pair[0], pair[0]) == psnr_y(pair[0], pair[0]) == math.inf

@@ -1,0 +1,158 @@
+"""The tests of a module are in the file that tests/README.md says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTED_WITH = {
+    "analysis/test_compare.py": ["analysis/evaluations"],
+    "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
+    "commands/test_preset_advice.py": ["commands/preset_fit"],
+    "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
+    "commands/test_public_data.py": ["commands/public_sets"],
+    "commands/test_readiness.py": ["commands/checks"],
+    "commands/test_restore.py": ["commands/models", "commands/second_model"],
+    "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
+    "config/test_loading.py": ["config/checking"],
+    "config/test_reference.py": ["config/fields"],
+    "config/test_workflow.py": ["config/workflow_schema"],
+    "data/clips/test_clips.py": [
+        "data/clips/batches",
+        "data/clips/dataset",
+        "data/clips/sample_augmentation",
+        "data/clips/samples",
+    ],
+    "data/clips/test_limits.py": ["data/clips/run_statistics"],
+    "data/gate/test_consistency.py": ["data/gate/frame_views", "data/gate/levels"],
+    "data/raw/test_layouts.py": ["data/raw/survey"],
+    "data/simulation/test_general.py": ["data/simulation/photographs"],
+    "data/store/test_reading.py": ["data/store/layout"],
+    "data/test_scripts.py": ["data/alignment_plot", "data/gate/alignment_table"],
+    "deblurring/planning/test_options.py": ["deblurring/planning/workflow"],
+    "deblurring/test_costs.py": ["deblurring/step_cost"],
+    "deblurring/test_preset.py": ["deblurring/fine_tuning", "deblurring/problem"],
+    "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
+    "losses/test_registry.py": ["losses/lpips"],
+    "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
+    "models/test_attention.py": ["models/recomputed_attention"],
+    "monitoring/test_timing.py": ["monitoring/timing_layout"],
+    "paper_figures/test_restored_results.py": ["paper_figures/reading"],
+    "paper_figures/test_writing.py": [
+        "paper_figures/crops",
+        "paper_figures/gain_over_motion",
+        "paper_figures/psnr_over_frames",
+        "paper_figures/quality_over_cost",
+        "paper_figures/results",
+        "paper_figures/xt",
+        "plotting/paper",
+    ],
+    "restoration/test_packed.py": ["reporting/packed"],
+    "restoration/test_tiling.py": ["restoration/sources"],
+    "restoration/test_trained.py": ["restoration/precision"],
+    "runs/test_named_models.py": ["runs/hub"],
+    "sst/test_reading.py": ["sst/lazy"],
+    "workflow/test_train_call.py": ["interface/training"],
+}
+"""Modules that are tested together with another one, by the file of their tests."""
+
+
+def modules(package: Path) -> Iterator[str]:
+    """The modules of the package, such as ``io/files``."""
+    for source in sorted(package.rglob("*.py")):
+        if not source.stem.startswith("__"):
+            yield str(source.relative_to(package).with_suffix(""))
+
+
+def public_functions(source: Path) -> list[ast.FunctionDef]:
+    """Functions and methods that other modules call."""
+    functions = []
+    for node in ast.parse(source.read_text()).body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        functions += [member for member in members if isinstance(member, ast.FunctionDef)]
+    return [function for function in functions if not function.name.startswith("_")]
+
+
+def needs_file(source: Path) -> bool:
+    """Return whether a module has functions, and not an example in the docstring of each."""
+    nodes = ast.walk(ast.parse(source.read_text()))
+    if not any(isinstance(node, ast.FunctionDef) for node in nodes):
+        return False
+    functions = public_functions(source)
+    return not functions or any(
+        ">>>" not in (ast.get_docstring(function) or "") for function in functions
+    )
+
+
+def own_file(tests: Path, module: str) -> Path | None:
+    """The file of the module's name or, for modules of a small package, of the package's."""
+    place = tests / module
+    for path in (place, place.parent):
+        file = path.with_name(f"test_{path.name}.py")
+        if file.is_file():
+            return file
+    return None
+
+
+def test_every_module_has_its_tests_where_the_page_says(repository):
+    elsewhere = {module for names in TESTED_WITH.values() for module in names}
+    package = repository / "src/vrtspike"
+    without = [
+        module
+        for module in modules(package)
+        if needs_file(package / f"{module}.py")
+        and own_file(repository / "tests", module) is None
+        and module not in elsewhere
+    ]
+    assert without == []
+
+
+def test_listed_modules_exist_and_have_no_file_of_their_own(repository):
+    listed = [module for names in TESTED_WITH.values() for module in names]
+    assert sorted(set(listed)) == sorted(listed)
+    assert set(listed) <= set(modules(repository / "src/vrtspike"))
+    assert [module for module in listed if own_file(repository / "tests", module)] == []
+
+
+@cache
+def files_by_name(repository: Path) -> dict[str, Path]:
+    """Files by the dotted names of modules, and programs by their names."""
+    package = repository / "src/vrtspike"
+    sources = [*package.rglob("*.py"), *(repository / "tests").rglob("*.py")]
+    files = {}
+    for source in sources:
+        root = repository if source.is_relative_to(repository / "tests") else package.parent
+        name = ".".join(source.relative_to(root).with_suffix("").parts)
+        files[name.removesuffix(".__init__")] = source
+    return files | {source.stem: source for source in (repository / "scripts").glob("*.py")}
+
+
+@cache
+def used(path: Path, repository: Path) -> frozenset[Path]:
+    """Files that a file imports, and modules and programs that it names in texts."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+    files = files_by_name(repository)
+    return frozenset(files[name] for name in names & files.keys())
+
+
+@pytest.mark.parametrize("file", TESTED_WITH)
+def test_a_listed_file_reaches_its_modules(repository, file):
+    package = repository / "src/vrtspike"
+    reached: set[Path] = set()
+    pending = {repository / "tests" / file}
+    # The registry of problems imports these modules by names that it puts together.
+    pending |= set((package / file).parent.glob("problem.py"))
+    while pending:
+        path = pending.pop()
+        reached.add(path)
+        pending |= used(path, repository) - reached
+    assert {package / f"{module}.py" for module in TESTED_WITH[file]} <= reached
