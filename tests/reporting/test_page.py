@@ -169,6 +169,12 @@ BETTER = measured(30.0, 40.0)
             f"{START}18.50 dB (blurry) to 22.50 dB (restored): a gain of 4.00 dB{COMMIT}.",
             FACTS,
         ),
+        (
+            {"a": {"sequences": [f"GOPR{n}" for n in range(5)], "mean_over": "sequences"}},
+            "a",
+            "Preset a takes 15 frames",
+            ("95 % interval of the gain, over sequences: +4.00 to +4.00 dB",),
+        ),
         ({"a": measured(30.0, 28.0)}, "a", f"a loss of 2.00 dB{COMMIT}.", FACTS),
         # A gain that rounds to zero is no gain.
         ({"a": measured(30.0, 29.999)}, "a", f"to 30.00 dB (restored): no change{COMMIT}.", ()),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
+from vrtspike.analysis.intervals import LEVEL
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.evaluations import Contents, in_base64
 from vrtspike.reporting.measurements import read_alignment
@@ -49,6 +50,10 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
         f"{evaluation['split']}",
     ]
+    if metric["gain_interval"] is not None:
+        low, high = (f"{end:+.{metric['decimals']}f}" for end in metric["gain_interval"])
+        ends = f"{low} to {high} {metric['unit']}".rstrip().replace("-", "−")
+        facts.append(f"{100 * LEVEL:.0f} % interval of the gain, over sequences: {ends}")
     if run["training_seconds"] is not None:
         facts.append(f"trained: {origin['training']}, {origin['machine']}")
     names = [member["name"] for member, _ in comparable]
