@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -467,6 +468,42 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
     assert traces("Correlation", "t.x") == [[0.95, 0.8]]
     offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
     assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
+
+
+def test_points_and_picture_of_a_chart_are_saved(page, tmp_path):
+    wait_for_plots(page)
+
+    def saved(title: str, form: str) -> Path:
+        button = page.get_by_role("button", name=f"Save as {form}: {title}")
+        with page.expect_download() as download:
+            button.press("Enter")
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    path = saved("Training", "CSV")
+    assert path.name == "Training.csv"
+    table = pd.read_csv(path)
+    assert list(table) == ["series", "step", "loss"]
+    runs = table.groupby("series", sort=False)["loss"].apply(list)
+    # The logged values, not the smoothed ones.
+    assert {name: values[:3] for name, values in runs.items()} == {
+        "with_spikes": [1, 0.5, 0.333333],
+        "without": [1, 0.5, 0.333333],
+    }
+    assert len(table) == 80
+    frames = pd.read_csv(saved("PSNR of every test frame", "CSV"))
+    assert frames["point"].tolist()[0] == "with_spikes, 街道_夜间, frame 000001"
+    assert frames["PSNR restored, dB"].tolist() == [20, 21, 22, 23, 24, 25, 20, 21, 22]
+    offsets = pd.read_csv(saved("Found less expected", "CSV")).set_index("y")
+    assert offsets.loc["test/b", ["spike steps", "low", "high"]].tolist() == [0.5, -1, 2]
+    shares = pd.read_csv(saved("Where a step goes", "CSV"))
+    assert list(shares) == ["series", "share of a step, %", "y"]
+    picture = saved("Validation", "SVG")
+    assert picture.name == "Validation.svg"
+    text = picture.read_text()
+    assert text.startswith("<svg")
+    assert ">PSNR, dB</text>" in text
 
 
 def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):

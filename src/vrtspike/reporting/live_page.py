@@ -14,7 +14,7 @@ from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.pictures import encode
 
-SCRIPTS = ("dom.js", "charts.js", "live.js")
+SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 

@@ -112,7 +112,7 @@ ALL_VIDEO_BYTES = 6_000_000
 """Videos up to the first size are embedded in the page, up to the second size in total; others are
 linked."""
 
-SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
+SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "saving.js", "page.js")
 
 SECTIONS = {
     "pictures": "Pictures",
