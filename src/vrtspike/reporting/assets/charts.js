@@ -215,7 +215,8 @@ function curveControls() {
   return [el("label", {}, "Smoothing", smoothing), el("label", {}, logarithmic, "logarithmic")];
 }
 
-function showTraining() {
+/** Curves of training and of validations; `figures` is a sentence on the figures of the page. */
+function showTraining(figures = "") {
   const place = body("training");
   const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
   function chooser(kind) {
@@ -246,18 +247,18 @@ function showTraining() {
       el("div", {}, chooser("train"), chart("Training", lines("train", true, "No training step was logged."))),
       el("div", {}, chooser("validation"), chart("Validation", lines("validation", false, "No validation in these runs."))),
     ),
-    el("p", { className: "note", textContent: trainingNote() }),
+    el("p", { className: "note", textContent: trainingNote(figures) }),
   );
 }
 
-function trainingNote() {
+function trainingNote(figures) {
   const widths = report.runs.flatMap((run) => Object.values(run.curves.train).map((curve) => curve.width));
   const widest = Math.max(1, ...widths);
   const thinned = widest > 1 ? ` A point is the mean of up to ${widest} logged steps.` : "";
   if (report.runs.every((run) => run.uses_spikes === null)) {
     return thinned.trim(); // of videos alone crops are validated
   }
-  return `${validationNote()} The figures above are of whole test frames.${thinned}`;
+  return `${validationNote()} ${figures}${thinned}`;
 }
 
 const VALIDATED = { held_out: "training sequences that are held out", test: "test frames" };

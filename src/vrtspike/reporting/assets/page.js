@@ -262,7 +262,7 @@ if (!report.alignments.length && report.runs.every((run) => run.uses_spikes === 
 showNavigation();
 showPictures();
 showFigures();
-showTraining();
+showTraining("The figures above are of whole test frames.");
 showCost();
 showAlignments();
 showFindings();
