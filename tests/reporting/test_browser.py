@@ -20,10 +20,12 @@ from tests.reporting.results import (
     make_evaluation,
     make_run,
     picture,
+    write_picture,
 )
 from vrtspike.data.video import video_file
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
+from vrtspike.runs.validation_pictures import picture_file
 
 HANDLE, STAGE, CAPTION, PANELS = ".handle", ".stage", ".caption", ".panels figcaption"
 ORDER, RIGHT = ".thumbs select", ".side.right"
@@ -504,6 +506,32 @@ def test_points_and_picture_of_a_chart_are_saved(page, tmp_path):
     text = picture.read_text()
     assert text.startswith("<svg")
     assert ">PSNR, dB</text>" in text
+
+
+def test_pictures_of_validations_follow_a_slider(show, tmp_path):
+    for name, steps in (("a", (20, 40)), ("b", (40,)), ("none", ())):
+        make_run(tmp_path, name)
+        make_evaluation(tmp_path, name)
+        for step in steps:
+            write_picture(picture_file(tmp_path / "train" / name, step, "restored"), picture(step))
+    page = show(written(tmp_path, "a", "b", "none"))
+    slider = page.locator(".validations input")
+
+    def shown() -> tuple[str, str | None]:
+        image = page.locator(".validations img")
+        assert image.evaluate("i => i.decode().then(() => i.naturalWidth)") == WIDTH
+        return page.text_content(".validations output"), image.get_attribute("src")
+
+    text, last = shown()
+    assert text == "after step 40, 2 of 2"
+    slider.press("Home")
+    text, first = shown()
+    assert text == slider.get_attribute("aria-valuetext") == "after step 20, 1 of 2"
+    assert first != last
+    page.select_option(".validations select", "b")
+    assert shown() == ("after step 40, 1 of 1", last)
+    assert slider.is_disabled()
+    assert texts(page, ".validations option") == ["a", "b"]
 
 
 def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):

@@ -263,6 +263,7 @@ showNavigation();
 showPictures();
 showFigures();
 showTraining("The figures above are of whole test frames.");
+body("training").append(...[validationPictures()].filter(Boolean));
 showCost();
 showAlignments();
 showFindings();
