@@ -5,12 +5,14 @@ Uses functions/presets.smk and functions/report.smk.
 
 
 rule seeds:
-    """Compare the seeds of a preset: each training, mean and standard deviation."""
+    """Compare the seeds of a preset: each training, mean and standard deviation, curves."""
     input:
         **evaluated(seeds_of_job),
+        assets=PLACES.assets,
     output:
         table="<results>/seeds/{preset}/table.csv",
         page=in_report("seeds/{preset}/table.html", "Seeds", "seeds"),
+        curves=in_report("seeds/{preset}/curves.html", "Seeds", "seeds"),
     log:
         "<logs>/seeds/{preset}.log",
     benchmark:
@@ -27,13 +29,15 @@ rule seeds:
 
 
 rule sweep:
-    """Compare the presets of a sweep by validation: table, parallel coordinates."""
+    """Compare the presets of a sweep by validation: table, parallel coordinates, curves."""
     input:
         **trained(swept_presets),
+        assets=PLACES.assets,
     output:
         table="<results>/sweep/{sweep}/table.csv",
         page=in_report("sweep/{sweep}/table.html", "Sweeps", "sweep"),
         plot=in_report("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
+        curves=in_report("sweep/{sweep}/curves.html", "Sweeps", "sweep"),
     log:
         "<logs>/sweep/{sweep}.log",
     benchmark:

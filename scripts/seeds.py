@@ -1,4 +1,4 @@
-"""Compare the trainings of one preset with different seeds: each, mean and standard deviation."""
+"""Compare the trainings of one preset with different seeds: each, mean and spread, and curves."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import argparse
 
 from vrtspike.analysis.ablation import write_seeds
 from vrtspike.io.flatten import ABSENT
+from vrtspike.reporting.curves_page import write_curves_page
 from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
-    """Parse the arguments and write the table."""
+    """Parse the arguments and write table and curves."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_runs(parser)
     arguments = parser.parse_args()
-    table = write_seeds(arguments.runs, arguments.output)
+    runs = arguments.runs
+    table = write_seeds(runs, arguments.output)
+    write_curves_page(runs, arguments.output, f"Curves of the seeds of {runs[0].name}")
     print(table.to_string(index=False, na_rep=ABSENT))
 
 

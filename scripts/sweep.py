@@ -1,4 +1,4 @@
-"""Compare the trainings of a sweep: a table, and parallel coordinates."""
+"""Compare the trainings of a sweep: a table, parallel coordinates, and curves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from vrtspike.analysis.sweep import write_sweep
 from vrtspike.config.sweeps import sweep_values
 from vrtspike.io.flatten import ABSENT
+from vrtspike.reporting.curves_page import write_curves_page
 from vrtspike.system.cli import add_runs, run
 
 
 def main() -> None:
-    """Parse the arguments and write table and plot."""
+    """Parse the arguments and write table, plot and curves."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sweep", type=Path, required=True, help="file of the sweep")
     add_runs(parser)
@@ -20,6 +21,7 @@ def main() -> None:
     _, values = sweep_values(arguments.sweep)
     name = arguments.sweep.stem
     table = write_sweep(arguments.runs, values, arguments.output, name)
+    write_curves_page(arguments.runs, arguments.output, f"Curves of sweep {name}", values)
     print(table.to_string(index=False, na_rep=ABSENT))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -19,10 +20,12 @@ from tests.reporting.results import (
     make_evaluation,
     make_run,
     picture,
+    write_picture,
 )
 from vrtspike.data.video import video_file
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
+from vrtspike.runs.validation_pictures import picture_file
 
 HANDLE, STAGE, CAPTION, PANELS = ".handle", ".stage", ".caption", ".panels figcaption"
 ORDER, RIGHT = ".thumbs select", ".side.right"
@@ -467,6 +470,68 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
     assert traces("Correlation", "t.x") == [[0.95, 0.8]]
     offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
     assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
+
+
+def test_points_and_picture_of_a_chart_are_saved(page, tmp_path):
+    wait_for_plots(page)
+
+    def saved(title: str, form: str) -> Path:
+        button = page.get_by_role("button", name=f"Save as {form}: {title}")
+        with page.expect_download() as download:
+            button.press("Enter")
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    path = saved("Training", "CSV")
+    assert path.name == "Training.csv"
+    table = pd.read_csv(path)
+    assert list(table) == ["series", "step", "loss"]
+    runs = table.groupby("series", sort=False)["loss"].apply(list)
+    # The logged values, not the smoothed ones.
+    assert {name: values[:3] for name, values in runs.items()} == {
+        "with_spikes": [1, 0.5, 0.333333],
+        "without": [1, 0.5, 0.333333],
+    }
+    assert len(table) == 80
+    frames = pd.read_csv(saved("PSNR of every test frame", "CSV"))
+    assert frames["point"].tolist()[0] == "with_spikes, 街道_夜间, frame 000001"
+    assert frames["PSNR restored, dB"].tolist() == [20, 21, 22, 23, 24, 25, 20, 21, 22]
+    offsets = pd.read_csv(saved("Found less expected", "CSV")).set_index("y")
+    assert offsets.loc["test/b", ["spike steps", "low", "high"]].tolist() == [0.5, -1, 2]
+    shares = pd.read_csv(saved("Where a step goes", "CSV"))
+    assert list(shares) == ["series", "share of a step, %", "y"]
+    picture = saved("Validation", "SVG")
+    assert picture.name == "Validation.svg"
+    text = picture.read_text()
+    assert text.startswith("<svg")
+    assert ">PSNR, dB</text>" in text
+
+
+def test_pictures_of_validations_follow_a_slider(show, tmp_path):
+    for name, steps in (("a", (20, 40)), ("b", (40,)), ("none", ())):
+        make_run(tmp_path, name)
+        make_evaluation(tmp_path, name)
+        for step in steps:
+            write_picture(picture_file(tmp_path / "train" / name, step, "restored"), picture(step))
+    page = show(written(tmp_path, "a", "b", "none"))
+    slider = page.locator(".validations input")
+
+    def shown() -> tuple[str, str | None]:
+        image = page.locator(".validations img")
+        assert image.evaluate("i => i.decode().then(() => i.naturalWidth)") == WIDTH
+        return page.text_content(".validations output"), image.get_attribute("src")
+
+    text, last = shown()
+    assert text == "after step 40, 2 of 2"
+    slider.press("Home")
+    text, first = shown()
+    assert text == slider.get_attribute("aria-valuetext") == "after step 20, 1 of 2"
+    assert first != last
+    page.select_option(".validations select", "b")
+    assert shown() == ("after step 40, 1 of 1", last)
+    assert slider.is_disabled()
+    assert texts(page, ".validations option") == ["a", "b"]
 
 
 def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):

@@ -8,13 +8,22 @@ import html
 import json
 import re
 
+import cv2
+import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-from tests.reporting.results import make_alignment, make_evaluation, make_run
+from tests.reporting.results import (
+    make_alignment,
+    make_evaluation,
+    make_run,
+    picture,
+    write_picture,
+)
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import verdict, write_report_page
 from vrtspike.reporting.runs import read_run
+from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.errors import RunError
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{data}}&amp;"
@@ -63,8 +72,8 @@ def test_the_page_holds_all_of_a_run(results):
     examples = run["evaluation"]["examples"]
     assert [example["frame"] for example in examples] == ["000001", "000002", "000003"] * 2
     for example in examples:
-        for picture in example["pictures"].values():
-            assert base64.b64decode(picture)[8:12] == b"WEBP"
+        for encoded in example["pictures"].values():
+            assert base64.b64decode(encoded)[8:12] == b"WEBP"
     assert "files" not in examples[0]
     packed = base64.b64decode(stored["plotly"])
     assert gzip.decompress(packed).decode() == get_plotlyjs()
@@ -125,6 +134,25 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
     assert videos["a large"]["link"] == "evaluate/a/videos/a large.mp4"
 
 
+def test_pictures_of_validations_are_put_in_and_left_out_to_keep_their_limit(results, monkeypatch):
+    assert data_of(write(results, "a"))["runs"][0]["validation_pictures"] == []
+    for step in (20, 40, 60):
+        write_picture(picture_file(results / "train/a", step, "restored"), picture(step))
+    (run,) = data_of(write(results, "a"))["runs"]
+    assert [(entry["step"], entry["name"]) for entry in run["validation_pictures"]] == [
+        (20, "restored"),
+        (40, "restored"),
+        (60, "restored"),
+    ]
+    contents = base64.b64decode(run["validation_pictures"][1]["data"])
+    shown = cv2.imdecode(np.frombuffer(contents, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    assert np.abs(shown.astype(int) - picture(40)).mean() < 12
+    size = len(run["validation_pictures"][1]["data"])
+    monkeypatch.setattr("vrtspike.reporting.page.VALIDATION_BYTES", 2 * size)
+    (run,) = data_of(write(results, "a"))["runs"]
+    assert [entry["step"] for entry in run["validation_pictures"]] == [20, 60]
+
+
 def test_a_run_that_is_not_there_is_named(tmp_path):
     with pytest.raises(RunError, match=r"train/none/run\.json: no such file"):
         write(tmp_path, "none")
@@ -169,6 +197,12 @@ BETTER = measured(30.0, 40.0)
             "a",
             f"{START}18.50 dB (blurry) to 22.50 dB (restored): a gain of 4.00 dB{COMMIT}.",
             FACTS,
+        ),
+        (
+            {"a": {"sequences": [f"GOPR{n}" for n in range(5)], "mean_over": "sequences"}},
+            "a",
+            "Preset a takes 15 frames",
+            ("95 % interval of the gain, over sequences: +4.00 to +4.00 dB",),
         ),
         ({"a": measured(30.0, 28.0)}, "a", f"a loss of 2.00 dB{COMMIT}.", FACTS),
         # A gain that rounds to zero is no gain.

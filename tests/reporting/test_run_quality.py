@@ -9,6 +9,7 @@ import pytest
 
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
+from vrtspike.analysis.intervals import interval_of_mean
 from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.published import PublishedRun
 from vrtspike.settings import Settings
@@ -38,6 +39,26 @@ def test_figures_of_all_metrics_with_the_baseline(tmp_path):
     assert evaluation["spikes_note"] == "rate in a window"
     assert (evaluation["dataset"], evaluation["frames"], evaluation["sequences"]) == ("gopro", 6, 2)
     assert evaluation["choice"].startswith("of every sequence")
+
+
+def test_a_gain_has_an_interval_over_independent_sequences(tmp_path):
+    folder = make_evaluation(tmp_path, "a", [f"GOPR{number}" for number in range(6)])
+    table = pd.read_csv(folder / "sequences.csv")
+    gains = [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]
+    psnr = table["psnr_blur"] + gains
+    halved = table.assign(psnr=psnr, lpips=table["lpips_blur"] / 2, frames=[1] * 5 + [95])
+    halved.to_csv(folder / "sequences.csv", index=False)
+    assert [metric["gain_interval"] for metric in read(folder)["metrics"]] == [None, None]
+    assert read(folder)["interval_method"] == ""
+    evaluation = read(folder, mean_over="sequences")
+    psnr, lpips = evaluation["metrics"]
+    assert psnr["gain_interval"] == interval_of_mean(gains, [1] * 6)
+    assert lpips["gain_interval"] == (0.25, 0.25)
+    assert "9,999 resamples" in evaluation["interval_method"]
+    by_frames = read(folder, mean_over="frames")["metrics"][0]["gain_interval"]
+    assert by_frames == interval_of_mean(gains, [1] * 5 + [95])
+    halved.assign(psnr=None).to_csv(folder / "sequences.csv", index=False)
+    assert read(folder)["metrics"][0]["gain_interval"] is None
 
 
 def test_tables_keep_names_as_texts(tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs.published import publish as publish_run
 from vrtspike.runs.published import read_published, require_published
+from vrtspike.runs.validation_pictures import find_pictures, picture_file
 from vrtspike.system.errors import ConfigError, RunError
 
 
@@ -59,3 +62,27 @@ def test_only_finished_runs_are_published(tmp_path):
         with pytest.raises(RunError, match=fault):
             publish_run(tmp_path / "run", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_published_result_has_the_pictures_of_some_validations(publish, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(publish("one"), folder)
+    (folder / "logs").mkdir()
+    for name in ("memory.jsonl", "timing.jsonl"):
+        (folder / name).rename(folder / "logs" / name.replace("timing", "timing_1"))
+    for name in ("weights.safetensors", "statistics.json", "code.json"):
+        (folder / name).write_text("{}")
+    assert find_pictures(folder) == {}
+    publish_run(folder, tmp_path / "out")
+    assert not (tmp_path / "out/pictures").exists()
+    (folder / "pictures").mkdir()
+    for step in range(1, 41):
+        for name in ("restored", "map_2"):
+            picture_file(folder, 100_000_000 * step, name).write_text(f"{name} {step}")
+    (folder / "pictures/step_1.txt").write_text("")
+    publish_run(folder, tmp_path / "out")
+    pictures = find_pictures(tmp_path / "out")
+    assert [step // 100_000_000 for step in pictures] == [1, 7, 12, 18, 23, 29, 34, 40]
+    assert sorted(pictures[100_000_000]) == ["map_2", "restored"]
+    assert pictures[4_000_000_000]["map_2"].read_text() == "map_2 40"
+    assert len(list((tmp_path / "out/pictures").iterdir())) == 16

@@ -63,6 +63,8 @@ def test_a_sweep_is_trained_and_shown_and_a_new_value_trains_that_alone(project)
         assert (project.folder / f"results/train/{name}/weights.safetensors").is_file()
         # The test split chooses nothing, so it is not read.
         assert not (project.folder / f"results/evaluate/{name}").exists()
+    curves = (project.folder / "results/sweep/rates/curves.html").read_text()
+    assert all(name in curves for name in table["preset"])
     plot = project.folder / "results/sweep/rates/parallel_coordinates.html"
     assert "TRAIN.OPTIM.LR" in plot.read_text()
     assert project.why("evaluate_tiny", "leaderboard", "sweep_rates") == {}

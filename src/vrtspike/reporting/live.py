@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, traini
 from vrtspike.reporting.run_quality import Contents
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import PICTURES
+from vrtspike.runs.validation_pictures import find_pictures
 from vrtspike.system.errors import RunError
 
 RUNNING = "running"
-_PICTURE = re.compile(r"step_(\d+)_(.+)\.png")
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,8 @@ class LiveRun:
         curves = training_curves(logs, self._metrics)
         curves["train"] |= curves_of(logs.train, RATES)
         figures = run_figures(logs, settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, self._metrics)
-        pictures_step, pictures = _last_pictures(self.folder / PICTURES)
+        pictures = find_pictures(self.folder)
+        pictures_step = max(pictures, default=0)
         rows = logs.train.tail(1).to_dict("records")
         last: Mapping[Any, Any] = rows[0] if rows else {}
         return Snapshot(
@@ -161,7 +160,7 @@ class LiveRun:
             idle_s=_idle_s(logs, moment),
             validation=tuple(_validation(logs.validation, self._metrics)),
             curves=curves,
-            pictures=pictures,
+            pictures=pictures.get(pictures_step, {}),
             pictures_step=pictures_step,
         )
 
@@ -224,14 +223,3 @@ def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[Vali
         last = metric.text(float(finite.iloc[-1]))
         figures.append(ValidationFigure(metric.label, last, metric.text(best), best_step))
     return figures
-
-
-def _last_pictures(folder: Path) -> tuple[int, dict[str, Path]]:
-    """The step of the last pictures, and their files by name; 0 and none without pictures."""
-    pictures: dict[int, dict[str, Path]] = {0: {}}
-    for path in folder.glob("step_*.png"):
-        match = _PICTURE.fullmatch(path.name)
-        if match is not None:
-            pictures.setdefault(int(match[1]), {})[match[2]] = path
-    step = max(pictures)
-    return step, dict(sorted(pictures[step].items()))

@@ -14,7 +14,7 @@ from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.pictures import encode
 from vrtspike.reporting.run_quality import Contents
 
-SCRIPTS = ("dom.js", "charts.js", "live.js")
+SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 

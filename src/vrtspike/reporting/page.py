@@ -6,11 +6,20 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from vrtspike.analysis.intervals import LEVEL
 from vrtspike.analysis.quality_tables import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
+from vrtspike.io.images import read_rgb
 from vrtspike.reporting.measurements import read_alignment
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
+from vrtspike.reporting.pictures import (
+    ERROR_TOP,
+    LEVELS,
+    encode,
+    encode_examples,
+    encode_within,
+    error_colours,
+)
 from vrtspike.reporting.run_quality import Contents, in_base64
 from vrtspike.reporting.runs import read_run
 
@@ -49,6 +58,10 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
         f"{evaluation['split']}",
     ]
+    if metric["gain_interval"] is not None:
+        low, high = (f"{end:+.{metric['decimals']}f}" for end in metric["gain_interval"])
+        ends = f"{low} to {high} {metric['unit']}".rstrip().replace("-", "−")
+        facts.append(f"{100 * LEVEL:.0f} % interval of the gain, over sequences: {ends}")
     if run["training_seconds"] is not None:
         facts.append(f"trained: {origin['training']}, {origin['machine']}")
     names = [member["name"] for member, _ in comparable]
@@ -107,7 +120,18 @@ ALL_VIDEO_BYTES = 6_000_000
 """Videos up to the first size are embedded in the page, up to the second size in total; others are
 linked."""
 
-SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
+VALIDATION_BYTES = 3_000_000
+"""Size to which pictures of validations may fill a page."""
+
+SCRIPTS = (
+    "dom.js",
+    "tables.js",
+    "viewer.js",
+    "charts.js",
+    "saving.js",
+    "validations.js",
+    "page.js",
+)
 
 SECTIONS = {
     "pictures": "Pictures",
@@ -152,6 +176,7 @@ def write_report_page(
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     evaluations = [run["evaluation"] for run in runs]
     _embed_videos(_join(evaluations, "videos"), output)
+    _embed_validations(runs)
     examples = _join(evaluations, "examples")
     files = [example.pop("files") for example in examples]
     headline = verdict(runs)
@@ -184,6 +209,22 @@ def write_report_page(
 def _join(evaluations: Sequence[Contents], name: str) -> list[Contents]:
     """Return the entries of a list in all evaluations."""
     return [entry for evaluation in evaluations for entry in evaluation.get(name, ())]
+
+
+def _embed_validations(runs: Sequence[Contents]) -> None:
+    """Put the pictures of validations into the data of a page."""
+    pictures = _join(runs, "validation_pictures")
+    files = [picture.pop("file") for picture in pictures]
+
+    def encode_picture(index: int, side: int, quality: int) -> dict[str, str]:
+        return {"data": encode(read_rgb(files[index]), side, quality)}
+
+    _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
+    for number, picture in enumerate(pictures):
+        picture |= encoded.get(number, {"data": None})
+    for run in runs:
+        shown = [picture for picture in run["validation_pictures"] if picture["data"] is not None]
+        run["validation_pictures"] = shown
 
 
 def _embed_videos(videos: Sequence[Contents], output: Path) -> None:

@@ -21,6 +21,7 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
+from vrtspike.analysis.intervals import METHOD, interval_of_mean
 from vrtspike.analysis.quality_tables import column_name, metrics_of_problem, test_frame_entries
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
@@ -49,7 +50,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
 
     Returns:
         entries of the summary on the test frames; ``metrics``, first the one that ranks frames and
-        examples, then the others in the order of the problem;
+        examples, then the others in the order of the problem; ``interval_method``, how the
+        intervals of their gains were computed, empty without one;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence,
         frame, figure; ``examples``, worst first, with the paths of their ``files`` by kind;
@@ -72,7 +74,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     protocol = frame_facts["protocol"]
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
-    metrics = _metrics(summary, protocol)
+    metrics = _metrics(summary, protocol, sequences)
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     columns = [column for metric in metrics for column in metric["columns"]]
     drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
@@ -80,6 +82,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         **frame_facts,
         "seconds_per_frame": summary.get("seconds_per_frame"),
         "metrics": metrics,
+        "interval_method": METHOD if any(metric["gain_interval"] for metric in metrics) else "",
         "warnings": summary.get("warnings", []),
         "spikes_note": summary.get("spikes_alone_note", ""),
         "sequence_rows": records(sequences),
@@ -98,15 +101,40 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     }
 
 
-def _metrics(summary: Mapping[str, Any], protocol: str) -> list[Contents]:
+def _metrics(summary: Mapping[str, Any], protocol: str, sequences: pd.DataFrame) -> list[Contents]:
     """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
     items = metrics_of_problem(summary).items()
     ranked = sorted(items, key=lambda item: item[0] not in ranking)
     return [
-        _metric(metric, summary, protocol) for name, metric in ranked if name in summary["metrics"]
+        _metric(metric, summary, protocol)
+        | {"gain_interval": _gain_interval(metric, summary, sequences)}
+        for name, metric in ranked
+        if name in summary["metrics"]
     ]
+
+
+def _gain_interval(
+    metric: Metric, summary: Mapping[str, Any], sequences: pd.DataFrame
+) -> tuple[float, float] | None:
+    """Compute the interval of a metric's gain from the means of the sequences.
+
+    None for a gain that is no mean over independent sequences, which ``mean_over`` tells, or is not
+    finite, and for too few sequences.
+    """
+    before, after = metric.columns
+    gain = summary["metrics"][metric.name].get("gain")
+    if gain is None or "mean_over" not in summary or not {before, after} <= set(sequences):
+        return None
+    rows = sequences.dropna(subset=[before, after])
+    gains = [
+        metric.gain(value, reference)
+        for value, reference in zip(rows[after], rows[before], strict=True)
+    ]
+    by_frames = summary["mean_over"] == "frames"
+    weights = rows["frames"].tolist() if by_frames else [1.0] * len(rows)
+    return interval_of_mean(gains, weights)
 
 
 def _worst(summary: Mapping[str, Any]) -> list[tuple[str, str, float]]:

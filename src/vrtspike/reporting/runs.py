@@ -23,6 +23,7 @@ from vrtspike.reporting.run_quality import Contents, read_evaluation
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun
+from vrtspike.runs.validation_pictures import find_pictures
 from vrtspike.system.progress_bar import duration_words
 
 
@@ -39,7 +40,8 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
         ``training_seconds`` (None if nothing was trained); ``uses_spikes``: whether its model uses
         spikes, None for a problem without spikes; ``validation``: the value of ``DATA.VALIDATION``,
-        None without validations; ``curves``, ``evaluation``, ``performance`` and ``origin``.
+        None without validations; ``validation_pictures``: ``step``, ``name`` and ``file`` of each
+        picture of a validation; ``curves``, ``evaluation``, ``performance`` and ``origin``.
 
     Raises:
         RunError: if the run is missing, or a file is damaged.
@@ -60,6 +62,11 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         "training_seconds": seconds if trains else None,
         "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
         "validation": run.settings.value("DATA.VALIDATION") if trains else None,
+        "validation_pictures": [
+            {"step": step, "name": picture, "file": path}
+            for step, pictures in find_pictures(folder).items()
+            for picture, path in pictures.items()
+        ],
         "curves": training_curves(logs, analysis.metrics),
         "evaluation": read_evaluation(folder, run),
         "performance": performance(analysis),

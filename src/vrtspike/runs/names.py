@@ -19,7 +19,8 @@ file                        contents                                     where
 ``logs/timing_*.log``       the same as text                             run folder
 ``logs/profile_*``          operations of LOG.PROFILE_STEPS              run folder
 ``timing.jsonl``            each step once                               published
-``pictures/``               a clip of each validation                    run folder
+``pictures/``               a frame of each validation                   run folder
+``pictures/``               that of at most eight validations            published
 ``tensorboard/``            the same as curves                           run folder
 ``figures.json``            the evaluation                               packed
 ``README.md``               the model card                               packed

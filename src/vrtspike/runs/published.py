@@ -15,6 +15,7 @@ from vrtspike.monitoring.records import iter_records, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings
+from vrtspike.runs.validation_pictures import find_pictures, picture_file, spread_steps
 from vrtspike.system.errors import ConfigError, RunError
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
@@ -135,10 +136,21 @@ def publish(folder: Path, output: Path) -> None:
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         _join_timings(logs, temporary / names.TIMING)
+        _copy_pictures(folder, temporary)
         records = read_records(folder / names.METRICS)
         # A run that trained nothing has no record; readers of tables need a header.
         table = pd.json_normalize(records) if records else pd.DataFrame(columns=_RECORDED)
         table.to_csv(temporary / names.METRICS_TABLE, index=False)
+
+
+def _copy_pictures(folder: Path, output: Path) -> None:
+    """Copy the pictures of some validations; a long run has thousands."""
+    pictures = find_pictures(folder)
+    for step in spread_steps(list(pictures)):
+        for name, path in pictures[step].items():
+            target = picture_file(output, step, name)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 def _join_timings(logs: Path, target: Path) -> None:

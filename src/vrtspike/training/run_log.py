@@ -24,6 +24,7 @@ from vrtspike.monitoring.memory import categories_line, measure_memory, memory_l
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord, is_finished
+from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.cpus import available_cpus
 from vrtspike.training.trackers import Tracker
 from vrtspike.training.validation import Pictures
@@ -121,7 +122,7 @@ class RunLog:
         if not self._enabled:
             return
         for name, picture in pictures.items():
-            write_png(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png", picture)
+            write_png(picture_file(self.folder, step, name), picture)
             if self._board is not None:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 

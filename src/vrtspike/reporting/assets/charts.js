@@ -21,8 +21,16 @@ function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+const COLOURS = 8;
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+
 function lineColour(index) {
-  return css(`--run-${index % 8}`);
+  return css(`--run-${index % COLOURS}`);
+}
+
+/** The pattern of a run's lines, which tells runs of one colour apart. */
+function lineDash(index) {
+  return DASHES[Math.floor(index / COLOURS) % DASHES.length];
 }
 
 /** A colour with some of the paper in it. */
@@ -62,7 +70,9 @@ function chart(title, make, height = null) {
   if (height) {
     plot.style.height = height;
   }
-  const element = el("div", { className: "chart" }, el("h3", { textContent: title }), plot);
+  const heading = el("h3", { textContent: title });
+  const head = el("div", { className: "head" }, heading, saveButtons(heading, plot, make));
+  const element = el("div", { className: "chart" }, head, plot);
   drawn.set(plot, make);
   seen.observe(plot);
   return element;
@@ -82,6 +92,7 @@ const seen = new IntersectionObserver(
 
 async function draw(plot) {
   const made = drawn.get(plot)();
+  plot.parentElement.querySelector(".saves").hidden = typeof made === "string";
   if (typeof made === "string") {
     plot.replaceChildren(el("p", { className: "absent", textContent: made }));
     return;
@@ -145,20 +156,20 @@ function runLines(pick, smoothed) {
     if (!curve) {
       return [];
     }
-    return curveLines(curve, run.name, lineColour(index), smoothed);
+    return curveLines(curve, run.name, lineColour(index), smoothed, lineDash(index));
   });
 }
 
 /** The line of a curve; where it is smoothed, above the faint line of its points. */
-function curveLines(curve, name, colour, smoothed) {
+function curveLines(curve, name, colour, smoothed, dash = "solid") {
   const mode = curve.steps.length > 30 ? "lines" : "lines+markers";
-  const line = { x: curve.steps, y: curve.values, mode, name, line: { color: colour, width: 2 }, marker: { color: colour } };
+  const line = { x: curve.steps, y: curve.values, mode, name, line: { color: colour, width: 2, dash }, marker: { color: colour } };
   if (!smoothed || settings.smoothing === 0) {
     return [line];
   }
   return [
     { ...line, line: { color: faint(colour, 0.3), width: 1 }, hoverinfo: "skip", showlegend: false },
-    { ...line, y: smooth(curve.values, settings.smoothing) },
+    { ...line, y: smooth(curve.values, settings.smoothing), meta: DERIVED },
   ];
 }
 
@@ -183,7 +194,7 @@ function runSwitches() {
       }
       redraw();
     });
-    const swatch = el("span", { className: "swatch", style: `background: ${runColour(index)}` });
+    const swatch = el("span", { className: `swatch ${lineDash(index)}`, style: `color: ${runColour(index)}` });
     group.append(el("label", {}, box, swatch, run.name));
   });
   return group;
@@ -204,7 +215,8 @@ function curveControls() {
   return [el("label", {}, "Smoothing", smoothing), el("label", {}, logarithmic, "logarithmic")];
 }
 
-function showTraining() {
+/** Curves of training and of validations; `figures` is a sentence on the figures of the page. */
+function showTraining(figures = "") {
   const place = body("training");
   const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
   function chooser(kind) {
@@ -235,18 +247,18 @@ function showTraining() {
       el("div", {}, chooser("train"), chart("Training", lines("train", true, "No training step was logged."))),
       el("div", {}, chooser("validation"), chart("Validation", lines("validation", false, "No validation in these runs."))),
     ),
-    el("p", { className: "note", textContent: trainingNote() }),
+    el("p", { className: "note", textContent: trainingNote(figures) }),
   );
 }
 
-function trainingNote() {
+function trainingNote(figures) {
   const widths = report.runs.flatMap((run) => Object.values(run.curves.train).map((curve) => curve.width));
   const widest = Math.max(1, ...widths);
   const thinned = widest > 1 ? ` A point is the mean of up to ${widest} logged steps.` : "";
   if (report.runs.every((run) => run.uses_spikes === null)) {
     return thinned.trim(); // of videos alone crops are validated
   }
-  return `${validationNote()} The figures above are of whole test frames.${thinned}`;
+  return `${validationNote()} ${figures}${thinned}`;
 }
 
 const VALIDATED = { held_out: "training sequences that are held out", test: "test frames" };
@@ -345,7 +357,6 @@ function stepParts() {
 
 /** A legend above a chart, where it covers no point. */
 const TOP_LEGEND = { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } };
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 
 function costLines(kind, titles, axis, missing) {
   const traces = visibleRuns().flatMap(({ run, index }) =>
@@ -437,7 +448,7 @@ function frameChart(chosen) {
       return "No finite figures of single frames.";
     }
     const ends = [Math.min(...all), Math.max(...all)];
-    const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip" };
+    const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };
     const unit = metric.unit ? `, ${metric.unit}` : "";
     const legend = { showlegend: true, legend: TOP_LEGEND };
     return { traces: [diagonal, ...traces], layout: layout(`${metric.title} ${metric.before}${unit}`, `${metric.title} ${metric.after}${unit}`, legend) };

@@ -189,6 +189,9 @@ function figureNotes(evaluated, metrics) {
       lines.push(`No ${metric.title} of ${run.name}: ${metric.reason}.`);
     }
   }
+  for (const method of new Set(evaluated.map((run) => run.evaluation.interval_method).filter(Boolean))) {
+    lines.push(`Interval of a gain: ${method}.`);
+  }
   const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
   if (thinned > 1) {
     lines.push(`The plot of frames shows one of every ${thinned}.`);
@@ -259,7 +262,8 @@ if (!report.alignments.length && report.runs.every((run) => run.uses_spikes === 
 showNavigation();
 showPictures();
 showFigures();
-showTraining();
+showTraining("The figures above are of whole test frames.");
+body("training").append(...[validationPictures()].filter(Boolean));
 showCost();
 showAlignments();
 showFindings();

@@ -96,15 +96,23 @@ function compareValues(a, b, upwards) {
   return upwards ? order : -order;
 }
 
+/** The ends of the interval of a metric's gain; a dash where there is none. */
+function intervalText(metric) {
+  const ends = metric?.gain_interval?.map((end) => number(end, metric.decimals, true));
+  return ends ? ends.join(" to ") : "–";
+}
+
 /** The means of all metrics, a row each. */
 function meansTable(evaluated, metrics, caption) {
   const names = (metric) => [metric.after, metric.before].join();
   const sameNames = new Set(metrics.map(names)).size < 2;
+  const withIntervals = evaluated.some(({ evaluation }) => evaluation.metrics.some((metric) => metric.gain_interval));
   const columns = [
     ...(severalRuns ? [{ title: report.words.model.toLowerCase(), text: true }] : []),
     { title: "metric", text: true },
     { title: sameNames && metrics.length ? metrics[0].after : "result" },
     { title: "gain" },
+    ...(withIntervals ? [{ title: "its 95 % interval" }] : []),
     { title: sameNames && metrics.length ? metrics[0].before : "before" },
     ...(metrics.some((metric) => metric.withSpikes) ? [{ title: "spikes alone" }] : []),
   ];
@@ -119,6 +127,7 @@ function meansTable(evaluated, metrics, caption) {
         withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
         number(own?.restored, metric.decimals),
         el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
+        ...(withIntervals ? [intervalText(own)] : []),
         number(own?.blurry, metric.decimals),
         ...(columns.at(-1).title === "spikes alone" ? [number(own?.spikes, metric.decimals) + gray] : []),
       ];

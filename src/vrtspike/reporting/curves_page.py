@@ -1,0 +1,66 @@
+"""A page with the curves of several trainings, for sweeps and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vrtspike.analysis.run_logs import read_run_logs
+from vrtspike.config.problems import find_problem
+from vrtspike.config.seeds import split_seed
+from vrtspike.io.files import atomic_write_text
+from vrtspike.reporting.evaluations import Contents
+from vrtspike.reporting.measurements import training_curves
+from vrtspike.reporting.offline_page import OfflinePage, Verdict
+from vrtspike.runs.published import read_published
+
+CURVES_PAGE = "curves.html"
+SCRIPTS = ("dom.js", "charts.js", "saving.js", "curves.js")
+
+
+def write_curves_page(
+    folders: Sequence[Path],
+    output: Path,
+    title: str,
+    values: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write the curves of trainings and of their validations as a page that works offline.
+
+    Args:
+        folders: result folders of the runs (``results/train/<preset>``), in order.
+        output: folder for :data:`CURVES_PAGE`.
+        title: heading of the page.
+        values: values of each member of a sweep by the name of its preset, which name the lines.
+
+    Raises:
+        RunError: if a run is missing, or its log is damaged.
+    """
+    runs = [_run(folder, values or {}) for folder in folders]
+    facts = [f"{len(runs)} trainings", "figures of validations, not of the test split"]
+    page = OfflinePage(Verdict(title, facts), {"training": "Curves"}, SCRIPTS)
+    atomic_write_text(output / CURVES_PAGE, page.render({"runs": runs}))
+
+
+def _run(folder: Path, values: Mapping[str, Mapping[str, Any]]) -> Contents:
+    """Return the curves of a run, and what the page says of them."""
+    run = read_published(folder)
+    settings = run.settings
+    metrics = find_problem(settings.TASK).METRICS
+    return {
+        "name": line_name(run.name, values),
+        "uses_spikes": settings.value("MODEL.USE_SPIKE"),
+        "validation": settings.value("DATA.VALIDATION"),
+        "curves": training_curves(read_run_logs(folder), metrics),
+    }
+
+
+def line_name(name: str, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the name of a run with the values that a sweep gave its preset, if any.
+
+    >>> line_name("rates-1f-seed-2", {"rates-1f": {"TRAIN.OPTIM.LR": 0.01, "TRAIN.EMA": 0.9}})
+    'rates-1f-seed-2: LR 0.01, EMA 0.9'
+    """
+    member, _ = split_seed(name)
+    words = [f"{key.rpartition('.')[2]} {value}" for key, value in values.get(member, {}).items()]
+    return f"{name}: {', '.join(words)}" if words else name
