@@ -21,14 +21,15 @@ class BuildWithWorkflow(build_py):
 
     def run(self) -> None:
         """Build the packages, then copy the folders."""
-        super().run()
         if self.editable_mode:
+            super().run()
             return
+        # Files of an earlier build would be packed, too, even those that the project has no more.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
         for folder in FOLDERS:
             target = Path(self.build_lib, TARGET, folder)
-            shutil.rmtree(target, ignore_errors=True)
-            ignored = shutil.ignore_patterns("__pycache__", "*.sif", "profiles/*/logs")
-            shutil.copytree(folder, target, ignore=ignored)
+            shutil.copytree(folder, target, ignore=shutil.ignore_patterns("__pycache__", "*.sif"))
 
 
 setup(cmdclass={"build_py": BuildWithWorkflow})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
+import tarfile
 import tomllib
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -14,6 +15,7 @@ from packaging.version import Version
 
 import vrtspike
 from tests.concurrency import run_python
+from tests.wheels import copy_project
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 
 
@@ -98,44 +100,76 @@ def test_the_stated_pythons_are_those_that_may_install(project):
 
 
 PACKED = ("README.md", "run.json", "settings.json", "statistics.json", "weights.safetensors")
-BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('wheel'))"
-
-
 WORKFLOW = ("config/examples", "config/presets", "rules", "scripts", "workflow")
+BUILD = "from setuptools.build_meta import build_{0}; print(build_{0}({1!r}))"
+"""Without network: setuptools of this environment, where a tool would fetch its own."""
+LEFT = (
+    "build/lib/vrtspike/removed.py",  # by the build of an earlier version
+    "scripts/__pycache__/train.cpython-311.pyc",
+    "tests/test_packaging.py",
+    "workflow/containers/vrtspike.sif",
+)
+"""Files of a clone that belong into no distribution."""
+
+
+def build(kind: str, project: Path, folder: Path) -> Path:
+    """Build a distribution of the project, ``wheel`` or ``sdist``, into a folder."""
+    done = run_python("-c", BUILD.format(kind, str(folder)), cwd=project)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+def packed(wheel: Path) -> dict[str, bytes]:
+    """Contents of a wheel's files by name."""
+    with ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def clone(repository, tmp_path_factory):
+    """A copy of the project with files that its use leaves."""
+    folder = tmp_path_factory.mktemp("clone")
+    copy_project(repository, folder)
+    for name in LEFT:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(clone, tmp_path_factory):
+    """The wheel that is built in the clone."""
+    return build("wheel", clone, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.mark.slow
-def test_a_wheel_holds_the_packages_own_weights_and_the_workflow(repository, tmp_path):
-    package = repository / "src/vrtspike"
-    copied = [repository / name for name in ("pyproject.toml", "README.md", "setup.py")]
-    copied += [package / "__init__.py", package / "system/__init__.py"]
-    for path in copied:
-        target = tmp_path / path.relative_to(repository)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
-    (tmp_path / "wheel").mkdir()
+def test_a_wheel_holds_the_packages_own_weights_and_the_workflow(wheel, repository):
     expected = {"vrtspike/commands/project/Snakefile", "vrtspike/commands/project/gitignore"}
-    template = "src/vrtspike/commands/project"
-    shutil.copytree(repository / template, tmp_path / template)
+    package = repository / "src/vrtspike"
+    for name in BUNDLED_NAMES:
+        folder = bundled_folder(name).relative_to(package)
+        expected |= {f"vrtspike/{folder / file}" for file in PACKED}
     for name in WORKFLOW:
-        shutil.copytree(repository / name, tmp_path / name)
         expected |= {
             f"vrtspike_workflow/{path.relative_to(repository)}"
             for path in (repository / name).rglob("*")
             if path.is_file() and "__pycache__" not in path.parts
         }
-    for name in BUNDLED_NAMES:
-        folder = bundled_folder(name).relative_to(package)
-        (tmp_path / "src/vrtspike" / folder).mkdir(parents=True)
-        for file in PACKED:
-            (tmp_path / "src/vrtspike" / folder / file).write_text(file)
-            expected.add(f"vrtspike/{folder / file}")
-    done = run_python("-c", BUILD, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    names = set(ZipFile(wheel).namelist())
+    names = set(packed(wheel))
     assert expected <= names
+    assert not any(Path(left).name in Path(name).name for name in names for left in LEFT)
     assert wheel.name == f"vrtspike-{vrtspike.__version__}-py3-none-any.whl"
+
+
+@pytest.mark.slow
+def test_a_wheel_of_the_source_distribution_is_that_of_the_clone(wheel, clone, tmp_path):
+    source = build("sdist", clone, tmp_path)
+    assert source.name == f"vrtspike-{vrtspike.__version__}.tar.gz"
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / source.name.removesuffix(".tar.gz")
+    assert [name for name in LEFT if (unpacked / name).exists()] == []
+    assert packed(build("wheel", unpacked, tmp_path)) == packed(wheel)
 
 
 def test_the_version_stands_in_one_place_and_is_cited(repository, project):

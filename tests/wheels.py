@@ -10,18 +10,34 @@ import venv
 from pathlib import Path
 from types import ModuleType
 
-PARTS = ("README.md", "config", "pyproject.toml", "rules", "scripts", "setup.py", "src", "workflow")
+PARTS = (
+    "MANIFEST.in",
+    "README.md",
+    "config",
+    "pyproject.toml",
+    "rules",
+    "scripts",
+    "setup.py",
+    "src",
+    "workflow",
+)
+"""What the project is built from."""
 _PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
 
-def build_wheel(repository: Path, folder: Path) -> Path:
-    """Build a copy of the project, as building leaves files in its folder."""
+def copy_project(repository: Path, folder: Path) -> None:
+    """Copy what the project is built from, as building leaves files in its folder."""
     for name in PARTS:
         if (repository / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
             shutil.copytree(repository / name, folder / name, ignore=ignored)
         else:
             shutil.copy(repository / name, folder)
+
+
+def build_wheel(repository: Path, folder: Path) -> Path:
+    """Build a copy of the project in this folder; returns its wheel."""
+    copy_project(repository, folder)
     options = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     subprocess.run([sys.executable, *_PIP, *options, str(folder)], check=True)
     (wheel,) = folder.glob("*.whl")

@@ -51,7 +51,7 @@ def test_other_versions_of_the_slurm_plugin_stop_only_its_users(tmp_path, versio
     assert (tmp_path / "a").exists()
     refused = snakemake("--executor", "slurm-vrtspike", "--jobs", "1", "--forceall")
     assert refused.returncode != 0
-    assert re.search(rf"does not fit \({fault}.*pip install -e '\.\[slurm\]'", refused.stderr)
+    assert re.search(rf"does not fit \({fault}.*pip install 'vrtspike\[slurm\]'", refused.stderr)
 
 
 def test_the_lowest_version_is_that_of_the_package(repository):

@@ -66,7 +66,7 @@ TINY = GpuKind("A100", 1, 8.0)
         # With enough time a CPU may train.
         ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
         # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
-        (["A100", 1, 6.0], "make demo", "baseline", "needs 9 of 6 GiB of memory"),
+        (["A100", 1, 6.0], "snakemake --cores all demo", "baseline", "needs 9 of 6 GiB of memory"),
         (["A100", 1, 64.0, 16, 20], "train_light", "baseline", "takes more than 20 hours"),
         (["A100", 1, 64.0, 16, 0], None, "baseline", "takes more than 0 hours"),
     ],

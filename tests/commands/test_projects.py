@@ -70,7 +70,20 @@ def test_nothing_is_overwritten(here, name):
     assert files(here) == {"mine/notes.txt"}
 
 
-def test_a_failure_leaves_nothing(here, monkeypatch):
+def test_an_empty_working_directory_stays_the_same_folder(here, capsys):
+    folder = here.stat().st_ino
+    run_command(["init", "."])
+    assert files(here) == FILES
+    assert {path.name for path in here.iterdir()} == {name.partition("/")[0] for name in FILES}
+    assert here.stat().st_ino == folder
+    run_command(["init", "another one"])
+    assert "  cd 'another one'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_failure_leaves_nothing(here, monkeypatch, is_there):
+    if is_there:
+        (here / "mine").mkdir()
     write_text = Path.write_text
 
     def fail(path: Path, *words: str, **names: str) -> int:
@@ -81,7 +94,7 @@ def test_a_failure_leaves_nothing(here, monkeypatch):
     monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError, match="denied"):
         run_command(["init", "mine"])
-    assert files(here) == set()
+    assert list(here.rglob("*")) == [here / "mine"] * is_there
 
 
 def test_data_are_looked_at_and_written_into_the_configuration(here, tmp_path, capsys):

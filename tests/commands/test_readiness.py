@@ -18,9 +18,9 @@ SOUND, WRONG, ABSENT = (
 @pytest.mark.parametrize(
     ("machine", "presets", "ending", "is_sound"),
     [
-        (SOUND, SOUND, "ready: make demo, and your presets", True),
-        (SOUND, ABSENT, "ready: make demo; your presets need first: c", True),
-        (SOUND, WRONG, "ready: make demo; your presets need first: b", False),
+        (SOUND, SOUND, "ready: snakemake --cores all demo, and your presets", True),
+        (SOUND, ABSENT, "ready: snakemake --cores all demo; your presets need first: c", True),
+        (SOUND, WRONG, "ready: snakemake --cores all demo; your presets need first: b", False),
         (WRONG, ABSENT, "fix first: b", False),
     ],
 )
@@ -32,7 +32,7 @@ def test_the_last_line_is_the_conclusion(machine, presets, ending, is_sound):
     if presets is WRONG:
         assert lines[1:5] == ["✓ a: well", "your presets (PRESETS):", "✗ b: no", "    -> do"]
     assert [line for line in lines if line.endswith(":")] == [
-        "every command, make demo too:", "your presets (PRESETS):",
+        "every command, the demo too:", "your presets (PRESETS):",
     ]  # fmt: skip
 
 

@@ -65,4 +65,4 @@ def test_frames_are_restored_and_what_is_missing_is_named(python, small_run, tmp
     assert set(missing.stdout.split()) == {"None"}
     done = vrtspike("show", sequence / "spike" / "000001.dat", "--sensor", 24, 32)
     assert done.returncode == 2
-    assert "is missing; in the project's folder: pip install -e '.[train]'" in done.stderr
+    assert "is missing; pip install 'vrtspike[train]'" in done.stderr

@@ -44,7 +44,7 @@ def test_a_closed_pipe_ends_a_program_silently():
 
 
 ECHO = "print(*sys.argv[1:], file=sys.stderr)"
-NOT_THERE = "error: the package nosuchpackage is missing; in the project's folder: pip install "
+NOT_THERE = "error: the package nosuchpackage is missing; pip install "
 
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))"
 TOO_LITTLE = "error: memory is limited to 4096 MB (ulimit -v); raise it"

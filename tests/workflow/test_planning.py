@@ -22,7 +22,7 @@ def test_a_plan_of_a_fresh_clone_ends_with_stages_and_missing_data(clone):
     assert end[5] == "and 8 more stages; vrtspike why lists them all"
     assert end[6].startswith("Before this can run: data set folder data/gopro_spike does not exist")
     assert "Set DATA.ROOT" in end[7]
-    assert "make demo" in end[8]
+    assert "snakemake --cores all demo" in end[8]
 
 
 def test_a_plan_imports_nothing_that_draws_or_learns(clone, monkeypatch):

@@ -81,5 +81,6 @@ def test_the_snakefile_of_the_folder_comes_first(tmp_path, monkeypatch):
 
 def test_python_without_snakemake_is_refused(monkeypatch):
     monkeypatch.setattr(snakemake_call.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match=r"no Snakemake in this Python, .*pip install -e '\.\[work"):
+    command = r"pip install 'vrtspike\[workflow\]'"
+    with pytest.raises(RunError, match=rf"no Snakemake in this Python, .*{command}"):
         snakemake_command("all")

@@ -18,7 +18,7 @@ from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 
 _EXTRAS = ("train", "sst", "workflow")
-"""Extras that the commands and `make demo` need."""
+"""Extras that the commands and the demo need."""
 _MIN_SHARED_MB = 1024
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
 

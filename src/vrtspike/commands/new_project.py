@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import vrtspike
 from vrtspike.io.files import replaced_folder
@@ -62,11 +64,23 @@ def write_project(folder: Path, data: ProjectData) -> None:
     """
     require_free(folder)
     files = project_files(data)
-    with replaced_folder(folder) as temporary:
-        for name, text in files.items():
-            path = temporary / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+    if not folder.is_dir():
+        with replaced_folder(folder) as temporary:
+            _write_files(temporary, files)
+        return
+    # An empty folder stays the same one, as a shell may be in it.
+    with TemporaryDirectory(dir=folder) as temporary:
+        _write_files(Path(temporary), files)
+        for path in Path(temporary).iterdir():
+            path.rename(folder / path.name)
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files below a folder: their texts by name."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def project_files(data: ProjectData) -> dict[str, str]:

@@ -14,6 +14,7 @@ from vrtspike.data.data_size import GB
 from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings
+from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.surroundings import free_bytes
 
 PREFERRED = (
@@ -133,7 +134,7 @@ def recommend(
             cause += f"; {UNTRAINED_START}"
         return f"{train}{shlex.quote(best)}", cause
     if fitting:
-        return "make demo", "only the preset of the generated data fits this machine"
+        return DEMO_COMMAND, "only the preset of the generated data fits this machine"
     return None, "no preset fits"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 
@@ -37,5 +38,6 @@ def init(arguments: argparse.Namespace) -> None:
         data = look.data
     write_project(folder, data)
     print(f"{folder}: a new project; set what to run in config/config.yaml there\n")
-    for command in (f"cd {folder}", "vrtspike doctor", "snakemake -n train_light"):
+    change_folder = f"cd {shlex.quote(str(folder))}"
+    for command in (change_folder, "vrtspike doctor", "snakemake -n train_light"):
         print(f"  {command}")

@@ -17,9 +17,10 @@ from vrtspike.commands.machine_checks import (
     which_check,
 )
 from vrtspike.commands.project_checks import PRESETS, project_checks
+from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.surroundings import environment_faults
 
-MACHINE = "every command, make demo too"
+MACHINE = "every command, the demo too"
 """Title of the checks of what every command needs."""
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
@@ -90,10 +91,10 @@ def _conclusion(results: Sequence[tuple[str, Check]]) -> str:
     if any(title == MACHINE and check.state == "broken" for title, check in results):
         return f"fix first: {', '.join(broken)}"
     if broken or missing:
-        return f"ready: make demo; your presets need first: {', '.join([*broken, *missing])}"
+        return f"ready: {DEMO_COMMAND}; your presets need first: {', '.join([*broken, *missing])}"
     if not any(title == PRESETS for title, _ in results):
         return (
             "the machine is ready; configuration, data and weights were not checked: go to the "
             "project's folder and run this there"
         )
-    return "ready: make demo, and your presets"
+    return f"ready: {DEMO_COMMAND}, and your presets"

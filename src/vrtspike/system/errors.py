@@ -49,13 +49,15 @@ def describe_full_disk(error: OSError) -> str:
 def install_advice(extra: str) -> str:
     """Return the command that installs the packages of an extra of ``pyproject.toml``.
 
+    The package is installed already, from a clone or a wheel, and stays as it is.
+
     >>> install_advice("hub")
-    "in the project's folder: pip install -e '.[hub]'"
+    "pip install 'vrtspike[hub]'"
     >>> install_advice("")
-    "in the project's folder: pip install -e ."
+    'pip install vrtspike'
     """
-    project = f"'.[{extra}]'" if extra else "."
-    return f"in the project's folder: pip install -e {project}"
+    package = f"'vrtspike[{extra}]'" if extra else "vrtspike"
+    return f"pip install {package}"
 
 
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:

@@ -25,6 +25,9 @@ CONFIG = Path("config/config.yaml")
 PRESET_DIR = "config/presets"
 """Folder of the presets, of the workflow and, by default, of a project."""
 
+DEMO_COMMAND = "snakemake --cores all demo"
+"""The command for whoever has no data, in a project as in a clone."""
+
 _PARTS = (SNAKEFILE, Path("rules/common.smk"), Path("scripts/train.py"))
 """Files by which the folder is recognised."""
 

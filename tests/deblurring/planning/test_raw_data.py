@@ -77,7 +77,7 @@ def test_missing_data_give_a_notice_and_make_a_plan_fail(tmp_path, dry):
     assert notices.exit_status == dry
     (notice,) = notices.messages
     assert "Set DATA.ROOT" in notice
-    assert "make demo" in notice
+    assert "snakemake --cores all demo" in notice
 
 
 @pytest.mark.parametrize("dry", [True, False])

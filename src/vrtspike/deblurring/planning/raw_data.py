@@ -20,11 +20,12 @@ from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, list_faults, named_faults
+from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.workflow.messages import Notices
 
-NO_DATA = """Before this can run: {error}
+NO_DATA = f"""Before this can run: {{error}}
 Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.
-Without data: make demo"""
+Without data: {DEMO_COMMAND}"""
 FAULTS = {
     "stop": "A run looks into all other files, lists every fault, and stops before computing.",
     "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
