@@ -38,7 +38,7 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them with general
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
-general: $(READY)  ## train the bundled weights, two hours on two cores, and replace those in src/
+general: $(READY)  ## train the bundled weights, two to three hours on two cores, and replace those in src/
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) general
 	@$(RUN) python scripts/bundle_weights.py --run results/train/general
 

@@ -53,6 +53,7 @@ MORE = (
     "light_small",
     "finetune",
     "general_first",
+    "general_second",
     "general",
     "demo",
     "light_demo",

@@ -42,6 +42,7 @@ PRESETS = (
     "light_small",
     "finetune",
     "general_first",
+    "general_second",
     "general",
     "baseline",
     "fast",
