@@ -10,9 +10,9 @@ from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import find_problem
 from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.run_quality import Contents
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
+from vrtspike.reporting.run_quality import Contents
 from vrtspike.runs.published import read_published
 
 CURVES_PAGE = "curves.html"
