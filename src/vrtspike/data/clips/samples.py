@@ -86,8 +86,8 @@ def read_clip(
     counted = frames
     if neighbours:
         counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
-    sensor_rows = on_sensor(rows, layout.scale)
-    sensor_columns = on_sensor(columns, layout.scale)
+    sensor_rows = on_sensor(rows, layout.ratio)
+    sensor_columns = on_sensor(columns, layout.ratio)
     if precomputed:
         counts = store.read("voxels", counted, sensor_rows, sensor_columns)
     else:
