@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.stage_inputs import STAGE_INPUTS, data_settings, stage_inputs
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
@@ -19,6 +20,21 @@ def test_programs_and_modules_of_the_table_exist(repository, program):
     assert (repository / "scripts" / program).is_file()
     for module in STAGE_INPUTS[program].neutral:
         assert find_spec(module) is not None, module
+
+
+@pytest.mark.parametrize("program", ["ingest.py", "voxelize.py", "train.py"])
+def test_each_neutral_module_is_among_those_that_a_program_imports(repository, program):
+    """Entries that leave out nothing would only mislead a reader."""
+    inputs = STAGE_INPUTS[program]
+    uses = [f"{module}.{part}" for module in PROBLEMS.values() for part in inputs.parts]
+
+    def files(*neutral: str) -> set[str]:
+        return set(code_digests(repository / "scripts" / program, uses=uses, neutral=neutral))
+
+    counted = files(*inputs.neutral)
+    for module in inputs.neutral:
+        others = [name for name in inputs.neutral if name != module]
+        assert files(*others) > counted, module
 
 
 @pytest.mark.parametrize("program", STAGE_INPUTS)

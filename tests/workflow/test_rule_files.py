@@ -70,19 +70,17 @@ def test_each_file_names_the_files_whose_functions_it_uses(files):
     functions = {name for name in files if name.startswith("functions/")}
     assert {"dataset_of", "MADE_OF_STORES"} <= definitions["functions/data.smk"]
     for name, path in files.items():
-        own, imported = defined(path)
-        foreign = used(path) - own - imported - definitions[COMMON]
+        names, imported = defined(path)
+        foreign = used(path) - names - imported - definitions[COMMON]
         expected = {other for other in functions - {name} if definitions[other] & foreign}
         stated = set(re.findall(r"functions/\w+\.smk", docstring(path)))
         assert stated == expected, name
 
 
 def test_each_file_imports_what_it_uses_of_the_package(files):
-    own, everywhere = {}, set()
+    definitions = {name: defined(path) for name, path in files.items()}
+    shared = set().union(*(names for names, _ in definitions.values()))
+    all_imported = set().union(*(imported for _, imported in definitions.values()))
     for name, path in files.items():
-        names, imported = defined(path)
-        own[name] = names | imported
-        everywhere |= imported
-    for name, path in files.items():
-        shared = set().union(*(defined(other)[0] for other in files.values()))
-        assert not (used(path) & everywhere) - own[name] - shared, name
+        missing = (used(path) & all_imported) - shared - definitions[name][1]
+        assert missing == set(), name

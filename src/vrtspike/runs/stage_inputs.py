@@ -69,18 +69,6 @@ _LOGS_AND_FILES = (
 _SETTINGS = ("vrtspike.config", "vrtspike.settings")
 """Modules of settings, which are compared by their values."""
 
-# Stored spikes are counted by vrtspike.data.raw.packed, also during a training without
-# USE_PRECOMPUTED_VOXELS.
-_RAW_FILES = (
-    "vrtspike.data.manifests",
-    "vrtspike.data.raw.layouts",
-    "vrtspike.data.raw.npz",
-    "vrtspike.data.raw.recordings",
-    "vrtspike.data.raw.spikes",
-    "vrtspike.data.raw.versions",
-)
-"""Modules that find and read raw files, whose contents are part of the data set's digest."""
-
 _TABLES = StageInputs(parts=("METRICS", "SETTINGS"))
 
 STAGE_INPUTS: Mapping[str, StageInputs] = {
@@ -90,7 +78,8 @@ STAGE_INPUTS: Mapping[str, StageInputs] = {
     "prepare.py": StageInputs(parts=("prepare",), settings=data_settings),
     "train.py": StageInputs(
         parts=("build",),
-        neutral=(*_LOGS_AND_FILES, *_SETTINGS, *_RAW_FILES),
+        # The contents of raw files are part of the data set's digest.
+        neutral=(*_LOGS_AND_FILES, *_SETTINGS, "vrtspike.data.manifests"),
         settings=result_settings,
     ),
     "evaluate.py": StageInputs(parts=("evaluate",), settings=evaluation_settings),
