@@ -548,6 +548,38 @@ def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
     assert points == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.25]]
 
 
+def test_many_runs_have_switches_instead_of_legends_and_fold_their_parts(show, tmp_path):
+    names = [f"preset-{number}" for number in range(9)]
+    for name in names:
+        make_run(tmp_path, name)
+        make_evaluation(tmp_path, name, ("one",))
+    page = show(written(tmp_path, *names))
+    wait_for_plots(page)
+    assert texts(page, "#figures .legendtext") == []
+    groups = page.locator("[role=group][aria-label=Runs]")
+    assert groups.count() == 2
+    boxes = [group.locator("input").nth(1) for group in groups.all()]
+    boxes[1].uncheck()
+    assert not boxes[0].is_checked()
+    frames = page.locator("#figures .plot")
+    page.wait_for_function("plot => plot.data.length === 9", arg=frames.element_handle())
+    symbols = frames.evaluate("p => p.data.map(t => [t.name, t.marker?.symbol])")
+    assert symbols[1:3] == [["preset-0", "circle"], ["preset-2", "circle"]]
+    assert symbols[-1] == ["preset-8", "circle-open"]
+    lines = page.locator("#training .plot").nth(1).evaluate("p => p.data.map(t => t.line.dash)")
+    assert lines == ["solid"] * 7 + ["dash"]
+    memory = page.locator(".chart", has=page.locator("h3", has_text="Memory")).locator(".plot")
+    assert memory.locator(".legendtext").count() == 0
+    page.locator("#cost select").select_option("GPU, peak")
+    page.wait_for_function("plot => plot.data[0].y[0] === 10000", arg=memory.element_handle())
+    assert memory.evaluate("p => p.data.map(t => t.name)") == [names[0], *names[2:]]
+    assert page.locator("#findings details.run[open]").count() == 0
+    assert page.text_content("#findings summary").startswith("preset-0: waiting for data, ")
+    assert page.text_content("#origin summary") == "preset-0: commit 01234567"
+    page.locator("#origin summary").first.press("Enter")
+    assert page.get_by_text("0123456789abcdef").first.is_visible()
+
+
 def test_the_page_names_the_split_of_validation(show, tmp_path):
     for name in ("held_out", "test"):
         make_run(tmp_path, name, DATA={"VALIDATION": name})

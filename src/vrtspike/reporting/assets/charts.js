@@ -3,7 +3,7 @@
 const REST_AFTER_MS = 1500;
 
 const hidden = new Set();
-const settings = { smoothing: 0.6, logarithmic: true, everySection: false };
+const settings = { smoothing: 0.6, logarithmic: true, everySection: false, memory: null };
 const drawn = new Map();
 let library = null;
 
@@ -28,9 +28,19 @@ function lineColour(index) {
   return css(`--run-${index % COLOURS}`);
 }
 
+/** Runs from which on a legend would cover its chart: the switches stand for it. */
+const MANY_RUNS = 5;
+const manyRuns = report.runs.length >= MANY_RUNS;
+const SYMBOLS = ["circle", "circle-open", "x", "diamond", "diamond-open", "square"];
+
 /** The pattern of a run's lines, which tells runs of one colour apart. */
 function lineDash(index) {
-  return DASHES[Math.floor(index / COLOURS) % DASHES.length];
+  return DASHES[cycle(index)];
+}
+
+/** How often the colours have been used before a run. */
+function cycle(index) {
+  return Math.floor(index / COLOURS) % DASHES.length;
 }
 
 /** A colour with some of the paper in it. */
@@ -183,14 +193,21 @@ function select(label, titles, action) {
   return el("label", { className: "choice" }, label, choice);
 }
 
-/** Switches of the runs; they act on all curves. */
+/** The boxes of each run, in all groups of switches. */
+const switches = report.runs.map(() => []);
+
+/** Switches of the runs; they act on all charts, and stand for a legend. */
 function runSwitches() {
   const group = el("span", { className: "bar", attributes: { role: "group", "aria-label": "Runs" } });
   report.runs.forEach((run, index) => {
     const box = el("input", { type: "checkbox", checked: true });
+    switches[index].push(box);
     box.addEventListener("change", () => {
       if (!hidden.delete(index)) {
         hidden.add(index);
+      }
+      for (const other of switches[index]) {
+        other.checked = box.checked;
       }
       redraw();
     });
@@ -300,7 +317,7 @@ function showCost() {
   const all = el("input", { type: "checkbox" });
   function resize() {
     const most = Math.max(1, ...known.map((run) => shownSections(run).length));
-    sections.querySelector(".plot").style.height = `${5 + 1.4 * most}rem`;
+    sections.querySelector(".plot").style.height = `${5 + most * Math.max(1.4, 0.4 * known.length)}rem`;
   }
   all.addEventListener("change", () => {
     settings.everySection = all.checked;
@@ -316,11 +333,24 @@ function showCost() {
       parts,
       sections,
       chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", "No step was timed (LOG.ENABLE_TIMING_LOG).")),
-      chart("Memory", () => costLines("memory", null, "MB", "No memory was logged.")),
+      el("div", {}, ...[memoryChoice()].filter(Boolean), chart("Memory", () => costLines("memory", settings.memory && [settings.memory], "MB", "No memory was logged."))),
     ),
     el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
     el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine; those of a test frame include reading, measuring and writing, at all scales. Megabytes of memory are 2²⁰ bytes." }),
   );
+}
+
+/** A choice of the memory that is shown of many runs; null of few, which show all of theirs. */
+function memoryChoice() {
+  const titles = [...new Set(report.runs.flatMap((run) => Object.keys(run.performance.memory)))];
+  if (!manyRuns || !titles.length) {
+    return null;
+  }
+  settings.memory = titles[0];
+  return select("Show", titles, (title) => {
+    settings.memory = title;
+    redraw();
+  });
 }
 
 function visibleRuns() {
@@ -329,19 +359,25 @@ function visibleRuns() {
     .filter(({ index }) => !hidden.has(index));
 }
 
+/** A name in lines of some 16 letters, broken after its dashes and underscores. */
+function wrapped(name) {
+  return name.replace(/(.{10,16}[-_])(?=.{4})/g, "$1<br>");
+}
+
 function stepParts() {
   const runs = visibleRuns();
   const parts = [...new Set(runs.flatMap(({ run }) => Object.keys(run.performance.parts)))];
   if (!parts.length) {
     return "No step was timed (LOG.ENABLE_TIMING_LOG).";
   }
+  const names = runs.map(({ run }) => run.name);
   const traces = parts.map((part, place) => {
     const shares = runs.map(({ run }) => 100 * (run.performance.parts[part] ?? 0));
     return {
       type: "bar",
       orientation: "h",
       name: part,
-      y: runs.map(({ run }) => run.name),
+      y: names,
       x: shares,
       text: shares.map((share) => (share >= 6 ? `${part} ${share.toFixed(0)} %` : "")),
       textposition: "inside",
@@ -352,7 +388,15 @@ function stepParts() {
       hovertemplate: `${part}: %{x:.1f} %<extra></extra>`,
     };
   });
-  return { traces, layout: layout("share of a step, %", "", { barmode: "stack", yaxis: { type: "category", autorange: "reversed" }, xaxis: { range: [0, 100] } }) };
+  const more = {
+    barmode: "stack",
+    uniformtext: { minsize: 10, mode: "hide" },
+    showlegend: true,
+    legend: { ...TOP_LEGEND, traceorder: "normal" },
+    yaxis: { type: "category", autorange: "reversed", tickmode: "array", tickvals: names, ticktext: names.map(wrapped) },
+    xaxis: { range: [0, 100] },
+  };
+  return { traces, layout: layout("share of a step, %", "", more) };
 }
 
 /** A legend above a chart, where it covers no point. */
@@ -439,7 +483,7 @@ function frameChart(chosen) {
         type: "scatter",
         mode: "markers",
         name: run.name,
-        marker: { color: lineColour(index), size: 6, opacity: 0.7 },
+        marker: { color: lineColour(index), size: 6, opacity: 0.7, symbol: SYMBOLS[cycle(index)] },
         hovertemplate: "%{customdata}<br>%{x} → %{y}<extra></extra>",
       }];
     });
@@ -450,7 +494,7 @@ function frameChart(chosen) {
     const ends = [Math.min(...all), Math.max(...all)];
     const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };
     const unit = metric.unit ? `, ${metric.unit}` : "";
-    const legend = { showlegend: true, legend: TOP_LEGEND };
+    const legend = { showlegend: !manyRuns, legend: TOP_LEGEND };
     return { traces: [diagonal, ...traces], layout: layout(`${metric.title} ${metric.before}${unit}`, `${metric.title} ${metric.after}${unit}`, legend) };
   };
 }

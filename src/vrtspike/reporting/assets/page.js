@@ -57,6 +57,7 @@ function showFigures() {
     };
     place.append(
       sequences(evaluated, metrics, show),
+      ...(manyRuns ? [runSwitches()] : []),
       el("div", { className: "charts" }, frames, ...[worstFrames(evaluated, first)].filter(Boolean)),
     );
   }
@@ -155,16 +156,16 @@ function sequenceTable(evaluated, metric) {
 function worstFrames(evaluated, metric) {
   const columns = [
     ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
+    { title: withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""), show: (value) => number(value, metric.decimals) },
     { title: "sequence", text: true },
     { title: "frame", text: true },
-    { title: withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""), show: (value) => number(value, metric.decimals) },
   ];
   // Frames of another run may be ranked by another metric.
   const ranked = evaluated.filter((run) => run.evaluation.metrics[0]?.name === metric.name);
   const rows = ranked.flatMap((run) =>
-    run.evaluation.worst.map((row) => [...(evaluated.length > 1 ? [run.name] : []), ...row]),
+    run.evaluation.worst.map(([sequence, frame, value]) => [...(evaluated.length > 1 ? [run.name] : []), value, sequence, frame]),
   );
-  return rows.length ? el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), table(columns, rows, {})) : null;
+  return rows.length ? el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), table(columns, rows, { tall: rows.length > 12 })) : null;
 }
 
 /** What each figure is of, where the presets were not evaluated on the same frames. */
@@ -205,15 +206,30 @@ function sentence(words) {
   return words.replace(/[.\s]*$/, ".");
 }
 
+/** The place of a run's part of a section: below its name, and of many runs folded in. */
+function partOf(section, name, words) {
+  if (!manyRuns) {
+    const place = el("div", {}, severalRuns ? el("h3", { textContent: name }) : null);
+    section.append(place);
+    return place;
+  }
+  const place = el("details", { className: "run" }, el("summary", { textContent: `${name}: ${words}` }));
+  section.append(place);
+  return place;
+}
+
+addEventListener("beforeprint", () => {
+  for (const place of document.querySelectorAll("details.run")) {
+    place.open = true;
+  }
+});
+
 const SEVERITY_WORDS = { error: "Spoils the run", warning: "Worth fixing", hint: "Possible" };
 
 function showFindings() {
-  const place = body("findings");
   for (const run of report.runs) {
-    if (severalRuns) {
-      place.append(el("h3", { textContent: run.name }));
-    }
     const { findings } = run.performance;
+    const place = partOf(body("findings"), run.name, findings.map(({ symptom }) => symptom).join(", ") || "nothing to fix");
     if (!findings.length) {
       const well = run.training_seconds === null ? "Nothing was trained." : "Nothing to fix: no symptom crossed its limit.";
       place.append(el("p", { className: "soft", textContent: well }));
@@ -234,8 +250,8 @@ function showFindings() {
 }
 
 function showOrigin() {
-  const place = body("origin");
   for (const { name, origin } of report.runs) {
+    const place = partOf(body("origin"), name, origin.commit);
     const facts = origin.facts.flatMap(([title, text]) => [el("dt", { textContent: title }), el("dd", { textContent: text })]);
     const count = origin.differences.length;
     const differences = el(
@@ -252,7 +268,7 @@ function showOrigin() {
         ),
       );
     }
-    place.append(el("div", { className: "origin" }, severalRuns ? el("h3", { textContent: name }) : null, el("dl", {}, ...facts), differences));
+    place.append(el("div", { className: "origin" }, el("dl", {}, ...facts), differences));
   }
 }
 
