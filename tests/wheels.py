@@ -21,7 +21,7 @@ PARTS = (
     "src",
     "workflow",
 )
-"""What the project is built from."""
+"""Files and folders from which the project is built."""
 _PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import subprocess
 import sys
 import time
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import ClassVar
 
+import nbformat
 import pytest
 import rich.progress  # noqa: F401 - before a test sets the clock, which it copies
+from nbclient import NotebookClient
 
-import vrtspike.system.progress_bar as module
 from vrtspike.system.progress_bar import progress_bar
 
 
@@ -44,49 +41,27 @@ def test_lines_become_rare_in_the_course_of_a_day(monkeypatch, capsys):
     assert 50 < len(lines) < 150
 
 
-class Output(contextlib.AbstractContextManager):
-    """Takes the place of the widget of a cell's output."""
-
-    instances: ClassVar[list[Output]] = []
-
-    def __init__(self) -> None:
-        self.instances.append(self)
-        self.updates = 0
-        self.is_closed = False
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def clear_output(self, wait: bool) -> None:
-        """Begin another drawing of the bar."""
-        self.updates += 1
-
-    def close(self) -> None:
-        """Remove the widget from the page."""
-        self.is_closed = True
+CELL = """
+from vrtspike.system.progress_bar import progress_bar
+with progress_bar("evaluate <a>") as show:
+    print("before")
+    for done in (1, 2):
+        show(done, 2)
+        print("after", done)
+"""
 
 
-@pytest.mark.parametrize("has_widgets", [True, False])
-def test_a_notebook_shows_a_bar_if_it_has_widgets(has_widgets, monkeypatch, capsys):
-    widgets = ModuleType("ipywidgets")
-    widgets.__spec__ = ModuleSpec("ipywidgets", None)
-    widgets.Output = Output
-    monkeypatch.setitem(sys.modules, "ipywidgets", widgets if has_widgets else None)
-    monkeypatch.setattr(Output, "instances", [])
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr(module, "PLAIN_INTERVAL", 0.0)
-    monkeypatch.setattr(module, "_PLAIN_SHARE", 0.0)
-    with progress_bar("evaluate") as progress:
-        progress(1, 2)
-    lines = capsys.readouterr().err.splitlines()
-    if has_widgets:
-        (widget,) = Output.instances
-        assert widget.updates > 0
-        assert widget.is_closed
-        assert lines == []
-    else:
-        assert Output.instances == []
-        assert [line.partition(",")[0] for line in lines] == ["evaluate: 1 of 2"]
+@pytest.mark.slow
+def test_a_notebook_has_one_bar_beside_everything_that_is_printed():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+    NotebookClient(notebook, timeout=800, startup_timeout=800).execute()
+    (cell,) = notebook.cells
+    (bar,) = [output.data for output in cell.outputs if output.output_type == "display_data"]
+    assert bar["text/plain"] == "evaluate <a>: 2 of 2"
+    expected = '<progress value="2" max="2"></progress> evaluate &lt;a&gt;: 2 of 2'
+    assert bar["text/html"] == expected
+    printed = [output.text for output in cell.outputs if output.output_type == "stream"]
+    assert "".join(printed) == "before\nafter 1\nafter 2\n"
 
 
 PROGRAM = """

@@ -168,9 +168,13 @@ def masked_attention(
     free = counts[0]
     if not free:
         return attend(q, k, v, border_bias)
-    parts = (tensor.split((free, len(q) - free)) for tensor in (q, k, v))
-    inside, border = zip(*parts, strict=True)
-    return torch.cat((attend(*inside, bias), attend(*border, border_bias)))
+    sizes = [free, len(q) - free]
+    free_q, border_q = q.split(sizes)
+    free_k, border_k = k.split(sizes)
+    free_v, border_v = v.split(sizes)
+    inside = attend(free_q, free_k, free_v, bias)
+    border = attend(border_q, border_k, border_v, border_bias)
+    return torch.cat((inside, border))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -193,14 +197,17 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
         k = functional.pad(k, (0, spare))
         v = functional.pad(v, (0, spare))
     step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_PROBLEMS)
-    queries, keys, values = (_pieces(tensor, step) for tensor in (q, k, v))
-    biases = [bias] * len(queries)
+    queries = _pieces(q, step)
+    biases: Sequence[Tensor | None] = [bias] * len(queries)
     if bias is not None and len(bias) > 1:
-        biases = [*_pieces(bias, step)]
+        biases = _pieces(bias, step)
+    pieces = zip(queries, _pieces(k, step), _pieces(v, step), biases, strict=True)
     with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
         results = [
-            functional.scaled_dot_product_attention(*piece, attn_mask=mask, scale=width**-0.5)
-            for *piece, mask in zip(queries, keys, values, biases, strict=True)
+            functional.scaled_dot_product_attention(
+                some_q, some_k, some_v, attn_mask=mask, scale=width**-0.5
+            )
+            for some_q, some_k, some_v, mask in pieces
         ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]

@@ -7,16 +7,17 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from html import escape
+from typing import TextIO
 
 PLAIN_INTERVAL = 15.0
 """Least seconds between lines without a terminal, such as in a log file."""
 
 _PLAIN_SHARE = 0.05
 """Seconds between two lines over those since the start: a day of work makes some 130 lines."""
+
+_NOTEBOOK_INTERVAL = 0.25
+"""Least seconds between two drawings of a bar in a notebook."""
 
 _ESTIMATE_PERIOD_S = 1e9
 """Period of the estimate of the remaining time: the whole run, because frames come in windows."""
@@ -58,8 +59,7 @@ def duration_words(seconds: float) -> str:
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error or on :data:`SCREEN` while the body runs.
 
-    In a notebook, a bar is shown if ``ipywidgets`` is installed; it disappears when the body has
-    ended.
+    In a notebook it is a bar in the cell's output, which stays as the body has left it.
 
     Args:
         title: title of the bar.
@@ -79,13 +79,15 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
     stream = _screen()
     console = Console(file=stream)
-    if not (console.is_terminal or _draws_in_notebook(console)):
+    if console.is_jupyter:
+        yield _notebook_bar(title)
+        return
+    if not console.is_terminal:
         yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Other output is printed above a bar on the same stream; a bar in a notebook is a widget of its
-    # own.
-    is_standard_error = stream is sys.stderr and console.is_terminal
+    # Other output is printed above a bar on the same stream.
+    is_standard_error = stream is sys.stderr
     with Progress(
         *columns,
         console=console,
@@ -99,15 +101,28 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _draws_in_notebook(console: Console) -> bool:
-    """Return True in a notebook that can redraw a part of its output."""
-    if not console.is_jupyter:
-        return False
-    try:
-        import ipywidgets  # noqa: F401 - rich draws with it
-    except ImportError:
-        return False
-    return True
+def _notebook_bar(title: str) -> Callable[[int, int], None]:
+    """Return a function that draws a bar in a notebook, over the last one.
+
+    Rich draws in a widget, which takes what the cell prints meanwhile with it.
+    """
+    from IPython.display import display
+
+    started = time.monotonic()
+    last = started
+    drawing = display({"text/plain": title}, raw=True, display_id=True)
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _NOTEBOOK_INTERVAL and done < total:
+            return
+        last = now
+        line = _line(title, done, total, now - started)
+        bar = f'<progress value="{done}" max="{total}"></progress> {escape(line)}'
+        drawing.update({"text/plain": line, "text/html": bar}, raw=True)
+
+    return show
 
 
 def _screen() -> TextIO:
@@ -130,9 +145,18 @@ def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
         if now - last < max(PLAIN_INTERVAL, _PLAIN_SHARE * (now - started)):
             return
         last = now
-        left = ""
-        if 0 < done < total:
-            left = f", {format_duration((now - started) / done * (total - done))} left"
-        print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
+        print(_line(title, done, total, now - started), file=stream, flush=True)
 
     return show
+
+
+def _line(title: str, done: int, total: int, elapsed_s: float) -> str:
+    """Return a line of progress with the remaining time.
+
+    >>> _line("evaluate", 2, 100, 20.0)
+    'evaluate: 2 of 100, 16:20 left'
+    """
+    left = ""
+    if 0 < done < total:
+        left = f", {format_duration(elapsed_s / done * (total - done))} left"
+    return f"{title}: {done} of {total}{left}"
