@@ -47,7 +47,8 @@ def problems(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> li
 
 
 def again(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    return recomputed_attention.recomputed_attention(q, k, v, torch.zeros(1, 1, 1), bias)
+    masks = torch.zeros(1, 1, 1)
+    return recomputed_attention.recomputed_attention(q, k, v, masks, [len(q)], bias)
 
 
 @pytest.mark.parametrize("name", ["sdpa", "recompute"])
@@ -63,13 +64,18 @@ def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shi
     assert_same([result], [explicit_attention(layer, x, shifted=shifted)], [x, *layer.parameters()])
 
 
-def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = [t.detach() for t in problems(20, 16)]
-    expected = written_out(*inputs)
+@pytest.mark.parametrize("number", [1, 20])
+def test_calls_are_divided_for_the_kernels_of_cuda(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one bias for all problems, and with one for each."""
+    q, k, v, _ = (t.detach() for t in problems(20, 16))
+    bias = torch.randn(number, HEADS, 16, 16, dtype=torch.float64)
+    expected = written_out(q, k, v, bias)
     monkeypatch.setattr(implementations, "_MAX_PROBLEMS", 7)
-    torch.testing.assert_close(attend(*inputs), expected)
+    torch.testing.assert_close(attend(q, k, v, bias), expected)
     monkeypatch.setattr(implementations, "_MAX_SCORES", 1)
-    torch.testing.assert_close(attend(*inputs), expected)
+    torch.testing.assert_close(attend(q, k, v, bias), expected)
 
 
 def test_no_tensor_of_all_scores_is_kept() -> None:
@@ -95,12 +101,12 @@ def test_only_operands_and_result_have_half_precision(dtype: torch.dtype) -> Non
     assert ((half.double() - exact).abs() <= 1.01 * step * exact.abs() + 1e-5).all()
 
 
-@pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 6)])
+@pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 4)])
 def test_the_settings_choose_the_implementation(
     name, again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdpa, recompute = (Mock(side_effect=lambda q, *_: q) for _ in range(2))
-    monkeypatch.setattr(implementations, "attend", sdpa)
+    monkeypatch.setattr(implementations, "masked_attention", sdpa)
     monkeypatch.setattr(implementations, "recomputed_attention", recompute)
     layer = WindowAttention(8, (2, 4, 4), VRTSettings(NUM_HEADS=2, ATTENTION=name), mutual=True)
     x, index = torch.randn(1, 2, 4, 4, 8), relative_position_index((2, 4, 4))
@@ -109,7 +115,7 @@ def test_the_settings_choose_the_implementation(
     with torch.no_grad():
         layer(x, windows, index)
     # Self attention has a bias to learn, mutual attention and a pass without gradient have none.
-    assert (sdpa.call_count, recompute.call_count) == (6 - again, again)
+    assert (sdpa.call_count, recompute.call_count) == (4 - again, again)
 
 
 def test_the_fused_kernels_of_cuda_take_their_inputs(
@@ -119,17 +125,40 @@ def test_the_fused_kernels_of_cuda_take_their_inputs(
 ) -> None:
     """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
     inputs: list[Tensor] = []
+    masks: list[Tensor] = []
     plain = functional.scaled_dot_product_attention
 
     def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
-        inputs.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
+        inputs.extend(tensors)
+        if attn_mask is not None:
+            masks.append(attn_mask)
         return plain(*tensors, attn_mask=attn_mask, scale=scale)
 
     monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
     model = small_vrt_spike(small_vrt(attention="sdpa"))
     model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
     assert {tensor.stride(-1) for tensor in inputs} == {1}
-    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in inputs)  # biases
+    assert all(mask.is_contiguous() for mask in masks)
+    assert any(mask.requires_grad and len(mask) == 1 for mask in masks)  # biases
+    assert any(mask.requires_grad and len(mask) > 1 for mask in masks)  # those at borders
+
+
+@pytest.mark.parametrize(
+    ("mutual", "shifted", "calls"), [(False, False, 1), (False, True, 2), (True, True, 3)]
+)
+def test_all_windows_are_attended_in_few_calls(
+    mutual: bool, shifted: bool, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in one for each of the eight masks of shifted windows, nor for each frame."""
+    plain = Mock(side_effect=functional.scaled_dot_product_attention)
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", plain)
+    settings = VRTSettings(NUM_HEADS=HEADS, ATTENTION="sdpa")
+    layer = WindowAttention(8, (2, 4, 4), settings, mutual=mutual)
+    x = torch.randn(1, 6, 12, 12, 8)
+    windows = windows_of(x, (2, 4, 4), shifted=shifted, mutual=mutual)
+    assert len(windows.counts) == (8 if shifted else 1)
+    layer(x, windows, relative_position_index((2, 4, 4)))
+    assert plain.call_count == calls
 
 
 @pytest.mark.gpu
@@ -144,7 +173,8 @@ def test_sdpa_agrees_on_a_gpu(
     q, k, v = torch.randn(3, 6, 384, 2, width).to(dtype).transpose(2, 3)
     bias = torch.randn(384, 384, 2).permute(2, 0, 1)  # as it comes from its table
     expected = written_out(q.float(), k.float(), v.float(), bias)
-    result = attend(*(t.cuda() for t in (q, k, v)), bias.to("cuda", dtype)).float().cpu()
+    mask = bias.to("cuda", dtype).contiguous()[None]
+    result = attend(*(t.cuda() for t in (q, k, v)), mask).float().cpu()
     assert (result - expected).norm() < 2e-2 * expected.norm()
 
 

@@ -45,6 +45,14 @@ def test_there_are_at_most_eight_masks() -> None:
     assert len(torch.unique(result.masks, dim=0)) == 8
 
 
+def test_the_first_mask_is_zero_even_if_no_window_has_it() -> None:
+    # A single frame is paired with a frame of zeros: every window has a mask.
+    result = windows((1, 8, 8), (2, 4, 4), mutual=True)
+    assert result.counts == (0, 4)
+    assert not result.masks[0].any()
+    assert result.masks[1].any()
+
+
 def test_windows_are_cached_except_in_tracing() -> None:
     with FakeTensorMode():
         windows((2, 8, 8), (2, 4, 4), shifted=True)

@@ -7,6 +7,7 @@ Swin (Liu et al., 2021) in three dimensions. Features are channels-last, (B, D, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vrtspike.models.layers import Recomputed
+from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.recomputed_attention import recomputed_attention
 from vrtspike.models.windows import Size3, Windows
 
@@ -30,8 +32,8 @@ _KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _HEAD_MULTIPLE = 8
 # It gives each problem a row of the CUDA grid, which has 65535 of them.
 _MAX_PROBLEMS = 65535
-# The gradient of a bias is as large as all scores of a call before it is summed: half a GiB.
-_MAX_SCORES = 1 << 28
+# The gradient of a bias is as large as all scores of a call before it is summed: one GiB.
+_MAX_SCORES = 1 << 29
 
 
 class WindowAttention(Recomputed):
@@ -82,14 +84,15 @@ class WindowAttention(Recomputed):
         Returns:
             (B, D, H, W, C).
         """
-        tokens = windows.partition(x)
+        tokens = windows.partition(x.to(autocast_dtype(x)))  # operands of products
         corner = index[: tokens.shape[2], : tokens.shape[2]]
         rows = self.relative_position_bias_table.index_select(0, corner.flatten())
         bias = rows.view(*corner.shape, self.heads).permute(2, 0, 1)
-        out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
+        q, k, v = self._split(self.qkv_self(tokens).flatten(0, 1))
+        out = self._attend(windows, bias, q, k, v).view_as(tokens)
         if self.mutual:
             out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
-        return self.proj(windows.merge(out))
+        return windows.merge(self.proj(out))
 
     def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.
@@ -98,50 +101,79 @@ class WindowAttention(Recomputed):
         """
         _, height, width = windows.window
         code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
-        qkv = self.qkv_mut(tokens + code.repeat(2, 1).to(tokens.dtype))
-        (q1, k1, v1), (q2, k2, v2) = (half.chunk(3, dim=-1) for half in qkv.chunk(2, dim=2))
-        first = self._attend(windows, None, q2, k1, v1)
-        second = self._attend(windows, None, q1, k2, v2)
-        return torch.cat((first, second), dim=2)
+        frames = tokens.unflatten(2, (2, -1)) + code.to(tokens.dtype)
+        qkv = self.qkv_mut(frames).flatten(0, 1)  # (n * B, 2, N / 2, 3C)
+        q, k, v = self._split(qkv.flatten(0, 1))
+        other_q = q.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+        return self._attend(windows, None, other_q, k, v).view_as(tokens)
+
+    def _split(self, qkv: Tensor) -> tuple[Tensor, ...]:
+        """(problems, N, 3C) -> queries, keys, values, (problems, heads, N, C / heads) each."""
+        parts = qkv.unflatten(2, (3, self.heads, -1)).unbind(2)
+        return tuple(part.transpose(1, 2) for part in parts)
 
     def _attend(
         self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
-        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, B, N, C).
+        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (problems, N, C).
 
         Args:
             windows: n windows, with their masks.
             bias: (heads, N, N), or None.
-            q: (n, B, N, C), of all tokens of a window or of one of its frames.
+            q: (problems, heads, N, C / heads); the problems of a window, as many of each, are
+                neighbours. N are all tokens of a window or those of one of its frames.
             k: likewise.
             v: likewise.
         """
-        clips, tokens = q.shape[1:3]
-        counts = [count * clips for count in windows.counts]
-        parts = zip(
-            windows.masks,
-            self._split_heads(q).split(counts),
-            self._split_heads(k).split(counts),
-            self._split_heads(v).split(counts),
-            strict=True,
-        )
+        tokens = q.shape[2]
+        masks = windows.masks[:, :tokens, :tokens]
+        of_a_window = len(q) // sum(windows.counts)
+        counts = [count * of_a_window for count in windows.counts]
         is_learned_on_cpu = bias is not None and bias.requires_grad and not q.is_cuda
         recompute = self.attention == "recompute"
         if self.attention == "auto":
             recompute = is_learned_on_cpu
-        results = []
-        for mask, queries, keys, values in parts:
-            corner = mask[None, :tokens, :tokens]
-            if recompute:
-                results.append(recomputed_attention(queries, keys, values, corner, bias))
-            else:
-                scores_bias = corner if bias is None else bias + corner
-                results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
-        return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
+        implementation = recomputed_attention if recompute else masked_attention
+        return implementation(q, k, v, masks, counts, bias).transpose(1, 2).flatten(2)
 
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(n, B, N, C) -> (n * B, heads, N, C / heads)."""
-        return x.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2)
+
+def masked_attention(
+    q: Tensor, k: Tensor, v: Tensor, masks: Tensor, counts: Sequence[int], bias: Tensor | None
+) -> Tensor:
+    """softmax(q k^T / sqrt(c) + bias + mask) v by ``scaled_dot_product_attention``.
+
+    Args:
+        q: (problems, heads, N, c).
+        k: likewise.
+        v: likewise.
+        masks: (g, N, N); the first one is zero.
+        counts: number of successive problems with each mask.
+        bias: (heads, N, N), or None.
+
+    Returns:
+        (problems, heads, N, c).
+    """
+    if bias is not None:
+        bias = bias.contiguous().to(q.dtype)[None]
+    if len(counts) == 1:
+        return attend(q, k, v, bias)
+    pairs = zip(masks.to(q.dtype), counts, strict=True)
+    of_problems = [mask.expand(count, 1, -1, -1) for mask, count in pairs]
+    if bias is None:
+        return attend(q, k, v, torch.cat(of_problems))
+    # Sums of bias and mask take as much memory as all scores: only problems that need a mask,
+    # those of windows at borders, get one.
+    border_bias = bias + torch.cat(of_problems[1:])
+    free = counts[0]
+    if not free:
+        return attend(q, k, v, border_bias)
+    sizes = [free, len(q) - free]
+    free_q, border_q = q.split(sizes)
+    free_k, border_k = k.split(sizes)
+    free_v, border_v = v.split(sizes)
+    inside = attend(free_q, free_k, free_v, bias)
+    border = attend(border_q, border_k, border_v, border_bias)
+    return torch.cat((inside, border))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -151,7 +183,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
         q: (problems, heads, N, c).
         k: likewise.
         v: likewise.
-        bias: (heads or 1, N, N), added to the scores, or None.
+        bias: (problems or 1, heads or 1, N, N), added to the scores, or None. If its memory is not
+            contiguous, PyTorch selects no kernel and keeps all scores.
 
     Returns:
         (problems, heads, N, c).
@@ -162,20 +195,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
         q = functional.pad(q, (0, spare))
         k = functional.pad(k, (0, spare))
         v = functional.pad(v, (0, spare))
-    # With a bias of another memory order PyTorch selects no kernel and keeps all scores.
-    mask = None if bias is None else bias.contiguous()[None]
     step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_PROBLEMS)
+    queries = _pieces(q, step)
+    biases: Sequence[Tensor | None] = [bias] * len(queries)
+    if bias is not None and len(bias) > 1:
+        biases = _pieces(bias, step)
+    pieces = zip(queries, _pieces(k, step), _pieces(v, step), biases, strict=True)
     with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
         results = [
             functional.scaled_dot_product_attention(
-                queries, keys, values, attn_mask=mask, scale=width**-0.5
+                some_q, some_k, some_v, attn_mask=mask, scale=width**-0.5
             )
-            for queries, keys, values in zip(
-                q.split(step), k.split(step), v.split(step), strict=True
-            )
+            for some_q, some_k, some_v, mask in pieces
         ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]
+
+
+def _pieces(x: Tensor, step: int) -> Sequence[Tensor]:
+    """Split problems into pieces; a single piece is not split, which would copy its gradient."""
+    return (x,) if len(x) <= step else x.split(step)
 
 
 def relative_position_index(window: Size3) -> Tensor:

@@ -7,7 +7,7 @@ faster than all scores at once, because a piece never leaves the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ _PIECE_CUDA = 1 << 26
 
 @torch.compiler.disable
 def recomputed_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, masks: Tensor, counts: Sequence[int], bias: Tensor | None
 ) -> Tensor:
     """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
 
@@ -32,23 +32,25 @@ def recomputed_attention(
         q: (problems, heads, N, c).
         k: likewise.
         v: likewise.
-        mask: (1, N, N), in float32: half precision would lose the small differences that decide
+        masks: (g, N, N), in float32: half precision would lose the small differences that decide
             the softmax.
+        counts: number of successive problems with each mask.
         bias: (heads, N, N), or None.
 
     Returns:
         (problems, heads, N, c).
     """
-    return _Recomputed.apply(q, k, v, mask, bias)
+    return _Recomputed.apply(q, k, v, masks, counts, bias)
 
 
 def _pieces(
-    mask: Tensor, bias: Tensor | None, *tensors: Tensor
+    masks: Tensor, counts: Sequence[int], bias: Tensor | None, *tensors: Tensor
 ) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
     """Divide problems into pieces.
 
     Args:
-        mask: (1, N, N).
+        masks: (g, N, N).
+        counts: number of successive problems with each mask.
         bias: (heads, N, N), or None.
         tensors: (problems, heads, N, c).
 
@@ -56,28 +58,42 @@ def _pieces(
         the numbers of the problems; their bias and mask, (m * heads, N, N), and their tensors,
         (m * heads, N, c).
     """
-    problems, heads, tokens, _ = tensors[0].shape
-    dtype = torch.promote_types(tensors[0].dtype, mask.dtype)
-    scores_bias = (mask if bias is None else bias + mask).to(dtype)
-    piece = _PIECE_CUDA if mask.is_cuda else _PIECE_CPU
-    step = min(max(piece // (heads * tokens**2), 1), problems)
-    biases = scores_bias.expand(heads, tokens, tokens).repeat(step, 1, 1)
-    for first in range(0, problems, step):
-        part = slice(first, min(first + step, problems))
-        operands = [tensor[part].to(dtype).flatten(0, 1) for tensor in tensors]
-        yield part, biases[: len(operands[0])], operands
+    _, heads, tokens, _ = tensors[0].shape
+    dtype = torch.promote_types(tensors[0].dtype, masks.dtype)
+    piece = _PIECE_CUDA if masks.is_cuda else _PIECE_CPU
+    start = 0
+    for mask, problems in zip(masks, counts, strict=True):
+        if not problems:
+            continue
+        scores_bias = (mask if bias is None else bias + mask).to(dtype)
+        step = min(max(piece // (heads * tokens**2), 1), problems)
+        biases = scores_bias.expand(heads, tokens, tokens).repeat(step, 1, 1)
+        end = start + problems
+        for first in range(start, end, step):
+            part = slice(first, min(first + step, end))
+            operands = [tensor[part].to(dtype).flatten(0, 1) for tensor in tensors]
+            yield part, biases[: len(operands[0])], operands
+        start = end
 
 
 class _Recomputed(torch.autograd.Function):
     """Attention that keeps its inputs for the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(*tensors)
-        q, k, v, mask, bias = tensors
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        masks: Tensor,
+        counts: Sequence[int],
+        bias: Tensor | None,
+    ) -> Tensor:
+        ctx.save_for_backward(q, k, v, masks, bias)
+        ctx.counts = counts
         out = torch.empty_like(q)
         with without_autocast(q):
-            for part, added, (queries, keys, values) in _pieces(mask, bias, q, k, v):
+            for part, added, (queries, keys, values) in _pieces(masks, counts, bias, q, k, v):
                 attended = torch.bmm(_weights(queries, keys, added), values)
                 out[part] = attended.view(out[part].shape)
         return out
@@ -85,11 +101,12 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        q, k, v, mask, bias = ctx.saved_tensors
+        q, k, v, masks, bias = ctx.saved_tensors
         grads = [torch.empty_like(t) for t in (q, k, v)]
-        exact = torch.promote_types(q.dtype, mask.dtype)
+        exact = torch.promote_types(q.dtype, masks.dtype)
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
-        for part, added, (queries, keys, values, g) in _pieces(mask, bias, q, k, v, grad):
+        for part, added, operands in _pieces(masks, ctx.counts, bias, q, k, v, grad):
+            queries, keys, values, g = operands
             weights = _weights(queries, keys, added)
             grad_weights = torch.bmm(g, values.transpose(1, 2))
             scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
@@ -103,7 +120,7 @@ class _Recomputed(torch.autograd.Function):
             )
             for whole, piece_grad in zip(grads, piece_grads, strict=True):
                 whole[part] = piece_grad.view(whole[part].shape)
-        return *grads, None, None if grad_bias is None else grad_bias.to(bias.dtype)
+        return *grads, None, None, None if grad_bias is None else grad_bias.to(bias.dtype)
 
 
 def _weights(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 Size3 = tuple[int, int, int]
 
@@ -33,25 +32,28 @@ class Windows:
         window: (Wd, Wh, Ww), clipped to the map.
         positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
             Windows with the same mask are neighbours.
-        masks: (g, N, N) float32, -100 for two tokens that do not attend to each other, else 0; at
-            most eight masks.
-        counts: number of windows with each mask.
+        places: (B * D * H * W,) int64, of each token of the flat batch of maps in the flat windows;
+            the inverse of ``positions``, without padding.
+        masks: (g, N, N) float32, -100 for two tokens that do not attend to each other, else 0. The
+            first mask is 0 everywhere; at most eight others.
+        counts: number of windows with each mask; the first may be 0.
     """
 
     size: Size3
     padded: Size3
     window: Size3
     positions: Tensor
+    places: Tensor
     masks: Tensor
     counts: tuple[int, ...]
 
     def partition(self, x: Tensor) -> Tensor:
         """Return the tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
-        depth = self.padded[0] - self.size[0]
-        height = self.padded[1] - self.size[1]
-        width = self.padded[2] - self.size[2]
-        tokens = functional.pad(x, (0, 0, 0, width, 0, height, 0, depth)).flatten(0, 3)
-        return tokens.index_select(0, self.positions.flatten()).view(*self.positions.shape, -1)
+        tokens = x.flatten(0, 3)
+        shape = (*self.positions.shape, tokens.shape[1])
+        # Tokens are copied to their places: the gradient is then a copy, too, and no sum.
+        windows = tokens.new_zeros(self.positions.numel(), tokens.shape[1])
+        return windows.index_copy_(0, self.places, tokens).view(shape)
 
     def merge(self, x: Tensor) -> Tensor:
         """Return the map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W,
@@ -59,7 +61,7 @@ class Windows:
         clips = x.shape[1]
         channels = x.shape[3]
         tokens = x.reshape(-1, channels)
-        tokens = torch.empty_like(tokens).index_copy(0, self.positions.flatten(), tokens)
+        tokens = torch.empty_like(tokens).index_copy_(0, self.positions.flatten(), tokens)
         depth, height, width = self.size
         return tokens.view(clips, *self.padded, channels)[:, :depth, :height, :width]
 
@@ -105,16 +107,24 @@ def build_windows(
     patterns, kind, counts = np.unique(
         patterns - patterns[:, :1], axis=0, return_inverse=True, return_counts=True
     )
+    if patterns[0].any():
+        patterns = np.concatenate((np.zeros_like(patterns[:1]), patterns))
+        counts = np.concatenate(([0], counts))
     masks = np.where(patterns[:, :, None] != patterns[:, None, :], MASKED_SCORE, 0.0)
     tokens = tokens[np.argsort(kind, kind="stable")][:, None]
     starts = np.arange(clips)[:, None] * math.prod(padded)
+    tokens_of_clips = tokens + starts
+    places = np.argsort(tokens_of_clips, axis=None).reshape(clips, *padded)
+    depth, height, width = size
+    places = places[:, :depth, :height, :width].flatten()
     # The tensors outlive this pass, which may be a validation pass in inference mode.
     with torch.inference_mode(False):
         return Windows(
             size=size,
             padded=(padded[0], padded[1], padded[2]),
             window=(clipped[0], clipped[1], clipped[2]),
-            positions=torch.tensor(tokens + starts, device=device),
+            positions=torch.tensor(tokens_of_clips, device=device),
+            places=torch.tensor(places, device=device),
             masks=torch.tensor(masks, dtype=torch.float32, device=device),
             counts=tuple(counts.tolist()),
         )
