@@ -53,7 +53,7 @@ def test_results_are_those_of_torchvision(
     grad = torch.randn_like(expected)
     gradients = torch.autograd.grad(expected, inputs, grad, materialize_grads=True)
     for most in (1 << 22, 1):  # both pictures at once, one by one
-        monkeypatch.setattr(alignment, "_MAX_SAMPLED", most)
+        monkeypatch.setattr(alignment, "_MAX_SAMPLED_CPU", most)
         result = guided_deform_conv(*inputs, 3.0)
         torch.testing.assert_close(result, expected)
         torch.testing.assert_close(torch.autograd.grad(result, inputs, grad), gradients)
