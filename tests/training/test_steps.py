@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.training import setup_run
 from tests.training.forecast import Forecaster, ForecastObjective, Waves
@@ -248,6 +249,31 @@ def test_every_micro_batch_draws_numbers_of_its_own_and_half_precision_ends_befo
     for place in range(3):
         numbers = [{draw[place] for draw in run} for run in (drawn[0], drawn[2])]
         assert numbers[0].isdisjoint(numbers[1])
+
+
+class Casts(TorchDispatchMode):
+    """Counts casts to bfloat16 of tensors of a shape."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        super().__init__()
+        self.shape = shape
+        self.number = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if function is torch.ops.aten._to_copy.default:
+            self.number += result.dtype == torch.bfloat16 and result.shape == self.shape
+        return result
+
+
+def test_recomputation_uses_the_casts_of_the_forward_pass(tmp_path):
+    recomputed_weight = Forecaster().body[2].weight
+    objective = ForecastObjective()
+    settings = settings_of({"PRECISION": "bf16-mixed"})
+    with Casts(recomputed_weight.shape) as casts:
+        run(forecast_trainer(tmp_path, settings, objective=objective))
+    # One for each batch, of training or validation.
+    assert casts.number == len(objective.seen)
 
 
 def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):

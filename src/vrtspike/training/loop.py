@@ -237,14 +237,15 @@ class Trainer:
         done = self.counters.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
-        with accumulate(self.replica, sync=micro == steps - 1):
-            with section("forward"), self.precision.autocast():
+        # Autocast keeps the casts of weights until its end: recomputation takes them from there.
+        with accumulate(self.replica, sync=micro == steps - 1), self.precision.autocast():
+            with section("forward"):
                 batch = with_targets(self.objective, batch)
                 output = self.objective.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
                 terms = self.objective.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as switch:
+            with section("backward") as switch, self.precision.exact():
                 self.exchange.switch = switch
                 self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
