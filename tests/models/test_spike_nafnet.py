@@ -59,8 +59,9 @@ def test_a_block_is_that_of_the_paper():
     torch.testing.assert_close(block(x), expected)
 
 
-def test_local_means_are_those_of_windows_of_three_by_three_cells():
-    x = torch.randn(2, 3, 11, 8, dtype=torch.float64)
+@pytest.mark.parametrize("size", [(11, 8), (12, 9)])
+def test_local_means_are_those_of_windows_of_three_by_three_cells(size):
+    x = torch.randn(2, 3, *size, dtype=torch.float64)
     means = local_mean(x, 3)
     assert means.shape == (2, 3, 4, 3)
     for row in range(4):
