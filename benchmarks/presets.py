@@ -71,7 +71,8 @@ optimizer's moments and the moving average, without what PyTorch's allocator and
 
 Measured on an H100 with PyTorch 2.11, while attention still kept all scores (`make gpu`):
 `light` 43 clips/s and 11.2 GiB, `baseline` 0.41 and 12.1 GiB, `compact` 0.57 and 18.2 GiB,
-`reproduce` 0.50 and 9.3 GiB; 720p is restored at 22 frames/s by `light`, 0.32 by `baseline`.
+`reproduce` 0.50 and 9.3 GiB, with 5, 1, 2 and 1 clips a micro-step; 720p is restored at 22 frames/s
+by `light`, 0.32 by `baseline`.
 """
 WHICH = """
 - `fast` trades memory for time: {saved:.1f} % less arithmetic than `baseline` in all, since only

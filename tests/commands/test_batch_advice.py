@@ -20,7 +20,15 @@ MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
         # Four fit, but only three divide six.
         (1, 6, 5.0, 24.9, f"4 fit: {MICRO.format(3, 2)}, 6 samples a step"),
         (1, 6, 5.0, 40.0, f"7 fit: {MICRO.format(6, 1)}, 6 samples a step"),
-        (1, 6, 0.5, 40.0, f"72 fit: {MICRO.format(24, 1)} TRAIN.OPTIM.LR="),
+        (
+            1,
+            6,
+            0.5,
+            40.0,
+            f"72 fit: {MICRO.format(6, 1)}, 6 samples a step as before; or {MICRO.format(24, 1)} "
+            "TRAIN.OPTIM.LR=",
+        ),
+        (16, 1, 0.5, 14.0, "20 fit: TRAIN.BATCH_SIZE=16 as before"),
         (1, 7, 5.0, 9.5, f"1 fit: {MICRO.format(1, 7)}, 7 samples a step"),
         (1, 1, 5.0, 8.0, ""),
     ],

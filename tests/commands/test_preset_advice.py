@@ -141,6 +141,13 @@ def test_the_text(project):
     assert advise_for("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"
 
 
+def test_smaller_micro_batches_are_named_for_a_card_that_is_too_small(project):
+    advised = advise_for("4090")
+    assert symptoms(fits(advised)["light"]) == ["needs 30 of 24 GiB of GPU memory"]
+    batch = "TRAIN.BATCH_SIZE=5 TRAIN.GRADIENT_ACCUMULATION_STEPS=2, 10 samples a step as before"
+    assert f"  light         7 fit: {batch}" in advised.lines
+
+
 def test_each_cure_is_shown_once(project):
     advised = advise_for("A6000", hours=100)
     against = {name: symptoms(fit) for name, fit in fits(advised).items() if fit.reasons}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.commands.preset_fit import USABLE
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.costs import clip_cost, state_bytes, table, training_cost
 
@@ -71,6 +72,32 @@ def test_phases_cost_their_mean_and_need_memory_for_the_largest():
     state = 16 * row["parameters"] / 2**30
     assert cost.gpu_gib == pytest.approx(state + cost.batch * row["clip_gib"])
     assert cost.batch == preset("compact").TRAIN.BATCH_SIZE
+
+
+@pytest.mark.parametrize(
+    ("name", "clips", "micro_steps"),
+    [
+        ("light", 10, 1), ("light_spk", 10, 1), ("reproduce", 8, 1), ("light_small", 6, 1),
+        ("baseline", 1, 6), ("fast", 1, 6), ("opt", 1, 6), ("compact", 2, 3), ("low_memory", 1, 12),
+        ("low_ram", 1, 4),
+    ],
+)  # fmt: skip
+def test_clips_of_a_step(name, clips, micro_steps):
+    """Their product is a part of the recipe; presets for large cards take them at once."""
+    train = preset(name).TRAIN
+    assert (train.BATCH_SIZE, train.GRADIENT_ACCUMULATION_STEPS) == (clips, micro_steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "gigabytes"), [("light", 40), ("light_spk", 40), ("reproduce", 80)]
+)
+def test_presets_fit_the_card_of_the_readme(name, gigabytes):
+    cost = training_cost(name, preset(name), gpus=1, **GOPRO)
+    assert cost.gpu_gib < USABLE * gigabytes * 1e9 / 2**30
+    row = f"| `{name}` |"
+    lines = (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in lines if line.startswith(row)]
+    assert line.endswith(f" {gigabytes} GB |")
 
 
 def test_checkpoints_hold_weights_and_two_moments():

@@ -1,8 +1,9 @@
 """Batches of presets that fit a device, and their learning rates.
 
-A step over n times as many samples has gradients whose noise is smaller by the root of n, so the
-rate may be larger by as much (Krizhevsky, "One weird trick for parallelizing convolutional neural
-networks", 2014).
+Larger micro-batches with the samples of a step unchanged come first: on a GPU they launch fewer
+operations, and they change no learning rate. A step over n times as many samples has gradients
+whose noise is smaller by the root of n, so the rate may be larger by as much (Krizhevsky, "One
+weird trick for parallelizing convolutional neural networks", 2014).
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float]:
 def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> str:
     """Advise batches of a preset on a device.
 
-    If the samples of a step fit into one micro-step, the batch grows by a power of two, at most by
-    :data:`MAX_BATCH_GROWTH`. Otherwise a micro-step takes as many as fit, and accumulation keeps
-    the samples of a step.
+    The largest micro-batch that fits comes first; accumulation keeps the samples of a step. If the
+    samples of a step fit into one micro-step, the batch may also grow by a power of two, at most by
+    :data:`MAX_BATCH_GROWTH`.
 
     Args:
         settings: settings of the preset.
@@ -78,28 +79,37 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     '40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)'
     """
     train = settings.TRAIN
+    accumulates = train.GRADIENT_ACCUMULATION_STEPS > 1
     step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
     fitting = int((usable - fixed) / sample)
     if fitting < 1:
         return ""
-    if fitting < step_samples:
-        batch = max(n for n in range(1, fitting + 1) if step_samples % n == 0)
-        micro_steps = step_samples // batch
-        growth = 1
-    else:
+    proposals = []
+    if accumulates or fitting < step_samples:
+        batch = max(n for n in range(1, min(fitting, step_samples) + 1) if step_samples % n == 0)
+        keys = _batch_keys(batch, step_samples // batch, accumulates)
+        proposals.append(f"{keys}, {step_samples} samples a step as before")
+    growth = 1
+    if fitting >= step_samples:
         growth = min(MAX_BATCH_GROWTH, 2 ** int(math.log2(fitting / step_samples)))
-        batch = step_samples * growth
-        micro_steps = 1
+    if growth > 1:
+        keys = _batch_keys(growth * step_samples, 1, accumulates)
+        proposals.append(f"{keys}{_rate_text(settings, step_samples, growth)}")
+    if not proposals:
+        proposals.append(f"{_batch_keys(step_samples, 1, accumulates)} as before")
+    return f"{fitting} fit: {'; or '.join(proposals)}"
+
+
+def _batch_keys(batch: int, micro_steps: int, accumulates: bool) -> str:
+    """Return the keys of a batch; ``accumulates``: the preset has several micro-steps."""
     keys = f"TRAIN.BATCH_SIZE={batch}"
-    if micro_steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
+    if micro_steps > 1 or accumulates:
         keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={micro_steps}"
-    return f"{fitting} fit: {keys}{_rate_text(settings, step_samples, growth)}"
+    return keys
 
 
 def _rate_text(settings: RunSettings, step_samples: int, growth: int) -> str:
     """Return the learning rate for a step with ``growth`` times ``step_samples`` samples."""
-    if growth == 1:
-        return f", {step_samples} samples a step as before"
     if settings.TRAIN.SCALE_LR != "none":
         return " (TRAIN.SCALE_LR scales the rate)"
     rate = settings.TRAIN.OPTIM.LR
