@@ -177,5 +177,6 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
         else:
             assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
         assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
+        assert StoreOptions.stored(made) == options
         gains.add(made["gain"])
     assert len(gains) == 1
