@@ -36,6 +36,7 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.manifests import ACCEPTED, Acceptance
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.recordings import find_sensor
@@ -50,6 +51,7 @@ from vrtspike.io.manifests import sealed
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.settings.data import DataSettings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
@@ -75,8 +77,9 @@ Works: TypeAlias = dict[str, Callable[[], Any]]
 BUILD = """
 import sys
 from vrtspike.data.store.writing import build_store
+from vrtspike.settings.stores import StoreOptions
 root, manifest, bins, output = sys.argv[1:]
-build_store(root, manifest, int(bins), output)
+build_store(root, manifest, StoreOptions(bins=int(bins)), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
 """
 
@@ -95,9 +98,9 @@ def make_data(folder: Path) -> Path:
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
         contents = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
         ingested = folder / "ingest" / f"{name}.json"
-        write_json(ingested, contents | {"source_version": "", "recipe": ""})
+        write_json(ingested, {**contents, "source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
-        build_store(raw, ingested, BINS, manifests[-1])
+        build_store(raw, ingested, StoreOptions(bins=BINS), manifests[-1])
     return _merged(manifests, folder / "k32")
 
 
@@ -117,7 +120,12 @@ def _merged(manifests: list[Path], folder: Path) -> Path:
     """Write the manifest of a data set of these sequences."""
     path = folder / "dataset.json"
     names = [f"train/{manifest.stem}" for manifest in manifests]
-    accepted = {"sequences": names, "excluded": {}, "overlaps": {}}
+    accepted: Acceptance = {
+        "schema": ACCEPTED.schema,
+        "sequences": names,
+        "excluded": {},
+        "overlaps": {},
+    }
     write_json(path, merge_dataset(accepted, folder, dataset="benchmark"))
     return path
 

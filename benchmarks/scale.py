@@ -14,20 +14,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments import write_figures
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.data.manifests import SURVEY
+from vrtspike.data.manifests import SURVEY, FrameEntry, IngestManifest
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import SEAL
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.cli import HelpFormatter, positive_int, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -71,22 +72,28 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
     files = find_sequence(root, f"train/{FIRST}", "blur")
-    ingest_manifest = ingest_sequence(root, files)
-    ingest_manifest |= {"source_version": source_version(root, files, ingested), "recipe": ""}
+    ingest_manifest: IngestManifest = {
+        **ingest_sequence(root, files),
+        "source_version": source_version(root, files, ingested),
+        "recipe": "",
+    }
     write_json(ingested, ingest_manifest)
-    stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
+    manifest = folder / RESULTS / "k8/train" / f"{FIRST}.json"
+    stored = build_store(root, ingested, StoreOptions(bins=8), manifest)
     # Pictures differ, because the gate refuses repeated ones.
     first = ingest_manifest["frames"][0]
-    ingest_manifest["frames"] = [
-        dict(first, name=f"{n:06d}", picture=f"{FIRST}-{n}") for n in range(frames)
-    ]
-    stored["frames"] = [f"{n:06d}" for n in range(frames)]
+    copies: list[FrameEntry] = []
+    for number in range(frames):
+        copies.append({**first, "name": f"{number:06d}", "picture": f"{FIRST}-{number}"})
+    ingest_manifest["frames"] = copies
+    stored["frames"] = [f"{number:06d}" for number in range(frames)]
+    manifests: dict[str, Mapping[str, Any]] = {"ingest": ingest_manifest, "k8": stored}
     for split, name in names(sequences):
-        for stage, manifest in (("ingest", ingest_manifest), ("k8", stored)):
-            write_quickly(folder / RESULTS / stage / split / f"{name}.json", manifest, split, name)
+        for stage, contents in manifests.items():
+            write_quickly(folder / RESULTS / stage / split / f"{name}.json", contents, split, name)
 
 
-def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -> None:
+def write_quickly(path: Path, manifest: Mapping[str, Any], split: str, name: str) -> None:
     """Write a manifest for another sequence, without waiting for the disk."""
     # Without the digest of the entries, as in an earlier version.
     text = json.dumps({key: value for key, value in manifest.items() if key != SEAL}, indent=1)

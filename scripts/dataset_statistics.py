@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 
 from vrtspike.data.clips.merging import merge_dataset
@@ -51,7 +52,8 @@ def main() -> None:
         f"deviation {statistics['std']:.4f} over {statistics['count']} voxels of "
         f"{arguments.train_split}"
     )
-    gains = [entry["gain"] for entries in merged["splits"].values() for entry in entries]
+    entries = itertools.chain.from_iterable(merged["splits"].values())
+    gains = [entry["gain"] for entry in entries if entry["gain"] is not None]
     print(f"gains of its {len(gains)} sequences: {min(gains):.3f} to {max(gains):.3f}")
 
 

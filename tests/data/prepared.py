@@ -18,6 +18,7 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store
 from vrtspike.io.files import write_json
+from vrtspike.settings.stores import StoreOptions
 
 
 def check(
@@ -48,7 +49,7 @@ def built(root: Path, names: Iterable[str], folder: Path, bins: int) -> list[Pat
     for name in names:
         (manifest,) = checked(root, [name], folder / "ingest")
         stores.append(folder / f"k{bins}" / f"{name}.json")
-        build_store(root, manifest, bins, stores[-1])
+        build_store(root, manifest, StoreOptions(bins=bins), stores[-1])
     return stores
 
 

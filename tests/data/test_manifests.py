@@ -9,9 +9,10 @@ from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.data.manifests import contents_digest
+from vrtspike.data.manifests import ingest_digest
 from vrtspike.data.store.writing import build_store, verify_store
 from vrtspike.io.files import write_json
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 
@@ -20,7 +21,12 @@ from vrtspike.system.errors import DataError
     [
         (lambda path: accept([path], GateOptions()), "ingest"),
         (lambda path: alignment_rows([path]), "ingest"),
-        (lambda path: build_store(path.parent, path, 8, path.with_name("k.json")), "ingest"),
+        (
+            lambda path: build_store(
+                path.parent, path, StoreOptions(bins=8), path.with_name("k.json")
+            ),
+            "ingest",
+        ),
         (lambda path: merged(path.parent, [path.stem]), "voxelize"),
         (lambda path: verify_store(path), "voxelize"),
         (lambda path: load_dataset(path), "statistics"),
@@ -37,16 +43,16 @@ def test_every_reader_refuses_a_manifest_of_another_version(tmp_path, use, stage
 def test_the_digest_of_what_a_check_found_knows_contents_only():
     file = {"path": "a.png", "size": 7, "mtime_ns": 1, "digest": "d"}
     manifest = {"recipe": "one", "source_version": "one", "files": [file], "frames": ["1"]}
-    before = contents_digest(manifest)
+    before = ingest_digest(manifest)
     for other in (
         {"recipe": "other"},
         {"source_version": "other"},
         {"files": [{**file, "mtime_ns": 2}]},
     ):
-        assert contents_digest({**manifest, **other}) == before
+        assert ingest_digest({**manifest, **other}) == before
     for other in (
         {"frames": ["2"]},
         {"faults": ["torn"]},
         *({"files": [{**file, key: "other"}]} for key in ("path", "size", "digest")),
     ):
-        assert contents_digest({**manifest, **other}) != before
+        assert ingest_digest({**manifest, **other}) != before

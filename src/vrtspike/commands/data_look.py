@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vrtspike.commands.new_project import ProjectData
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.manifests import CheckedSequence, Survey
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.nearby import spike_roots
@@ -60,7 +61,7 @@ def look_at_data(root: Path) -> DataLook:
     return DataLook(data, [*_survey_lines(root, result), *_sequence_lines(manifest)])
 
 
-def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], SequenceFiles]:
+def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:
     """Return the survey of a data set, and the files of its first sound sequence."""
     files: dict[tuple[str, str], SequenceFiles] = {}
 
@@ -72,7 +73,7 @@ def _survey(root: Path, spike_root: str | None) -> tuple[dict[str, Any], Sequenc
     return result, files[first["split"], first["name"]]
 
 
-def _survey_lines(root: Path, result: Mapping[str, Any]) -> list[str]:
+def _survey_lines(root: Path, result: Survey) -> list[str]:
     """Return the layout and number of the sequences, and faults that names show."""
     counts = Counter(sequence["split"] for sequence in result["sequences"])
     numbers = ", ".join(f"{count} in {split}" for split, count in sorted(counts.items()))
@@ -85,7 +86,7 @@ def _survey_lines(root: Path, result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _sequence_lines(manifest: Mapping[str, Any]) -> list[str]:
+def _sequence_lines(manifest: CheckedSequence) -> list[str]:
     """Return the sizes and faults of a checked sequence."""
     name = f"{manifest['split']}/{manifest['sequence']}"
     sizes = f"frames {_size(manifest['rgb_size'])}"
@@ -98,5 +99,5 @@ def _sequence_lines(manifest: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _size(size: tuple[int, int] | None) -> str:
+def _size(size: Sequence[int] | None) -> str:
     return "of unknown size" if size is None else f"{size[0]} x {size[1]}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import (
@@ -23,7 +23,11 @@ from vrtspike.data.manifests import (
     INGESTED,
     STORE,
     STORE_SHARD,
-    contents_digest,
+    IngestManifest,
+    Shard,
+    ShardEntry,
+    StoreManifest,
+    ingest_digest,
     is_damaged,
 )
 from vrtspike.data.raw.layouts.files import SequenceFiles
@@ -31,19 +35,16 @@ from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
-from vrtspike.io.manifests import ManifestKind, read_manifest
+from vrtspike.io.manifests import Contents, ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 
-Entry = dict[str, Any]
-"""The entry of a sequence in the shard's file, as JSON values."""
-
 
 @dataclass(frozen=True)
-class SequenceStage(ABC):
-    """A stage: the work on each sequence. It can be pickled.
+class SequenceStage(ABC, Generic[Contents]):
+    """A stage: the work on each sequence. It can be pickled. Its parameter is that of a manifest.
 
     Attributes:
         root: the data set's folder.
@@ -56,8 +57,8 @@ class SequenceStage(ABC):
     root: str
     folder: Path
 
-    kind: ClassVar[ManifestKind]
-    manifest_kind: ClassVar[ManifestKind]
+    kind: ClassVar[ManifestKind[Shard]]
+    manifest_kind: ClassVar[ManifestKind[Any]]
     module: ClassVar[str]
 
     @cached_property
@@ -71,10 +72,10 @@ class SequenceStage(ABC):
         """Return the path of the manifest of a sequence."""
         return self.folder / f"{name}.json"
 
-    def existing_entry(self, name: str) -> Entry | None:
+    def existing_entry(self, name: str) -> ShardEntry | None:
         """Return the entry of a sequence whose result is current; None if it has to be made."""
         try:
-            manifest = read_manifest(self.manifest(name), self.manifest_kind)
+            manifest: Contents = read_manifest(self.manifest(name), self.manifest_kind)
             is_current = self.inputs(name).items() <= manifest.items()
         except DataError:
             return None
@@ -83,7 +84,7 @@ class SequenceStage(ABC):
             return None
         return entry
 
-    def make_entry(self, name: str) -> tuple[Entry, str]:
+    def make_entry(self, name: str) -> tuple[ShardEntry, str]:
         """Make the result of a sequence.
 
         Returns:
@@ -108,7 +109,7 @@ class SequenceStage(ABC):
         """
 
     @abstractmethod
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> Contents:
         """Make the result of a sequence and write its manifest.
 
         Returns:
@@ -119,13 +120,13 @@ class SequenceStage(ABC):
         """
 
     @abstractmethod
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: Contents) -> ShardEntry:
         """Return the entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares
         them."""
 
 
 def make_shard(
-    stage: SequenceStage,
+    stage: SequenceStage[Any],
     names: Sequence[str],
     output: Path,
     processes: int,
@@ -173,7 +174,7 @@ def make_shard(
 
 
 @dataclass(frozen=True)
-class Ingestion(SequenceStage):
+class Ingestion(SequenceStage[IngestManifest]):
     """The check of sequences, a stage of :func:`make_shard`.
 
     Attributes:
@@ -206,7 +207,7 @@ class Ingestion(SequenceStage):
         version = source_version(self.root, self._files(name), self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> IngestManifest:
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
@@ -219,26 +220,30 @@ class Ingestion(SequenceStage):
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
-        manifest = {**contents, **inputs}
+        manifest: IngestManifest = {
+            **contents,
+            "recipe": inputs["recipe"],
+            "source_version": inputs["source_version"],
+        }
         write_json(self.manifest(name), manifest)
         return manifest
 
     def _files(self, name: str) -> SequenceFiles:
         return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: IngestManifest) -> ShardEntry:
         """Return the digest of a check, and the size of its manifest."""
         # Files that could not be read are checked again: chmod leaves the modification time
         # unchanged.
         are_read = all(entry["digest"] for entry in manifest["files"])
         return {
-            "contents": contents_digest(manifest),
+            "contents": ingest_digest(manifest),
             "bytes": self.manifest(name).stat().st_size if are_read else 0,
         }
 
 
 @dataclass(frozen=True)
-class Building(SequenceStage):
+class Building(SequenceStage[StoreManifest]):
     """The building of stores, a stage of :func:`make_shard`.
 
     Attributes:
@@ -260,9 +265,9 @@ class Building(SequenceStage):
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe of all stores, and the result of the check of a sequence."""
         ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
-        return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
+        return {"recipe": json_digest([self.recipe, ingest_digest(ingested)])}
 
-    def make(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> StoreManifest:
         """Build the store of a sequence.
 
         Raises:
@@ -271,13 +276,12 @@ class Building(SequenceStage):
         return build_store(
             self.root,
             self.ingested / f"{name}.json",
-            self.options.bins,
+            self.options,
             self.manifest(name),
-            context=self.options.context,
             **self.inputs(name),
         )
 
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: StoreManifest) -> ShardEntry:
         """Return the digest of a store, and its size."""
         return {
             "digest": manifest["digest"],

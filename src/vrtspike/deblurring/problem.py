@@ -45,7 +45,7 @@ def dataset_digest(manifest: Path) -> str:
     Raises:
         DataError: if there is no such manifest, or none of this version.
     """
-    return str(read_manifest(manifest, DATASET)["digest"])
+    return read_manifest(manifest, DATASET)["digest"]
 
 
 def check_data(manifest: Path, settings: Settings) -> None:

@@ -5,17 +5,30 @@ It imports no large packages, because Snakemake reads manifests for every plan.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypedDict, TypeVar, cast
 
 from vrtspike.io.files import file_digest, file_mark, json_digest, read_json
 from vrtspike.system.errors import DataError
 
+Contents = TypeVar("Contents", bound=Mapping[str, Any])
+"""Type of the contents of a manifest: a ``TypedDict``."""
+
+
+class FileEntry(TypedDict):
+    """A file in a manifest; ``digest`` is empty if it cannot be read."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str
+
 
 @dataclass(frozen=True)
-class ManifestKind:
-    """One kind of manifest.
+class ManifestKind(Generic[Contents]):
+    """One kind of manifest; its parameter is the type of the contents.
 
     Attributes:
         name: name in messages.
@@ -32,21 +45,21 @@ SEAL = "seal"
 """Entry of a manifest with the digest of all others."""
 
 
-def sealed(contents: dict[str, Any]) -> dict[str, Any]:
+def sealed(contents: Contents) -> Contents:
     """Add the digest of all entries, by which :func:`read_manifest` notices changes."""
-    return {**contents, SEAL: _digest_of_entries(contents)}
+    return cast("Contents", {**contents, SEAL: _digest_of_entries(contents)})
 
 
-def _digest_of_entries(contents: dict[str, Any]) -> str:
+def _digest_of_entries(contents: Mapping[str, Any]) -> str:
     return json_digest({key: value for key, value in contents.items() if key != SEAL})
 
 
-def _is_changed(contents: dict[str, Any]) -> bool:
+def _is_changed(contents: Mapping[str, Any]) -> bool:
     """Return whether an entry differs from its seal; manifests without one are accepted."""
     return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
 
 
-def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
+def read_manifest(path: str | Path, kind: ManifestKind[Contents]) -> Contents:
     """Read a manifest and check its kind, version and seal.
 
     Raises:
@@ -71,7 +84,7 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
             f"damaged; delete it and {again}"
         )
-    return dict(contents)
+    return cast("Contents", dict(contents))
 
 
 def size_and_date(root: Path, path: str) -> tuple[int, int]:
@@ -83,12 +96,8 @@ def size_and_date(root: Path, path: str) -> tuple[int, int]:
     return mark[1:]
 
 
-def file_entry(root: Path, path: str) -> dict[str, Any]:
-    """Return the entry of a file in a manifest; its ``digest`` is empty if it cannot be read.
-
-    Returns:
-        ``{"path", "size", "mtime_ns", "digest"}``.
-    """
+def file_entry(root: Path, path: str) -> FileEntry:
+    """Return the entry of a file in a manifest."""
     size, date = size_and_date(root, path)
     return {"path": path, "size": size, "mtime_ns": date, "digest": _digest(root / path)}
 
@@ -100,7 +109,7 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> str:
+def contents_digest(root: Path, files: Mapping[str, FileEntry], path: str) -> str:
     """Return the digest of a file, from the manifest if size and time are unchanged, else computed.
 
     Args:
@@ -113,11 +122,11 @@ def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> 
     """
     entry = files.get(path)
     if entry is not None and (entry["size"], entry["mtime_ns"]) == size_and_date(root, path):
-        return str(entry["digest"])
+        return entry["digest"]
     return _digest(root / path)
 
 
-def is_unchanged(root: Path, files: dict[str, dict[str, Any]], path: str) -> bool:
+def is_unchanged(root: Path, files: Mapping[str, FileEntry], path: str) -> bool:
     """Return whether a file is unchanged since its manifest, by its time or else its contents.
 
     Args:

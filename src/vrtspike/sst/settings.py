@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -52,7 +52,7 @@ METRICS = {
 }
 """Metrics by name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
-PREPARED = ManifestKind("manifest of prepared temperatures", 5, "prepare")
+PREPARED = ManifestKind[dict[str, Any]]("manifest of prepared temperatures", 5, "prepare")
 MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
 """Dotted names of the networks' classes by their MODEL.TYPE, so that presets are read without
 PyTorch. Each is made with the parameters of

@@ -17,7 +17,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
-from vrtspike.io.manifests import ManifestKind, contents_digest, read_manifest
+from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.system.errors import UserError
 
@@ -116,7 +116,7 @@ def rerun_damaged(
     results: Path,
     force_rerun: Callable[[str, str], None],
     file: str,
-    kind: ManifestKind | None = None,
+    kind: ManifestKind[Any] | None = None,
     later_results: Collection[str] = (),
     damage: Callable[[Any], str] = lambda wildcards: "",
 ) -> Lines:
@@ -191,7 +191,7 @@ def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
     ]
 
 
-def _listed_files(manifest: Path) -> dict[str, dict[str, Any]]:
+def _listed_files(manifest: Path) -> dict[str, FileEntry]:
     """Return the files that a manifest lists, by name; none if it is missing or unreadable."""
     try:
         return {entry["path"]: entry for entry in read_json(manifest)["files"]}

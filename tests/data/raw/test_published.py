@@ -21,6 +21,7 @@ from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.models import build_model
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 BINS = 8
@@ -45,7 +46,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
         ingested = tmp_path / f"{split}.json"
         store = tmp_path / "k" / split / f"{sequence['name']}.json"
         write_json(ingested, manifest)
-        build_store(root, ingested, BINS, store, context=5)
+        build_store(root, ingested, StoreOptions(bins=BINS, context=5), store)
         # Blurry frames and the spikes of the open shutter alone are the same light.
         assert read_json(store)["gain"] == pytest.approx(2, abs=0.05)
     path = tmp_path / "k" / "dataset.json"
@@ -164,9 +165,8 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
     (frame, _) = frames("train", 56, 30)
     gains = set()
     for context, margin in ((0, 0), (7, 7), (99, CONTEXT)):
-        made = build_store(
-            tmp_path, tmp_path / "a.json", BINS, tmp_path / f"{context}.json", context=context
-        )
+        options = StoreOptions(bins=BINS, context=context)
+        made = build_store(tmp_path, tmp_path / "a.json", options, tmp_path / f"{context}.json")
         store = Store(tmp_path / f"{context}.zarr")
         counts = store.read("voxels", slice(0, 1), slice(None), slice(None))[0]
         # After the first recording there follows the second one, as far as the context goes.
@@ -177,5 +177,6 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
         else:
             assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
         assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
+        assert StoreOptions.stored(made) == options
         gains.add(made["gain"])
     assert len(gains) == 1

@@ -21,6 +21,7 @@ from vrtspike.data.store.writing import build_store, write_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 THETA = {"train/a": 2.0, "train/b": 3.0, "test/c": 4.0}
@@ -71,10 +72,10 @@ def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
     (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
     path = dataset / SEQUENCES[0] / "sharp" / "000002.png"
     os.utime(path, (1, 1))
-    build_store(dataset, manifest, 32, tmp_path / "touched.json")
+    build_store(dataset, manifest, StoreOptions(bins=32), tmp_path / "touched.json")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match=r"changed since ingestion(.|\n)*sharp/000002\.png"):
-        build_store(dataset, manifest, 32, tmp_path / "changed.json")
+        build_store(dataset, manifest, StoreOptions(bins=32), tmp_path / "changed.json")
 
 
 def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path, monkeypatch):
@@ -86,7 +87,7 @@ def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path
 
     monkeypatch.setattr(writing, "write_store", replacing)
     with pytest.raises(DataError, match=r"blur/000001\.png"):
-        build_store(dataset, manifest, 32, tmp_path / "new.json")
+        build_store(dataset, manifest, StoreOptions(bins=32), tmp_path / "new.json")
     assert not (tmp_path / "new.json").exists()
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.manifests import DATASET
+from vrtspike.data.manifests import DATASET, StoredSequence
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
@@ -154,7 +154,7 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     )
 
 
-def _parse_entry(folder: Path, split: str, entry: Mapping[str, Any]) -> SequenceEntry:
+def _parse_entry(folder: Path, split: str, entry: StoredSequence) -> SequenceEntry:
     """Return the entry of a sequence from its JSON values.
 
     Args:

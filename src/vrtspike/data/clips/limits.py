@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from vrtspike.data.manifests import StoreManifest
 
 if TYPE_CHECKING:
     from vrtspike.settings.data import DataSettings
@@ -57,7 +59,7 @@ class RecordingLimits:
         return cls(**ranges)
 
 
-def store_limits(store: Mapping[str, Any]) -> dict[str, list[float]] | None:
+def store_limits(store: StoreManifest) -> dict[str, list[float]] | None:
     """Return the ranges of one sequence as JSON values, from its store's manifest; None without
     spikes."""
     if store["spike_size"] is None:
@@ -71,6 +73,7 @@ def store_limits(store: Mapping[str, Any]) -> dict[str, list[float]] | None:
     rate = spikes / steps
     ratio = store["rgb_size"][0] / store["spike_size"][0]
     gain = store["gain"]
+    assert gain is not None, "stores with spikes have a gain"
     limits = RecordingLimits(
         (gain, gain), (rate, rate), (ratio, ratio), (min(exposures), max(exposures))
     )

@@ -6,13 +6,19 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from vrtspike.data.clips.limits import store_limits
-from vrtspike.data.manifests import DATASET, STORE
-from vrtspike.data.store.voxels import histogram_statistics
+from vrtspike.data.manifests import (
+    DATASET,
+    STORE,
+    Acceptance,
+    DatasetContents,
+    StatisticsEntry,
+    StoredSequence,
+    StoreManifest,
+)
+from vrtspike.data.store.voxels import Statistics, histogram_statistics
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
@@ -45,8 +51,8 @@ def held_out(names: Sequence[str]) -> list[str]:
 
 
 def merge_dataset(
-    accepted: Mapping[str, Any], stores: Path, *, dataset: str, train_split: str = "train"
-) -> dict[str, Any]:
+    accepted: Acceptance, stores: Path, *, dataset: str, train_split: str = "train"
+) -> DatasetContents:
     """Merge the manifests of all stores into the data set's manifest.
 
     Args:
@@ -57,9 +63,7 @@ def merge_dataset(
         train_split: the split that mean and standard deviation are taken from, exactly.
 
     Returns:
-        ``{"schema", "dataset", "bins", "context", "blur_dir", "excluded", "overlaps", "splits",
-        "held_out", "statistics", "digest"}``. The digest covers the stores' contents, not their
-        places; ``statistics`` is null in a data set without spikes.
+        the contents of the manifest. The digest covers the stores' contents, not their places.
 
     Raises:
         DataError: if there is no training sequence, stores were built with different settings or
@@ -72,22 +76,26 @@ def merge_dataset(
     if not trained:
         raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     _require_one_kind(stores, manifests)
-    splits: dict[str, list[dict[str, Any]]] = {}
+    splits: dict[str, list[StoredSequence]] = {}
     for _, store in sorted(manifests.items()):
         splits.setdefault(store["split"], []).append(_entry(store))
     first = trained[0]
-    statistics = None
+    statistics: StatisticsEntry | None = None
     if first["spike_size"] is not None:
-        histograms = [(store["gain"], store["histogram"]) for store in trained]
-        statistics = asdict(histogram_statistics(histograms))
+        merged = _merged_statistics(trained)
+        statistics = {"mean": merged.mean, "std": merged.std, "count": merged.count}
+    options = StoreOptions.stored(first)
     covered = {
-        **StoreOptions.stored(first).model_dump(),
+        **options.model_dump(),
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
     }
     digests = {name: store["digest"] for name, store in manifests.items()}
     return {
-        **covered,
+        "bins": options.bins,
+        "context": options.context,
+        "blur_dir": first["blur_dir"],
+        "statistics": statistics,
         "schema": DATASET.schema,
         "dataset": dataset,
         "excluded": accepted["excluded"],
@@ -98,7 +106,16 @@ def merge_dataset(
     }
 
 
-def _require_one_kind(folder: Path, manifests: Mapping[str, Mapping[str, Any]]) -> None:
+def _merged_statistics(trained: Sequence[StoreManifest]) -> Statistics:
+    """Return the statistics of all voxels of stores with spikes."""
+    histograms = []
+    for store in trained:
+        assert store["gain"] is not None, "stores with spikes have a gain"
+        histograms.append((store["gain"], store["histogram"]))
+    return histogram_statistics(histograms)
+
+
+def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> None:
     """Refuse stores of which some were built with other settings, or some hold no spikes.
 
     Raises:
@@ -118,7 +135,7 @@ def _require_one_kind(folder: Path, manifests: Mapping[str, Mapping[str, Any]]) 
         )
 
 
-def _entry(store: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(store: StoreManifest) -> StoredSequence:
     """Return the entry of a sequence in the data set's manifest."""
     return {
         "sequence": store["sequence"],

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.gate.copies import Thumbnails, TrainingFrames, read_thumbnails
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.data.manifests import ACCEPTED, INGESTED, recorded_exposure
+from vrtspike.data.manifests import (
+    ACCEPTED,
+    INGESTED,
+    Acceptance,
+    CheckedSequence,
+    Faults,
+    FrameEntry,
+    IngestManifest,
+    recorded_exposure,
+)
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, list_faults, named_faults
@@ -37,8 +45,8 @@ class _Sequence:
 def accept(
     manifests: Sequence[str | Path],
     options: GateOptions,
-    surveyed: Mapping[str, list[str]] | None = None,
-) -> dict[str, Any]:
+    surveyed: Faults | None = None,
+) -> Acceptance:
     """Let a data set pass only if none of its sequences has a fault.
 
     Args:
@@ -47,9 +55,8 @@ def accept(
         surveyed: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
-        ``{"schema": 2, "sequences": ["train/GOPR...", ...], "excluded": {name: faults},
-        "overlaps": {test sequence: training sequence that it holds frames of}}``: deliberately no
-        more, so that a change in one sequence does not look like a change to all.
+        the acceptance: deliberately no more, so that a change in one sequence does not look like a
+        change to all.
 
     Raises:
         DataError: with every fault of every sequence, those of the survey included; when
@@ -90,7 +97,7 @@ def accept(
     }
 
 
-def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
+def _read_sequence(manifest: CheckedSequence) -> _Sequence:
     """Return the sequence of an ingest manifest, with the faults that the manifest alone shows."""
     frames = manifest["frames"]
     faults = list(manifest["faults"])
@@ -109,10 +116,10 @@ def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
 
 
 def find_faults(
-    manifests: Iterable[Mapping[str, Any]],
+    manifests: Iterable[CheckedSequence],
     splits: tuple[str, str] = ("train", "test"),
-    surveyed: Mapping[str, list[str]] | None = None,
-) -> dict[str, list[str]]:
+    surveyed: Faults | None = None,
+) -> Faults:
     """Return the faults of a data set, of each sequence and of sequences beside each other.
 
     Args:
@@ -225,9 +232,7 @@ def _report_overlaps(
         )
 
 
-def _collect_faults(
-    sequences: Mapping[str, _Sequence], surveyed: Mapping[str, list[str]]
-) -> dict[str, list[str]]:
+def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
     """Return faults of the survey and of the sequences by name; sequences without faults are
     absent."""
     faults = dict(surveyed)
@@ -269,7 +274,7 @@ def _split(name: str) -> str:
     return name.rpartition("/")[0] or name
 
 
-def _unmet_requirements(manifest: Mapping[str, Any], options: GateOptions) -> list[str]:
+def _unmet_requirements(manifest: IngestManifest, options: GateOptions) -> list[str]:
     """Return requirements of the settings that a sequence does not meet.
 
     Args:
@@ -296,7 +301,7 @@ def _unmet_requirements(manifest: Mapping[str, Any], options: GateOptions) -> li
     return unmet
 
 
-def _exposure_faults(frames: Sequence[Mapping[str, Any]], stores: StoreOptions) -> list[str]:
+def _exposure_faults(frames: Sequence[FrameEntry], stores: StoreOptions) -> list[str]:
     """Return the first exposure that is too short for the bins; empty if there is none."""
     for frame in frames:
         spikes = frame["spikes"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.manifests import read_manifest
 
-EXPOSURE_COLUMNS = {
+ExposureKey = Literal["t0", "t1", "count", "sharp", "center", "correlation"]
+
+EXPOSURE_COLUMNS: dict[str, ExposureKey] = {
     "t0": "t0",
     "t1": "t1",
     "spike_count": "count",
@@ -32,14 +34,14 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
     Returns:
         rows of :data:`COLUMNS`; none of a data set without spikes.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         for frame in manifest["frames"]:
             exposure = frame["spikes"]
             if exposure is None:
                 continue
-            row = {
+            row: dict[str, Any] = {
                 "split": manifest["split"],
                 "sequence": manifest["sequence"],
                 "frame": frame["name"],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from vrtspike.data.gate.alignment import center_tolerance
 from vrtspike.data.gate.levels import STANDARD_ERROR
+from vrtspike.data.manifests import SpikesEntry
 
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
@@ -21,7 +21,7 @@ RELIABLE_CORRELATION = 0.8
 spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians by up to 11."""
 
 
-def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> list[str]:
+def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[str]:
     """Return faults of a sequence whose sharp frames lie elsewhere than expected, or of single
     files.
 
@@ -32,10 +32,12 @@ def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> l
         exposures: entries of the ingest manifest, of the usable frames; none without spikes.
         has_table: true if a table gives the exposures, which may then have any lengths.
     """
-    located = [exposure for exposure in exposures if exposure["center"] is not None]
+    located = [
+        (exposure, exposure["center"]) for exposure in exposures if exposure["center"] is not None
+    ]
     if not located:
         return []
-    offsets = [exposure["center"] - exposure["sharp"] for exposure in located]
+    offsets = [center - exposure["sharp"] for exposure, center in located]
     offset = median(offsets)
     kinds = Counter((exposure["steps"], exposure["sharp"]) for exposure in exposures)
     (steps, sharp), _ = kinds.most_common(1)[0]
@@ -43,13 +45,13 @@ def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> l
     if not has_table:
         faults += [
             f"{exposure['path']} holds {exposure['steps']} spike frames, others {steps}, and its "
-            f"sharp frame lies at step {exposure['center']:.1f}, expected "
+            f"sharp frame lies at step {center:.1f}, expected "
             f"{exposure['sharp'] + offset:.1f}: the file is cut or too long; put the whole "
             "recording of this exposure there"
-            for exposure in located
-            if _is_cut(exposure, steps, offset)
+            for exposure, center in located
+            if _is_cut(exposure, center, steps, offset)
         ]
-    correlation = median(exposure["correlation"] for exposure in located)
+    correlation = median(_correlation(exposure) for exposure, _ in located)
     # In dark or still scenes: the only centre of several exposures, and unreliable, tells nothing.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
         return faults
@@ -64,18 +66,26 @@ def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> l
     return faults
 
 
-def _is_cut(exposure: Mapping[str, Any], steps: int, offset: float) -> bool:
+def _correlation(exposure: SpikesEntry) -> float:
+    """Return the correlation of an exposure with a centre, which always has one."""
+    correlation = exposure["correlation"]
+    assert correlation is not None
+    return correlation
+
+
+def _is_cut(exposure: SpikesEntry, center: float, steps: int, offset: float) -> bool:
     """Return whether a file of another length than the others was cut or is too long.
 
     Args:
         exposure: exposure with a centre.
+        center: the centre.
         steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """
     missing = abs(steps - exposure["steps"])
     if missing == 0:
         return False
-    distance = abs(exposure["center"] - exposure["sharp"] - offset)
+    distance = abs(center - exposure["sharp"] - offset)
     # A cut at either end moves the sharp frame by half of the missing steps; this is the half way.
     return bool(distance > min(CENTER_PRECISION, missing / 4))
 

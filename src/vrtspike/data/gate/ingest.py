@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ from vrtspike.data.gate.exposure_length import Lengths, compare_lengths, length_
 from vrtspike.data.gate.exposure_times import time_faults
 from vrtspike.data.gate.frame_views import FrameView, SpikeView, gray, view_picture, view_spikes
 from vrtspike.data.gate.step_order import order_fault
-from vrtspike.data.manifests import INGESTED
+from vrtspike.data.manifests import (
+    INGESTED,
+    CheckedSequence,
+    FrameEntry,
+    SpikeFileEntry,
+    SpikesEntry,
+)
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
 from vrtspike.data.raw.numbering import frame_order
@@ -35,7 +41,7 @@ from vrtspike.system.errors import DataError
 
 def ingest_sequence(
     root: str | Path, files: SequenceFiles, spike_size: tuple[int, int] | None = None
-) -> dict[str, Any]:
+) -> CheckedSequence:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
     Frames are read one at a time. A sequence without any spike file has no faults for that; survey
@@ -57,7 +63,7 @@ def ingest_sequence(
     checks = _Checks(base, files)
     checks.faults += [*files.faults, *frame_faults(files)]
     checks.check(names, spike_size)
-    spike_file = None
+    spike_file: SpikeFileEntry | None = None
     sensor_size = None
     if checks.sensor is not None:
         spike_file = {"size": list(checks.sensor.size), "area": asdict(checks.sensor.area)}
@@ -86,7 +92,7 @@ class _CheckedSpikes(NamedTuple):
         entry: entry of the manifest.
     """
 
-    entry: dict[str, Any] | None = None
+    entry: SpikesEntry | None = None
     view: SpikeView | None = None
     fault: str | None = None
 
@@ -105,7 +111,7 @@ class _Checks:
         self.root = root
         self.files = files
         self.faults: list[str] = []
-        self.frames: list[dict[str, Any]] = []
+        self.frames: list[FrameEntry] = []
         self.rgb_size: tuple[int, int] | None = None
         self.sensor: Sensor | None = None
         self._consistency = Consistency()
@@ -323,7 +329,7 @@ class _Checks:
 
 def _spikes_entry(
     recording: Recording, first_step: int, alignment: Alignment, count: int
-) -> dict[str, Any]:
+) -> SpikesEntry:
     """Return the spikes of a frame in the manifest.
 
     Args:

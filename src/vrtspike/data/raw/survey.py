@@ -10,9 +10,8 @@ import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from vrtspike.data.manifests import SURVEY
+from vrtspike.data.manifests import SURVEY, Survey, SurveyedSequence
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, in_other_case
 from vrtspike.data.raw.layouts.layout import Layout, Places, layout_hint
@@ -33,7 +32,7 @@ def survey(
     layout: str = AUTO,
     look: Callable[[SequenceFiles], None] | None = None,
     spike_root: str | None = None,
-) -> dict[str, Any]:
+) -> Survey:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
     Faults are recorded, not raised, so that the gate (:mod:`vrtspike.data.gate.accept`)
@@ -48,12 +47,8 @@ def survey(
         spike_root: folder of the spikes under a root of their own (DATA.SPIKE_ROOT).
 
     Returns:
-        ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
-        "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
-        is false if no sequence has spike files; ``excluded`` holds the faults of each sequence
-        that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
-        sequence, by its name. Where archives and file systems have put folders of their own among
-        the sequences (``__MACOSX``, ``lost+found``), ``passed_over`` lists these.
+        the survey; ``excluded`` holds the faults of each sequence that is not among ``sequences``,
+        by ``<split>/<name>``, and of each split without any sequence, by its name.
 
     Raises:
         DataError: if the root is missing, or no sequence below it is without a fault.
@@ -68,7 +63,7 @@ def survey(
     if not sound:
         raise DataError(_rejection(search))
     layouts = {search.layouts[search.sequences[name]["split"]].name for name in sound}
-    result: dict[str, Any] = {
+    result: Survey = {
         "schema": SURVEY.schema,
         "root": str(root),
         "layout": "+".join(sorted(layouts)),
@@ -110,7 +105,7 @@ class _Search:
         self.layout = layout
         self.spike_root = spike_root
         self.layouts: dict[str, Layout] = {}
-        self.sequences: dict[str, dict[str, Any]] = {}
+        self.sequences: dict[str, SurveyedSequence] = {}
         self.excluded: dict[str, list[str]] = {}
         self.foreign: set[str] = set()
         self._usual = _usual_layout(root, splits, layout)

@@ -10,9 +10,8 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from vrtspike.data.manifests import INGESTED
+from vrtspike.data.manifests import INGESTED, IngestManifest
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
@@ -50,11 +49,11 @@ def source_version(
     if manifest["blur_dir"] != files.blur_dir or len(checked) != len(present):
         return version
     if all(is_unchanged(base, checked, path) for path in files.paths):
-        return str(manifest["source_version"])
+        return manifest["source_version"]
     return version
 
 
-def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
+def changed_files(root: str | os.PathLike[str], manifest: IngestManifest) -> list[str]:
     """Return files of an ingest manifest whose contents changed since they were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
-from vrtspike.data.manifests import INGESTED, STORE, recorded_exposure
+from vrtspike.data.manifests import (
+    INGESTED,
+    STORE,
+    IngestManifest,
+    StoreManifest,
+    recorded_exposure,
+)
 from vrtspike.data.raw.layouts.files import Area
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import Sensor
@@ -25,6 +31,7 @@ from vrtspike.data.store.voxels import GainMeter, Histogram, add_to_histogram
 from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, list_faults
 from vrtspike.system.rounding import round_up
 
@@ -41,12 +48,11 @@ StoredFrame = dict[str, NDArray[np.uint8]]
 def build_store(
     root: str | Path,
     manifest_path: str | Path,
-    bins: int,
+    options: StoreOptions,
     output: str | Path,
     *,
-    context: int = 0,
     recipe: str = "",
-) -> dict[str, Any]:
+) -> StoreManifest:
     """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
 
     The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
@@ -55,9 +61,8 @@ def build_store(
     Args:
         root: the data set's folder.
         manifest_path: the sequence's ingest manifest, without faults.
-        bins: K, at most what the shortest exposure can fill.
+        options: options of the store; no more bins than the shortest exposure can fill.
         output: the store's manifest to write.
-        context: maximum spike steps before and after an exposure that its bins include.
         recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.Building`.
 
     Returns:
@@ -72,61 +77,67 @@ def build_store(
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
     _refuse_changed(root, manifest)
-    layout = _layout(manifest, bins, context)
+    layout = _layout(manifest, options)
     histogram: Histogram = {}
     output = Path(output)
     store = output.with_suffix(".zarr")
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
     _refuse_changed(root, manifest)  # while they were read
     files, nbytes = folder_size(store)
-    contents = sealed(
-        {
-            "schema": STORE.schema,
-            "sequence": manifest["sequence"],
-            "split": manifest["split"],
-            "blur_dir": manifest["blur_dir"],
-            "context": context,
-            **asdict(layout),
-            "files": files,
-            "bytes": nbytes,
-            "recipe": recipe,
-            "digest": digest,
-            "gain": gain,
-            "histogram": {str(steps): voxels.tolist() for steps, voxels in histogram.items()},
-        }
-    )
+    contents: StoreManifest = {
+        "schema": STORE.schema,
+        "sequence": manifest["sequence"],
+        "split": manifest["split"],
+        "blur_dir": manifest["blur_dir"],
+        "context": options.context,
+        "frames": layout.frames,
+        "spike_frames": layout.spike_frames,
+        "rgb_size": layout.rgb_size,
+        "spike_size": layout.spike_size,
+        "bins": layout.bins,
+        "exposures": layout.exposures,
+        "files": files,
+        "bytes": nbytes,
+        "recipe": recipe,
+        "digest": digest,
+        "gain": gain,
+        "histogram": {str(steps): voxels.tolist() for steps, voxels in histogram.items()},
+    }
+    contents = sealed(contents)
     write_json(output, contents)
     return contents
 
 
-def _layout(manifest: Mapping[str, Any], bins: int, context: int) -> StoreLayout:
-    """Return the layout of the store of a sequence.
-
-    Args:
-        manifest: its ingest manifest.
-        bins: K.
-        context: maximum spike steps before and after an exposure that its bins include.
-    """
+def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreLayout:
+    """Return the layout of the store of a checked sequence."""
     exposures = []
     totals = []
-    if manifest["spikes"]:
-        for frame in manifest["frames"]:
-            spikes = frame["spikes"]
+    for frame in manifest["frames"]:
+        spikes = frame["spikes"]
+        if spikes is not None:
             exposure = recorded_exposure(spikes)
-            stored = exposure.widened(context, spikes["total"])
+            stored = exposure.widened(options.context, spikes["total"])
             exposures.append(exposure.moved(-stored.start))
             totals.append(stored.steps)
+    rgb_size = manifest["rgb_size"]
+    assert rgb_size is not None, "a sequence without faults has frames"
+    spike_size = manifest["spike_size"]
     return StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
         spike_frames=tuple(totals),
-        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
-        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
-        bins=bins,
+        rgb_size=_pair(rgb_size),
+        spike_size=None if spike_size is None else _pair(spike_size),
+        bins=options.bins,
         exposures=tuple(exposures),
     )
 
 
-def _refuse_changed(root: str | Path, manifest: dict[str, Any]) -> None:
+def _pair(size: Sequence[int]) -> tuple[int, int]:
+    rows, columns = size
+    return rows, columns
+
+
+def _refuse_changed(root: str | Path, manifest: IngestManifest) -> None:
     """Refuse raw files that changed since ingestion.
 
     Raises:
@@ -139,20 +150,20 @@ def _refuse_changed(root: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def _frames(
-    root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
+    root: Path, manifest: IngestManifest, layout: StoreLayout, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
     binned = layout.binned
     for number, frame in enumerate(manifest["frames"]):
         blur = read_rgb(root / frame["blur"])
         sharp = read_rgb(root / frame["sharp"])
-        if layout.spike_size is None:
+        file = manifest["spike_file"]
+        spikes = frame["spikes"]
+        if file is None or spikes is None:
             yield {"blur": blur, "sharp": sharp}
             continue
-        file = manifest["spike_file"]
-        sensor = Sensor(file["size"], Area(**file["area"]))
+        sensor = Sensor(_pair(file["size"]), Area(**file["area"]))
         exposure = binned[number]
-        spikes = frame["spikes"]
         start = spikes["start"] - layout.exposures[number].start
         recorded = sensor.read(root / spikes["path"], start, exposure.steps)
         edges = bin_edges(exposure, layout.bins)

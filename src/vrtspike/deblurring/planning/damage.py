@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.data.manifests import is_damaged
+from vrtspike.data.manifests import Shard, is_damaged
 from vrtspike.data.raw.versions import folder_version
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.system.errors import DataError
@@ -13,7 +13,7 @@ MISSING = "missing"
 """Version of missing inputs: the job meets the same error and reports it."""
 
 
-def damaged_sequences(folder: Path, shard: str, kind: ManifestKind) -> str:
+def damaged_sequences(folder: Path, shard: str, kind: ManifestKind[Shard]) -> str:
     """Describe the damaged sequences among those that the file of a shard lists.
 
     A sequence whose raw files could not be read counts as damaged.

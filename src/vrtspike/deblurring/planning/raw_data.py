@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
 from vrtspike.data.datasets import Dataset
-from vrtspike.data.manifests import SURVEY, surveyed
+from vrtspike.data.manifests import SURVEY, Survey, surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
@@ -51,7 +51,7 @@ class _Inspection(NamedTuple):
         states: states by ``<split>/<name>``.
     """
 
-    survey: dict[str, Any] | None
+    survey: Survey | None
     states: dict[str, RawState]
 
 
@@ -82,7 +82,7 @@ class RawData:
         # Computed once: the results that it reads come and go while jobs run.
         self.shards = cache(self._find_shards)
 
-    def survey(self, dataset: Dataset) -> dict[str, Any] | None:
+    def survey(self, dataset: Dataset) -> Survey | None:
         """Return the survey of a folder that users fill.
 
         None of generated data; None, with a notice, of missing data.
@@ -204,7 +204,7 @@ class RawData:
             nbytes += max(0, size)  # a missing file has size -1
         return RawState(version, nbytes)
 
-    def _note_survey(self, dataset: Dataset, sequences: Mapping[str, Any]) -> None:
+    def _note_survey(self, dataset: Dataset, sequences: Survey) -> None:
         """Add notices about sequences with faults and folders that are passed over."""
         if sequences["excluded"]:
             title = f"\n{dataset.root} has faults, as far as names show"
@@ -251,7 +251,7 @@ class RawData:
             return []
 
 
-def _nearby_spike_roots(dataset: Dataset, sequences: Mapping[str, Any]) -> list[Path]:
+def _nearby_spike_roots(dataset: Dataset, sequences: Survey) -> list[Path]:
     """Return folders near the root of a data set that hold spikes of its first sequence."""
     first = sequences["sequences"][0]
     return spike_roots(Path(dataset.root), first["split"], first["name"], dataset.layout)
