@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TESTED_WITH = {
-    "analysis/test_compare.py": ["analysis/evaluations"],
+    "analysis/test_compare.py": ["analysis/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_preset_advice.py": ["commands/preset_fit"],
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
@@ -20,10 +20,11 @@ TESTED_WITH = {
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],
-    "config/test_workflow.py": ["config/workflow_schema"],
+    "config/test_workflow.py": ["config/workflow_loading", "config/workflow_schema"],
     "data/clips/test_clips.py": [
         "data/clips/batches",
         "data/clips/dataset",
+        "data/clips/neighbours",
         "data/clips/sample_augmentation",
         "data/clips/samples",
     ],
@@ -32,12 +33,16 @@ TESTED_WITH = {
     "data/raw/test_layouts.py": ["data/raw/survey"],
     "data/simulation/test_general.py": ["data/simulation/photographs"],
     "data/store/test_reading.py": ["data/store/layout"],
-    "data/test_scripts.py": ["data/alignment_plot", "data/gate/alignment_table"],
-    "deblurring/planning/test_options.py": ["deblurring/planning/workflow"],
+    "data/test_scripts.py": [
+        "data/alignment_plot",
+        "data/gate/alignment_table",
+        "data/raw/options",
+    ],
+    "deblurring/planning/test_options.py": ["deblurring/planning/data_sets"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "deblurring/test_preset.py": ["deblurring/fine_tuning", "deblurring/problem"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
-    "losses/test_registry.py": ["losses/lpips"],
+    "losses/test_registry.py": ["losses/backbones"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
     "monitoring/test_timing.py": ["monitoring/timing_layout"],
@@ -55,6 +60,7 @@ TESTED_WITH = {
     "restoration/test_tiling.py": ["restoration/sources"],
     "restoration/test_trained.py": ["restoration/precision"],
     "runs/test_named_models.py": ["runs/hub"],
+    "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy"],
     "workflow/test_train_call.py": ["interface/training"],
 }
