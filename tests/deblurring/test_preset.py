@@ -210,6 +210,7 @@ def check_published(folder: Path) -> None:
         "metrics.jsonl",
         "timing.jsonl",
         "memory.jsonl",
+        "pictures",
     }
     identity = RunIdentity.read(folder)
     settings = identity.settings

@@ -87,10 +87,10 @@ class SimulationRequest:
         """Refuse options that would change nothing."""
         values = {**vars(self), "gamma": self.sensor.get("GAMMA")}
         for source, names in _UNUSED.items():
-            given = [option_name(name) for name in names if values[name] is not None]
-            if values[source] is not None and given:
+            options = [option_name(name) for name in names if values[name] is not None]
+            if values[source] is not None and options:
                 raise ConfigError(
-                    f"found {' and '.join(given)} with {option_name(source)}, which changes "
+                    f"found {' and '.join(options)} with {option_name(source)}, which changes "
                     "nothing there"
                 )
 
