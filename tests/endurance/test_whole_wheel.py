@@ -14,7 +14,7 @@ from vrtspike.runs.provenance import code_digests
 
 __all__ = ["install"]
 
-pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1800)]
 
 INGEST = "results/data/raw/ingest/shards/0-of-1.json"
 DIGESTS = """
