@@ -15,6 +15,7 @@ from vrtspike.runs.named_models import bundled_folder
 SHARP_STEP = 20.0
 
 
+@pytest.mark.filterwarnings("ignore:.*outside:UserWarning")
 def test_the_judged_frame_is_restored_and_compared(tmp_path):
     generator = np.random.default_rng(0)
     blur = generator.integers(0, 255, (2, 16, 24, 3), dtype=np.uint8)
