@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from experiments import CPU, ROOT, markdown, run_experiment, trained
+from experiments import CPU, ROOT, Inputs, markdown, run_experiment, trained
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
@@ -123,17 +123,19 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
     return {name: statistics.fmean(values) for name, values in values_by_sensor.items()}
 
 
-def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
+def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
     """Train with augmentations without results, and measure."""
     for name in augmentations():
         if name in results:
             continue
         augmentation = zip(KEYS, name.split(","), strict=True)
         with TemporaryDirectory() as folder:
-            run = trained("light_demo", {**GIVEN, **dict(augmentation)}, dataset, Path(folder))
+            run = trained(
+                "light_demo", {**GIVEN, **dict(augmentation)}, inputs.dataset, Path(folder)
+            )
             settings = deblurring_settings(run.settings, run.name)
             model = load_model(Path(folder) / "result" / WEIGHTS, settings, CPU)
-        results[name] = figures(model, settings, load_dataset(dataset))
+        results[name] = figures(model, settings, load_dataset(inputs.dataset))
         print(name, results[name], flush=True)
         yield
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments import CPU, ROOT, markdown, run_experiment
+from experiments import CPU, ROOT, Inputs, markdown, run_experiment
 from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.spike_images import tfp
@@ -73,11 +73,11 @@ def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
         yield {"spikes": reconstruction, "gray": truth}
 
 
-def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
+def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
     """Measure the test sequences, unless results exist."""
     if results:
         return
-    entries = load_dataset(dataset).split("test")
+    entries = load_dataset(inputs.dataset).split("test")
     scores: Scores = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
     results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "figures": []}
     for name, rate in reconstructions().items():
