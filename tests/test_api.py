@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import copy
 import importlib
 import re
 import shutil
@@ -13,13 +11,10 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 import vrtspike
 from tests.concurrency import run_python
 from tests.small_run import arrays, small_run
-from vrtspike.data.video import read_video
-from vrtspike.io.images import read_rgb
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
 
@@ -36,7 +31,6 @@ def demo(small_run, tmp_path, monkeypatch):
     """A folder like the project's after `make demo`, with a smaller run."""
     for link, target in (
         ("results/train/demo", small_run.train),
-        ("results/train/light_demo", small_run.train),
         ("data/demo/test/GOPR0101_11_00", small_run.raw / "test" / "b"),
     ):
         (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
@@ -113,32 +107,8 @@ def test_the_notebook_shows_stored_outputs(notebook):
     outputs = "".join(str(cell.outputs) for cell in cells)
     assert outputs.count("image/png") == 2
     assert outputs.count("<video") == 1
-    assert outputs.count(" dB -> ") == 8
+    for shown in ("psnr_blur", "10 sequences, 10 without faults", "280 steps", "16 frames"):
+        assert shown in outputs
     assert "Traceback" not in outputs
-    assert str(Path.home()) not in outputs
-
-
-@pytest.mark.slow
-def test_the_notebook_runs(notebook, demo, small_run, tmp_path_factory):
-    """In its own folder, as Jupyter runs it; nothing is left there."""
-    docs = demo / "docs"
-    docs.mkdir()
-    before = sorted(demo.rglob("*"))
-    fresh = copy.deepcopy(notebook)
-    for cell in code_cells(fresh):
-        cell.outputs, cell.execution_count = [], None
-    NotebookClient(fresh, timeout=800, resources={"metadata": {"path": str(docs)}}).execute()
-    outputs = [output for cell in code_cells(fresh) for output in cell.outputs]
-    printed = "".join(output.text for output in outputs if output.output_type == "stream")
-    assert "small 0123456789ab cpu float32" in printed
-    assert "restored: (5, 48, 64, 3) uint8" in printed
-    assert printed.count(" dB -> ") == 5
-    assert sum("image/png" in str(output) for output in outputs) == 2
-    (page,) = [output.data["text/html"] for output in outputs if "<video" in str(output)]
-    video = tmp_path_factory.mktemp("video") / "shown.mp4"
-    video.write_bytes(base64.b64decode(page.split("base64,")[1].split('"')[0]))
-    frames = list(read_video(video))
-    assert len(frames) == 5
-    blur = read_rgb(small_run.raw / "test/b/blur/000001.png")
-    assert np.abs(frames[0][:, :64].astype(int) - blur).mean() < 6
-    assert sorted(demo.rglob("*")) == before
+    # Paths are those of the project, not of the machine that wrote them.
+    assert not re.search(r"[\s'\"]/\w+/\w", re.sub(r"base64,[^\"]*", "", outputs))

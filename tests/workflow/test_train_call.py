@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from tests.workflow.project import Project
 
@@ -27,6 +30,38 @@ def call(project: Project, code: str) -> tuple[int, str]:
     """Run code in the project's folder; gives the exit status, and errors, then the output."""
     done = project.python("-c", code)
     return done.returncode, done.stderr + done.stdout
+
+
+def run_notebook(project: Project, file: Path) -> None:
+    """Run the notebook in a trained project, in the folder ``docs``; nothing is left there."""
+    (clip,) = (project.folder / "data/tiny/test").iterdir()
+    text = file.read_text(encoding="utf-8").replace("data/demo/test/GOPR0101_11_00", str(clip))
+    notebook = nbformat.reads(text.replace("data/demo", "data/tiny"), as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace('"light_demo"', '"tiny"')
+        if cell.cell_type == "code":
+            cell.outputs = []
+            cell.execution_count = None
+    docs = project.folder / "docs"
+    docs.mkdir()
+    before = files_beside_snakemake(project)
+    client = NotebookClient(notebook, timeout=800, resources={"metadata": {"path": str(docs)}})
+    client.execute(env=project.environment)
+    outputs = str([cell.get("outputs") for cell in notebook.cells])
+    assert outputs.count("image/png") == 2
+    assert outputs.count("<video") == 1
+    for shown in ("psnr_blur", "3 sequences, 3 without faults", ", 7 steps, ", "tiny: 3 frames"):
+        assert shown in outputs
+    assert files_beside_snakemake(project) == before
+
+
+def files_beside_snakemake(project: Project) -> list[Path]:
+    """All files but Snakemake's own notes and Python's compiled modules."""
+    kept = []
+    for path in sorted(project.folder.rglob("*")):
+        if not {".snakemake", "__pycache__"} & set(path.parts):
+            kept.append(path)
+    return kept
 
 
 def test_a_call_trains_by_the_workflow_and_another_does_nothing(tiny, repository):
@@ -56,6 +91,7 @@ def test_a_call_trains_by_the_workflow_and_another_does_nothing(tiny, repository
     assert ", 7 steps, " in output
     assert "tiny: 3 frames, 1 sequences" in output
     assert output.splitlines()[-1] == "1 sequence"
+    run_notebook(tiny, repository / "docs/restore.ipynb")
 
 
 def test_unknown_presets_and_keys_are_refused_before_anything_runs(tiny):

@@ -110,7 +110,7 @@ def check_data(
     faults = find_faults(manifests, splits, result["excluded"])
     rows = [{"sequence": name, "fault": fault} for name in faults for fault in faults[name]]
     return DataCheck(
-        base,
+        Path(root),
         str(result["layout"]),
         _sequence_table(files, faults),
         pd.DataFrame(rows, columns=["sequence", "fault"]),
