@@ -30,9 +30,10 @@ from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.recording_limits import check_limits
 from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
-TRAINED = RecordingLimits((1.9, 2.1), (0.1, 0.3), (2.0, 2.0), (56, 56))
+OPTIONS = StoreOptions(bins=4)
 
 
 def sensed(spikes: np.ndarray, factor: float) -> np.ndarray:
@@ -47,7 +48,7 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     blur, spikes = arrays(sequence)
     coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, coarse), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, coarse), OPTIONS)
     return check_limits(limits or model.limits, clip)
 
 
@@ -93,8 +94,8 @@ def test_simulated_spikes_are_not_compared(model, sequence):
     pictures = array_pictures(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert check_limits(limits, given_clip(pictures, recorded, bins=4)).is_far
-    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), bins=4)
+    assert check_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_far
+    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
     assert not check_limits(limits, simulated).is_outside
 
 
@@ -102,7 +103,7 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     blur, spikes = arrays(sequence)
     pictures = array_pictures(blur[:2])
     exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
-    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
     gain, rate = clip.gain(), clip.rate()
     limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
     (message,) = check_limits(limits, clip).messages
@@ -112,7 +113,9 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
 def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     blur, spikes = arrays(sequence)
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), 4)
+    clip = given_clip(
+        pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), OPTIONS
+    )
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
     whole = clip.read(slice(0, 2))
     pooled = check_limits(limits, clip).adapt(clip).read(slice(0, 2))
@@ -147,9 +150,9 @@ def with_noise(
 def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dark):
     blur, spikes, exposures, sharp = dark
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
     noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
-    of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, 0, [blur[0], sharp[0], noisy])
+    of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
     figures = no_reference_figures(clip.spikes.frames[0], blur[0], noisy)
     assert figures["agreement"] > figures["agreement_blur"]  # by spikes that the model has seen
@@ -158,14 +161,15 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
 def test_steps_of_the_input_are_not_unseen(dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
-    assert unseen_agreement(clip, 0, CONTEXT, [blur[0]]) is None
+    wide = StoreOptions(bins=4, context=CONTEXT)
+    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), wide)
+    assert unseen_agreement(clip, 0, [blur[0]]) is None
     # Of one recording whose exposures follow each other only the outer sides are unseen.
     stream = np.concatenate([spikes[0], spikes[1]])
     one = [Exposure(0, 56, 28), Exposure(56, 112, 84)]
-    clip = given_clip(pictures, array_spikes(pictures, stream, one), bins=4)
-    assert unseen_agreement(clip, 0, 0, [blur[0]]) is None
-    assert unseen_agreement(clip, 1, 0, [blur[0]]) is not None
+    clip = given_clip(pictures, array_spikes(pictures, stream, one), OPTIONS)
+    assert unseen_agreement(clip, 0, [blur[0]]) is None
+    assert unseen_agreement(clip, 1, [blur[0]]) is not None
 
 
 def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
@@ -181,7 +185,7 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
 def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
-    gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4).gain()
+    gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     trained = noise_model(model, limits)
     with pytest.warns(UserWarning, match="warning: ") as notices:

@@ -108,7 +108,6 @@ def restore_into(
         source,
         sharp,
         files,
-        context=model.settings.DATA.CONTEXT_STEPS,
         with_spikes=not record["doubts"],
         scores=scores,
     )

@@ -44,7 +44,6 @@ class RestoredClip:
         source: blurry frames and spikes.
         sharp: the sharp frames, if any.
         files: the restored frames.
-        context: maximum steps beside an exposure that the model takes.
         with_spikes: compare with the spikes; spikes that do not fit the frames would give figures
             that look good and mean nothing.
         scores: metrics of a frame alone, by their names.
@@ -53,7 +52,6 @@ class RestoredClip:
     source: GivenClip
     sharp: Pictures | None
     files: Sequence[Path]
-    context: int
     with_spikes: bool
     scores: Mapping[str, Score]
 
@@ -128,19 +126,17 @@ def frame_figures(
     if clip.with_spikes and spikes is not None and spikes.frames[number].path:
         figures |= no_reference_figures(spikes.frames[number], blur, restored)
     if clip.with_spikes:
-        figures |= _unseen_figures(clip.source, number, clip.context, blur, restored)
+        figures |= _unseen_figures(clip.source, number, blur, restored)
     for metric, score in measures.items():
         figures[f"{metric}_blur"] = score(blur)
         figures[metric] = score(restored)
     return figures
 
 
-def _unseen_figures(
-    source: GivenClip, number: int, context: int, blur: Image, restored: Image
-) -> dict[str, Any]:
+def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
     """Return agreement with spikes that the model has not seen, and True if the blurry frame is
     kept."""
-    agreements = unseen_agreement(source, number, context, [blur, restored])
+    agreements = unseen_agreement(source, number, [blur, restored])
     if agreements is None:
         return {}
     kept = bool(np.array_equal(blur, restored))

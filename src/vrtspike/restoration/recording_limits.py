@@ -171,22 +171,19 @@ def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
-def is_worse(
-    clip: GivenClip, number: int, context: int, restored: Image | NDArray[np.uint16]
-) -> bool:
+def is_worse(clip: GivenClip, number: int, restored: Image | NDArray[np.uint16]) -> bool:
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
         clip: clip with recorded spikes.
         number: number of the frame.
-        context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.
 
     Returns:
         False also if the model has seen everything that was recorded.
     """
     frames = [clip.pictures.frame(number), to_8_bit(restored)]
-    agreements = unseen_agreement(clip, number, context, frames)
+    agreements = unseen_agreement(clip, number, frames)
     return agreements is not None and agreements[1] < agreements[0]
 
 

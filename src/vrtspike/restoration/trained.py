@@ -271,12 +271,11 @@ class TrainedModel:
         Raises:
             RunError: as :meth:`restore_source`.
         """
-        context = self.settings.DATA.CONTEXT_STEPS
         numbers = range(len(source.names)) if wanted is None else sorted(wanted)
         adapted = check.adapt(source)
         frames = self.restore_source(adapted, tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
-            if is_judged and is_worse(source, number, context, image):
+            if is_judged and is_worse(source, number, image):
                 yield source.pictures.exact_frame(number), True
             else:
                 yield image, False

@@ -89,12 +89,10 @@ def build_store(
         "sequence": manifest["sequence"],
         "split": manifest["split"],
         "blur_dir": manifest["blur_dir"],
-        "context": options.context,
         "frames": layout.frames,
         "spike_frames": layout.spike_frames,
         "rgb_size": layout.rgb_size,
         "spike_size": layout.spike_size,
-        "bins": layout.bins,
         "exposures": layout.exposures,
         "files": files,
         "bytes": nbytes,
@@ -103,7 +101,7 @@ def build_store(
         "gain": gain,
         "histogram": {str(steps): voxels.tolist() for steps, voxels in histogram.items()},
     }
-    contents = sealed(contents)
+    contents = sealed(options.add_to(contents))
     write_json(output, contents)
     return contents
 
