@@ -20,7 +20,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
-from vrtspike.restoration import folder
+from vrtspike.restoration import prepared_clip
 from vrtspike.restoration.clip_spikes import SIMULATED, array_spikes
 from vrtspike.restoration.folder import restore_into
 from vrtspike.restoration.folder_figures import verdict_messages
@@ -296,7 +296,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "check_clip", lambda clip: {0: "0: does not fit"})
+        patch.setattr(prepared_clip, "check_clip", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
