@@ -93,7 +93,7 @@ def test_a_part_of_a_file(exposure):
     assert step == pytest.approx(16, abs=3)  # of the whole file
     with pytest.raises(DataError, match="start 40: the file holds steps 0 to 39"):
         view_spikes(folder / "a.dat", start=40)
-    with pytest.raises(DataError, match=r"spike frames 8 to 48 asked for, the file holds 40"):
+    with pytest.raises(DataError, match=r"spike frames 8 to 47 asked for, the file holds 40"):
         view_spikes(folder / "a.dat", start=8, steps=40)
 
 

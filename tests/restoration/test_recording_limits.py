@@ -53,30 +53,32 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
 
 
 @pytest.mark.parametrize(
-    ("sensor", "outside", "is_pooled", "is_far"),
+    ("sensor", "outside", "is_pooled", "far_reason"),
     [
-        ({}, [], False, False),
-        ({"factor": 1.9}, ["gain", "mean rate"], False, False),
-        ({"factor": 3.5}, ["gain", "mean rate"], True, False),
-        ({"factor": 8.0}, ["gain", "mean rate"], True, True),
-        ({"shrink": 2}, ["frame size / sensor size"], False, False),
-        ({"shrink": 4}, ["frame size / sensor size"], False, True),
+        ({}, [], False, None),
+        ({"factor": 1.9}, ["gain", "mean rate"], False, None),
+        ({"factor": 3.5}, ["gain", "mean rate"], True, None),
+        ({"factor": 8.0}, ["gain", "mean rate"], True, "a spike stands for"),
+        ({"shrink": 2}, ["frame size / sensor size"], False, None),
+        ({"shrink": 4}, ["frame size / sensor size"], False, "the sensor is 4 times as coarse"),
     ],
     ids=["inside", "darker", "dark", "far too dark", "quarter", "eighth"],
 )
 def test_ranges_outside_the_limits_are_named_with_their_distance(
-    model, sequence, sensor, outside, is_pooled, is_far
+    model, sequence, sensor, outside, is_pooled, far_reason
 ):
     plain = checked(model, sequence)
     gain, _ = plain.recording.gain
     limits = replace(model.limits, gain=(gain / 2, gain), rate=plain.recording.rate)
     check = checked(model, sequence, **sensor, limits=limits)
     assert [re.split(r" [\d.e-]+, trained on ", text)[0] for text in check.messages] == outside
-    assert (check.is_pooled, check.is_far) == (is_pooled, is_far)
+    assert check.is_pooled == is_pooled
     if "factor" in sensor:
         assert check.grain == pytest.approx(sensor["factor"], rel=0.1)
-    if is_far:
-        with pytest.raises(DataError, match=r"frames: far outside .* than in|frames: far outside"):
+    if far_reason is None:
+        check.require_near("frames")
+    else:
+        with pytest.raises(DataError, match=rf"^frames: far outside .*: {far_reason}"):
             check.require_near("frames")
 
 
@@ -86,7 +88,7 @@ def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
     gain, rate = check.messages
     assert re.fullmatch(r"gain \S+, trained on 8 to 9 \(0\.\d+ times the smallest\)", gain)
     assert re.fullmatch(r"mean rate \S+, trained on 0\.02 to 0\.03 \(\S+ times the largest\)", rate)
-    assert not check.is_far
+    check.require_near("frames")
 
 
 def test_simulated_spikes_are_not_compared(model, sequence):
@@ -94,7 +96,7 @@ def test_simulated_spikes_are_not_compared(model, sequence):
     pictures = array_pictures(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert check_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_far
+    assert check_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_outside
     simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
     assert not check_limits(limits, simulated).is_outside
 

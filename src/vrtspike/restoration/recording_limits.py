@@ -72,13 +72,11 @@ class LimitCheck:
         """True if spikes are too few for single pixels."""
         return self.grain is not None and self.grain >= POOLED_FROM
 
-    @property
-    def is_far(self) -> bool:
-        """True if a restored frame is expected to be no better than the blurry one."""
-        return bool(self._far_reasons())
-
     def _far_reasons(self) -> list[str]:
-        """Return the measures by which the recording lies too far outside, in words."""
+        """Return the measures by which the recording lies too far outside, in words.
+
+        Restored frames are expected to be no better than the blurry ones then.
+        """
         reasons = []
         if self.grain is not None and self.grain > MAX_GRAIN:
             reasons.append(

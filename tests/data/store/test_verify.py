@@ -69,6 +69,12 @@ def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
     ]
 
 
+def test_the_progress_ends_with_the_last_frame(manifest):
+    calls = []
+    verify_store(manifest, lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 2), (2, 2)]
+
+
 def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
     attributes = manifest.with_suffix(".zarr") / "zarr.json"
     contents = read_json(attributes)

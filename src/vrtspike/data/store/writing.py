@@ -291,7 +291,7 @@ def verify_store(
 
     Args:
         manifest_path: the store's manifest.
-        progress: called with the frames done and their total.
+        progress: called after each frame, with the frames done and their total.
 
     Returns:
         A line for each damaged or missing chunk, or one on whole contents that differ from the
@@ -307,7 +307,6 @@ def verify_store(
     layout = store.layout
     faults: list[str] = []
     for number in range(len(layout.frames)):
-        progress(number, len(layout.frames))
         frame: StoredFrame = {}
         for name in layout.shapes:
             try:
@@ -318,6 +317,7 @@ def verify_store(
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
             digest.add(number, frame)
+        progress(number + 1, len(layout.frames))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
