@@ -20,10 +20,10 @@ from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import folder_pictures
 from vrtspike.restoration.restore import torch_compute
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError
+from vrtspike.system.progress_bar import ProgressCallback
 
 
 def reproduce_vrt(

@@ -14,7 +14,6 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
 from vrtspike.restoration.clip_check import doubts_message
 from vrtspike.restoration.folder_figures import (
-    Progresses,
     RestoredClip,
     frame_verdicts,
     write_figures_and_videos,
@@ -37,6 +36,7 @@ from vrtspike.restoration.result_record import (
 )
 from vrtspike.restoration.tiling import Tiling, recomputation, tile_unit
 from vrtspike.system.errors import list_faults, shown
+from vrtspike.system.progress_bar import Progresses
 
 if TYPE_CHECKING:
     from vrtspike.restoration.trained import TrainedModel
@@ -103,13 +103,7 @@ def restore_into(
         started = time.monotonic()
         _write_frames(model, plan.clip, targets, progress)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
-    restored = RestoredClip(
-        source,
-        sharp,
-        files,
-        with_spikes=not record["doubts"],
-        scores=scores,
-    )
+    restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
     record["frames"], misfits = write_figures_and_videos(request, restored, progress)
     record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
     write_json(request.output / RECORD, record)

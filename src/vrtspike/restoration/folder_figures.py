@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,8 @@ from vrtspike.restoration.pictures import Pictures
 from vrtspike.restoration.recording_limits import LimitCheck, worse_frames
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.system.errors import list_faults
-
-Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
-"""Function that opens a progress display with a title."""
+from vrtspike.system.progress_bar import Progresses
 
 Score: TypeAlias = Callable[[Image], float]
 """A metric of one frame, uint8 (H, W, 3)."""

@@ -12,13 +12,14 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.compared import ComparedFrames
-from vrtspike.restoration.folder_figures import Progresses, RestoredClip, frame_figures
+from vrtspike.restoration.folder_figures import RestoredClip, frame_figures
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.page_contents import ModelOnPage, frame_doubts, headline, model_contents
 from vrtspike.restoration.page_pictures import TOPS, choose_frames, write_page_pictures
 from vrtspike.restoration.pictures import Pictures, require_size, sequence_name
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import PAGE, PAGE_PICTURES, RESTORED, SIDE_BY_SIDE, VIDEO
+from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
 """Size of the page with its pictures; with the names of files it stays below 30 MB."""
@@ -61,7 +62,7 @@ def write_folder_page(
         DataError: if a frame is missing, or one to compare with has another size.
     """
     files = [request.output / RESTORED / f"{name}.png" for name in source.names]
-    clip = RestoredClip(source, sharp, files, not record["doubts"], {})
+    clip = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores={})
     models = [_model(clip, record)]
     if compared is not None:
         models.append(_compared_model(clip, compared, models[0].label, record, progress))

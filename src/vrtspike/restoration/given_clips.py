@@ -80,15 +80,15 @@ def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOpti
 
     ratio = Fraction(1) if spikes is None else spikes.ratio
     return GivenClip(
-        pictures.names,
-        pictures.size,
-        ratio,
-        read,
-        lambda: measured_spikes().gain,
-        pictures,
-        spikes,
-        lambda: measured_spikes().rate,
-        options,
+        names=pictures.names,
+        size=pictures.size,
+        ratio=ratio,
+        read=read,
+        gain=lambda: measured_spikes().gain,
+        pictures=pictures,
+        spikes=spikes,
+        rate=lambda: measured_spikes().rate,
+        options=options,
     )
 
 

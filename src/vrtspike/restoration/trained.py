@@ -20,7 +20,6 @@ from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.clip_check import doubts_message
 from vrtspike.restoration.folder import restore_into
-from vrtspike.restoration.folder_figures import Progresses
 from vrtspike.restoration.given_clips import GivenClip, Spikes, open_clip
 from vrtspike.restoration.onnx_file import read_onnx
 from vrtspike.restoration.pictures import GivenFrames, given_pictures
@@ -30,14 +29,14 @@ from vrtspike.restoration.recording_limits import is_worse, worse_frames
 from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
-from vrtspike.restoration.tiling import ProgressCallback, Tiling, fit_tiling
+from vrtspike.restoration.tiling import Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.errors import ConfigError, DataError
-from vrtspike.system.progress_bar import progress_bar
+from vrtspike.system.progress_bar import ProgressCallback, Progresses, progress_bar
 
 
 @dataclass(frozen=True, repr=False)
