@@ -55,7 +55,7 @@ def test_a_recording_far_outside_is_prepared_only_if_asked(model, sequence):
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
         prepare_clip(far, clip, WHOLE, anyway=False)
     prepared = prepare_clip(far, clip, WHOLE, anyway=True)
-    pooled = prepared.model_input.read(slice(0, 1))["counts"]
+    pooled = prepared.adapted.read(slice(0, 1))["counts"]
     assert (pooled != clip.read(slice(0, 1))["counts"]).any()
 
 

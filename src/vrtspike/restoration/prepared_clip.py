@@ -50,7 +50,7 @@ class PreparedClip:
         return self.check.is_outside and not self.doubts
 
     @property
-    def model_input(self) -> GivenClip:
+    def adapted(self) -> GivenClip:
         """The clip as the model takes it: its spikes averaged if they are too few."""
         return self.check.adapt(self.source)
 

@@ -255,9 +255,7 @@ class TrainedModel:
             RunError: as :meth:`restore_source`.
         """
         numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
-        frames = self.restore_source(
-            clip.model_input, clip.tiling, wanted=wanted, progress=progress
-        )
+        frames = self.restore_source(clip.adapted, clip.tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):
                 yield clip.source.pictures.exact_frame(number), True
