@@ -114,7 +114,7 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
             clip_spikes = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                given_clip(blurry, clip_spikes, dataset.stores.bins),
+                given_clip(blurry, clip_spikes, dataset.stores),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             )
             values_by_sensor.setdefault(name, []).extend(

@@ -29,6 +29,7 @@ from vrtspike.restoration.sources import FrameSource, stored_sequence
 from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 
 BINS = 4
 EXPOSURES = 5
@@ -160,13 +161,15 @@ def recorded_clip(
 ) -> GivenClip:
     """A clip with its spike files."""
     pictures = open_pictures(blur)
-    return given_clip(pictures, recorded_spikes(pictures, spikes, sensor, layout), bins)
+    return given_clip(
+        pictures, recorded_spikes(pictures, spikes, sensor, layout), StoreOptions(bins=bins)
+    )
 
 
 def simulated_clip(blur: Path) -> GivenClip:
     """A clip with spikes simulated from its frames."""
     pictures = open_pictures(blur)
-    return given_clip(pictures, simulated_spikes(pictures), BINS)
+    return given_clip(pictures, simulated_spikes(pictures), StoreOptions(bins=BINS))
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -15,7 +15,7 @@ from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
+from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spike_file
 from vrtspike.data.video import read_video
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import ConfigError, DataError
@@ -37,7 +37,7 @@ def exposure(tmp_path_factory):
 
 def test_figures(exposure):
     folder, spikes = exposure
-    lines = describe(view_spikes(folder / "a.dat"))
+    lines = describe(view_spike_file(folder / "a.dat"))
     mean = spikes.mean()
     rate = spikes.mean(axis=0)
     assert lines[0] == f"{folder / 'a.dat'}: 40 steps of 48 x 64"
@@ -49,59 +49,60 @@ def test_figures(exposure):
     assert silent >= 1
     assert lines[2].startswith(f"pixels that never fire: {silent} of 3072 (")
     assert lines[3].startswith("order of the steps: a pixel fires twice in a row 0.0")
-    assert faults(view_spikes(folder / "a.dat")) == []
+    assert faults(view_spike_file(folder / "a.dat")) == []
     assert len(lines) == 4
 
 
 def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exposure, tmp_path):
     folder, spikes = exposure
-    view = view_spikes(folder / "a.dat", frame=folder / "a.png", layout=SPK_GOPRO)
+    view = view_spike_file(folder / "a.dat", frame=folder / "a.png", layout=SPK_GOPRO)
     line = describe(view)[-1]
     assert line.startswith(f"correlation with the frame: {view.alignment.correlation:.2f} at step")
     assert line.endswith("of 40 (expected at 16 +- 5)")
     for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
-        line = describe(view_spikes(folder / "a.dat", frame=folder / "a.png", layout=layout))[-1]
+        view = view_spike_file(folder / "a.dat", frame=folder / "a.png", layout=layout)
+        line = describe(view)[-1]
         assert line.endswith("of 40")
     with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
-        view_spikes(folder / "a.dat", layout=LAYOUTS["s_sdm"])
+        view_spike_file(folder / "a.dat", layout=LAYOUTS["s_sdm"])
     assert view.alignment.correlation > 0.8
     assert view.alignment.center == pytest.approx(16, abs=3)
     write_spikes(tmp_path / "b.dat", spikes)
     with pytest.raises(DataError, match=r"nothing tells the sensor's size; give its rows"):
-        view_spikes(tmp_path / "b.dat")
-    assert view_spikes(tmp_path / "b.dat", frame=folder / "a.png").sensor == (48, 64)
+        view_spike_file(tmp_path / "b.dat")
+    assert view_spike_file(tmp_path / "b.dat", frame=folder / "a.png").sensor == (48, 64)
 
 
 def test_another_scene_is_named(exposure, tmp_path):
     folder, _ = exposure
     write_png(tmp_path / "other.png", film(9, 1, 96, 128)[0])
-    view = view_spikes(folder / "a.dat", frame=tmp_path / "other.png")
+    view = view_spike_file(folder / "a.dat", frame=tmp_path / "other.png")
     (message,) = faults(view)
     assert "do not show the frame" in message
     assert "0.3 needed" in message
     with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*check the sensor's"):
-        view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
+        view_spike_file(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
 def test_a_part_of_a_file(exposure):
     folder, spikes = exposure
-    view = view_spikes(folder / "a.dat", start=8, steps=4)
+    view = view_spike_file(folder / "a.dat", start=8, steps=4)
     np.testing.assert_allclose(view.rate, spikes[8:12].mean(axis=0))
     assert "40 steps of 48 x 64, 4 from step 8 on are looked at" in describe(view)[0]
-    placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
+    placed = view_spike_file(folder / "a.dat", start=8, frame=folder / "a.png")
     step = float(describe(placed)[-1].split("at step ")[1].split()[0])
     assert step == pytest.approx(16, abs=3)  # of the whole file
     with pytest.raises(DataError, match="start 40: the file holds steps 0 to 39"):
-        view_spikes(folder / "a.dat", start=40)
-    with pytest.raises(DataError, match=r"spike frames 8 to 48 asked for, the file holds 40"):
-        view_spikes(folder / "a.dat", start=8, steps=40)
+        view_spike_file(folder / "a.dat", start=40)
+    with pytest.raises(DataError, match=r"spike frames 8 to 47 asked for, the file holds 40"):
+        view_spike_file(folder / "a.dat", start=8, steps=40)
 
 
 def test_the_picture_shows_what_was_read(exposure, tmp_path):
     folder, _ = exposure
-    draw_spikes(view_spikes(folder / "a.dat", frame=folder / "a.png"), tmp_path / "a.svg")
+    draw_spikes(view_spike_file(folder / "a.dat", frame=folder / "a.png"), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
-    placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
+    placed = view_spike_file(folder / "a.dat", start=8, frame=folder / "a.png")
     draw_spikes(placed, tmp_path / "later.svg")
     step = round(8 + placed.alignment.center)
     assert f">9 steps about the sharp instant ({step})<" in (tmp_path / "later.svg").read_text()
@@ -114,17 +115,17 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
         (8, "the expected instant (16)"),
         (20, "the middle (30)"),  # the expected one is not among the steps
     ):
-        view = view_spikes(folder / "a.dat", start=start, layout=SPK_GOPRO)
+        view = view_spike_file(folder / "a.dat", start=start, layout=SPK_GOPRO)
         draw_spikes(view, tmp_path / "part.svg")
         assert f">9 steps about {instant}<" in (tmp_path / "part.svg").read_text()
-    draw_spikes(view_spikes(folder / "a.dat", start=20), tmp_path / "b.png")
+    draw_spikes(view_spike_file(folder / "a.dat", start=20), tmp_path / "b.png")
     picture = cv2.imread(str(tmp_path / "b.png"))
     assert picture.shape[1] == 1100
 
 
 def test_the_video_moves_a_window_of_nine_steps(exposure, tmp_path):
     folder, spikes = exposure
-    film_spikes(view_spikes(folder / "a.dat"), tmp_path / "a.mp4")
+    film_spikes(view_spike_file(folder / "a.dat"), tmp_path / "a.mp4")
     frames = list(read_video(tmp_path / "a.mp4"))
     assert len(frames) == 40 - 9 + 1
     assert frames[0].shape == (480, 640, 3)
@@ -142,19 +143,19 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
     write_png(tmp_path / "wide.png", frames[1])
     write_png(tmp_path / "narrow.png", frames[1][:, :800].copy())
     for name, columns in (("wide.png", 416), ("narrow.png", 400)):
-        view = view_spikes(tmp_path / "a.dat", (250, 416), tmp_path / name)
+        view = view_spike_file(tmp_path / "a.dat", (250, 416), tmp_path / name)
         assert view.spikes.shape == (16, 250, columns)
         assert view.alignment.correlation > 0.8
     (first, *_) = describe(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
-    assert view_spikes(tmp_path / "a.dat", (250, 416)).spikes.columns == 400
+    assert view_spike_file(tmp_path / "a.dat", (250, 416)).spikes.columns == 400
 
 
 @pytest.mark.shared
 def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     samples = shared / "samples"
     file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
-    view = view_spikes(file, frame=frame, layout=SPK_GOPRO)
+    view = view_spike_file(file, frame=frame, layout=SPK_GOPRO)
     assert faults(view) == []
     assert view.alignment.center == pytest.approx(40, abs=1)
     assert describe(view)[-1].endswith("of 88 (expected at 40 +- 11)")
@@ -163,20 +164,20 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     steps = [content[i : i + size] for i in range(0, len(content), size)]
     changed = tmp_path / "changed.dat"
     changed.write_bytes(b"".join(steps[:32]))
-    assert "may be cut" in describe(view_spikes(changed, frame=frame, layout=SPK_GOPRO))[-1]
+    assert "may be cut" in describe(view_spike_file(changed, frame=frame, layout=SPK_GOPRO))[-1]
     random.Random(0).shuffle(steps)
     changed.write_bytes(b"".join(steps))
-    (message,) = faults(view_spikes(changed, frame=frame))
+    (message,) = faults(view_spike_file(changed, frame=frame))
     assert "the steps are shuffled" in message
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
-        view_spikes(changed, (360, 640))
+        view_spike_file(changed, (360, 640))
 
 
 def test_steps_and_places_that_cannot_be_are_refused(exposure):
     folder, _ = exposure
     with pytest.raises(DataError, match=r"none\.dat: no such file"):
-        view_spikes(folder / "none.dat")
+        view_spike_file(folder / "none.dat")
     with pytest.raises(ConfigError, match=r"--output: found a\.bmp, expected a folder, or a file"):
         run_command(["show", str(folder / "a.dat"), "-o", "a.bmp"])
 

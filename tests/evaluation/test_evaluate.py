@@ -31,9 +31,9 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import build_model
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.progress_bar import ProgressCallback
 
 CPU = torch.device("cpu")
 FRAMES = [f"{number:06d}" for number in range(1, 6)]

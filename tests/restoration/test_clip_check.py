@@ -86,13 +86,18 @@ def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> Given
 
 
 @pytest.mark.parametrize(
-    ("third", "away"),
-    [("150,206,174", "4[0-4] steps earlier"), ("62,118,86", "[45][0-9] steps later")],
+    ("third", "steps", "away"),
+    [
+        ("150,206,174", "150 to 205", "4[0-4] steps earlier"),
+        ("62,118,86", "62 to 117", "[45][0-9] steps later"),
+    ],
 )
-def test_a_single_wrong_line_of_a_table_is_reported(small_run, tmp_path, third, away):
+def test_a_single_wrong_line_of_a_table_is_reported(small_run, tmp_path, third, steps, away):
     ((frame, fault),) = check_clip(continuous_recording(small_run, tmp_path, third)).items()
     assert frame == 1
-    assert re.search(rf"exposures\.csv, frame 000003: found the exposure .*{away}", fault)
+    assert re.search(
+        rf"exposures\.csv, frame 000003: found the exposure of steps {steps}, .*{away}", fault
+    )
     assert fault.endswith("while other frames fit their exposures; correct its line")
 
 

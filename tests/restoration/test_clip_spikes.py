@@ -14,9 +14,11 @@ from vrtspike.restoration.clip_spikes import array_spikes
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.spike_files import recorded_spikes
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 STEPS = 56
+OPTIONS = StoreOptions(bins=BINS)
 
 
 def test_simulated_spikes_follow_the_frames(tmp_path):
@@ -47,14 +49,14 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
         *((whole, every), (spikes, every[:1] * 5)),
     ):
         pictures = array_pictures(frames)
-        source = given_clip(pictures, array_spikes(pictures, table, exposures), BINS)
+        source = given_clip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window["blur"], expected["blur"])
         np.testing.assert_array_equal(window["counts"], expected["counts"])
         np.testing.assert_array_equal(window["bin_steps"], expected["bin_steps"])
     spikes = array_spikes(pictures, whole, every)
-    wide = given_clip(pictures, spikes, BINS, context=8).read(slice(0, 2))
+    wide = given_clip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
     # Nothing was recorded before the first exposure.
     assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
     total = wide["counts"][1].sum(axis=0)

@@ -26,7 +26,7 @@ def write(
     source, sharp = open_request(model.run, job)
     progress = contextlib.nullcontext(lambda *done: None)
     page = write_folder_page(
-        job, model.run, source, sharp, record, compared,
+        job, source, sharp, record, compared,
         progress=lambda title: progress, page_bytes=page_bytes,
     )  # fmt: skip
     assert page == job.output / "index.html"

@@ -41,7 +41,7 @@ def folder(whole, model, small_run, tmp_path_factory) -> Path:
     compared = read_compared(small_run.raw / "test/b/sharp", NAMES, source.size)
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
-        job, model.run, source, sharp, record | {"frames": frames}, compared,
+        job, source, sharp, record | {"frames": frames}, compared,
         progress=lambda title: progress,
     )  # fmt: skip
     return output

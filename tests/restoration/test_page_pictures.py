@@ -26,7 +26,7 @@ def clip(whole, model) -> RestoredClip:
     job, _ = whole
     source, sharp = open_request(model.run, job)
     files = [job.output / f"restored/{name}.png" for name in NAMES]
-    return RestoredClip(source, sharp, files, 0, with_spikes=True, scores={})
+    return RestoredClip(source, sharp, files, with_spikes=True, scores={})
 
 
 def test_pictures_of_a_frame_and_two_models(clip, small_run, tmp_path):

@@ -20,7 +20,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
-from vrtspike.restoration import folder
+from vrtspike.restoration import prepared_clip
 from vrtspike.restoration.clip_spikes import SIMULATED, array_spikes
 from vrtspike.restoration.folder import restore_into
 from vrtspike.restoration.folder_figures import verdict_messages
@@ -30,9 +30,10 @@ from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.recording_limits import check_limits
 from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
-TRAINED = RecordingLimits((1.9, 2.1), (0.1, 0.3), (2.0, 2.0), (56, 56))
+OPTIONS = StoreOptions(bins=4)
 
 
 def sensed(spikes: np.ndarray, factor: float) -> np.ndarray:
@@ -47,35 +48,37 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     blur, spikes = arrays(sequence)
     coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, coarse), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, coarse), OPTIONS)
     return check_limits(limits or model.limits, clip)
 
 
 @pytest.mark.parametrize(
-    ("sensor", "outside", "is_pooled", "is_far"),
+    ("sensor", "outside", "is_pooled", "far_reason"),
     [
-        ({}, [], False, False),
-        ({"factor": 1.9}, ["gain", "mean rate"], False, False),
-        ({"factor": 3.5}, ["gain", "mean rate"], True, False),
-        ({"factor": 8.0}, ["gain", "mean rate"], True, True),
-        ({"shrink": 2}, ["frame size / sensor size"], False, False),
-        ({"shrink": 4}, ["frame size / sensor size"], False, True),
+        ({}, [], False, None),
+        ({"factor": 1.9}, ["gain", "mean rate"], False, None),
+        ({"factor": 3.5}, ["gain", "mean rate"], True, None),
+        ({"factor": 8.0}, ["gain", "mean rate"], True, "a spike stands for"),
+        ({"shrink": 2}, ["frame size / sensor size"], False, None),
+        ({"shrink": 4}, ["frame size / sensor size"], False, "the sensor is 4 times as coarse"),
     ],
     ids=["inside", "darker", "dark", "far too dark", "quarter", "eighth"],
 )
 def test_ranges_outside_the_limits_are_named_with_their_distance(
-    model, sequence, sensor, outside, is_pooled, is_far
+    model, sequence, sensor, outside, is_pooled, far_reason
 ):
     plain = checked(model, sequence)
     gain, _ = plain.recording.gain
     limits = replace(model.limits, gain=(gain / 2, gain), rate=plain.recording.rate)
     check = checked(model, sequence, **sensor, limits=limits)
     assert [re.split(r" [\d.e-]+, trained on ", text)[0] for text in check.messages] == outside
-    assert (check.is_pooled, check.is_far) == (is_pooled, is_far)
+    assert check.is_pooled == is_pooled
     if "factor" in sensor:
         assert check.grain == pytest.approx(sensor["factor"], rel=0.1)
-    if is_far:
-        with pytest.raises(DataError, match=r"frames: far outside .* than in|frames: far outside"):
+    if far_reason is None:
+        check.require_near("frames")
+    else:
+        with pytest.raises(DataError, match=rf"^frames: far outside .*: {far_reason}"):
             check.require_near("frames")
 
 
@@ -85,7 +88,7 @@ def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
     gain, rate = check.messages
     assert re.fullmatch(r"gain \S+, trained on 8 to 9 \(0\.\d+ times the smallest\)", gain)
     assert re.fullmatch(r"mean rate \S+, trained on 0\.02 to 0\.03 \(\S+ times the largest\)", rate)
-    assert not check.is_far
+    check.require_near("frames")
 
 
 def test_simulated_spikes_are_not_compared(model, sequence):
@@ -93,8 +96,8 @@ def test_simulated_spikes_are_not_compared(model, sequence):
     pictures = array_pictures(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert check_limits(limits, given_clip(pictures, recorded, bins=4)).is_far
-    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), bins=4)
+    assert check_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_outside
+    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
     assert not check_limits(limits, simulated).is_outside
 
 
@@ -102,7 +105,7 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     blur, spikes = arrays(sequence)
     pictures = array_pictures(blur[:2])
     exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
-    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
     gain, rate = clip.gain(), clip.rate()
     limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
     (message,) = check_limits(limits, clip).messages
@@ -112,7 +115,9 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
 def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     blur, spikes = arrays(sequence)
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), 4)
+    clip = given_clip(
+        pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), OPTIONS
+    )
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
     whole = clip.read(slice(0, 2))
     pooled = check_limits(limits, clip).adapt(clip).read(slice(0, 2))
@@ -147,9 +152,9 @@ def with_noise(
 def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dark):
     blur, spikes, exposures, sharp = dark
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
     noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
-    of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, 0, [blur[0], sharp[0], noisy])
+    of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
     figures = no_reference_figures(clip.spikes.frames[0], blur[0], noisy)
     assert figures["agreement"] > figures["agreement_blur"]  # by spikes that the model has seen
@@ -158,14 +163,15 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
 def test_steps_of_the_input_are_not_unseen(dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
-    assert unseen_agreement(clip, 0, CONTEXT, [blur[0]]) is None
+    wide = StoreOptions(bins=4, context=CONTEXT)
+    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), wide)
+    assert unseen_agreement(clip, 0, [blur[0]]) is None
     # Of one recording whose exposures follow each other only the outer sides are unseen.
     stream = np.concatenate([spikes[0], spikes[1]])
     one = [Exposure(0, 56, 28), Exposure(56, 112, 84)]
-    clip = given_clip(pictures, array_spikes(pictures, stream, one), bins=4)
-    assert unseen_agreement(clip, 0, 0, [blur[0]]) is None
-    assert unseen_agreement(clip, 1, 0, [blur[0]]) is not None
+    clip = given_clip(pictures, array_spikes(pictures, stream, one), OPTIONS)
+    assert unseen_agreement(clip, 0, [blur[0]]) is None
+    assert unseen_agreement(clip, 1, [blur[0]]) is not None
 
 
 def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
@@ -181,7 +187,7 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
 def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
     pictures = array_pictures(blur)
-    gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4).gain()
+    gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     trained = noise_model(model, limits)
     with pytest.warns(UserWarning, match="warning: ") as notices:
@@ -292,7 +298,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "check_clip", lambda clip: {0: "0: does not fit"})
+        patch.setattr(prepared_clip, "check_clip", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None

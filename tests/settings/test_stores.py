@@ -21,7 +21,9 @@ def test_options_are_the_keys_of_a_preset():
 
 def test_manifests_hold_options_beside_other_entries():
     manifest = {"schema": 4, "bins": 8, "context": 4, "gain": 1.5}
-    assert StoreOptions.stored(manifest) == StoreOptions(bins=8, context=4)
+    options = StoreOptions(bins=8, context=4)
+    assert StoreOptions.stored(manifest) == options
+    assert options.add_to({"schema": 4, "gain": 1.5}) == manifest
     assert StoreOptions.stored({"bins": 8}) == StoreOptions(bins=8, context=0)
 
 

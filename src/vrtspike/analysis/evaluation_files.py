@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from vrtspike.io.files import (
 )
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
+from vrtspike.system.progress_bar import ProgressCallback
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ class EvaluationJob:
     dataset: Path
     output: Path
     device: torch.device
-    progress: Callable[[int, int], None] = lambda done, total: None
+    progress: ProgressCallback = lambda done, total: None
 
 
 @runtime_checkable

@@ -203,9 +203,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
         folder = other.request.output if isinstance(other, SecondModel) else other
         compared = None if folder is None else read_compared(folder, source.names, source.size)
-        write_folder_page(
-            request, model.run, source, sharp, record, compared, progress=progress_bar
-        )
+        write_folder_page(request, source, sharp, record, compared, progress=progress_bar)
     print(RestoredFolder(request.output, record, no_reference=request.no_reference))
     if request.page:
         print(f"page: {request.output / PAGE}")

@@ -11,7 +11,7 @@ from vrtspike.system.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from vrtspike.commands.public_sets import PublicSet
-    from vrtspike.data.raw.completeness import Contents
+    from vrtspike.data.raw.completeness import FolderContents
 
 OWN_DATA = "recordings of your own need no published number: snakemake -n check_data judges them"
 
@@ -118,7 +118,7 @@ def _check_download(path: Path) -> list[str]:
     return missing_months(months, path)
 
 
-def _check_contents(contents: Contents, sets: Sequence[PublicSet]) -> list[str]:
+def _check_contents(contents: FolderContents, sets: Sequence[PublicSet]) -> list[str]:
     """Print the contents of a folder in one layout, and return what is missing."""
     from vrtspike.data.raw.completeness import Expected, missing_parts
 
@@ -143,7 +143,7 @@ def _check_contents(contents: Contents, sets: Sequence[PublicSet]) -> list[str]:
     return faults
 
 
-def _find_set(contents: Contents, sets: Sequence[PublicSet]) -> PublicSet | None:
+def _find_set(contents: FolderContents, sets: Sequence[PublicSet]) -> PublicSet | None:
     """Find the public set of a layout: the one with spikes if the folder has some."""
     candidates = [public_set for public_set in sets if contents.layout.name in public_set.layouts]
     for public_set in candidates:

@@ -42,7 +42,7 @@ def show(arguments: argparse.Namespace) -> int:
     else half the frame's. With the sharp frame of the exposure the two are compared. The exit
     status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
-    from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
+    from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spike_file
 
     picture = arguments.output or Path()
     if picture.is_dir() or not picture.suffix:
@@ -54,7 +54,7 @@ def show(arguments: argparse.Namespace) -> int:
         )
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     layout = LAYOUTS.get(arguments.layout)
-    view = view_spikes(
+    view = view_spike_file(
         arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
     )
     view_faults = faults(view)

@@ -122,19 +122,18 @@ class StoreManifest(TypedDict):
     """A store: its layout (:class:`vrtspike.data.store.layout.StoreLayout`) and contents.
 
     ``files`` and ``bytes`` are the number and size of its files; ``histogram`` has the number of
-    voxels by steps of the bin and count; ``gain`` is null without spikes.
+    voxels by steps of the bin and count; ``gain`` is null without spikes. The options of the store
+    are further entries (:class:`vrtspike.settings.stores.StoreOptions`).
     """
 
     schema: int
     sequence: str
     split: str
     blur_dir: str
-    context: int
     frames: Sequence[str]
     spike_frames: Sequence[int]
     rgb_size: Sequence[int]
     spike_size: Sequence[int] | None
-    bins: int
     exposures: Sequence[tuple[int, int, float]]
     files: int
     bytes: int
@@ -181,12 +180,13 @@ class StoredSequence(TypedDict):
 
 
 class DatasetContents(TypedDict):
-    """A data set: its stores by split, their digest, and the statistics; null without spikes."""
+    """A data set: its stores by split, their digest, and the statistics; null without spikes.
+
+    The options of its stores are further entries (:class:`vrtspike.settings.stores.StoreOptions`).
+    """
 
     schema: int
     dataset: str
-    bins: int
-    context: int
     blur_dir: str
     statistics: StatisticsEntry | None
     excluded: Faults

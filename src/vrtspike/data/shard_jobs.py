@@ -35,7 +35,7 @@ from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
-from vrtspike.io.manifests import Contents, ManifestKind, read_manifest
+from vrtspike.io.manifests import Manifest, ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
@@ -43,7 +43,7 @@ from vrtspike.system.processes import for_each
 
 
 @dataclass(frozen=True)
-class SequenceStage(ABC, Generic[Contents]):
+class SequenceStage(ABC, Generic[Manifest]):
     """A stage: the work on each sequence. It can be pickled. Its parameter is that of a manifest.
 
     Attributes:
@@ -75,7 +75,7 @@ class SequenceStage(ABC, Generic[Contents]):
     def existing_entry(self, name: str) -> ShardEntry | None:
         """Return the entry of a sequence whose result is current; None if it has to be made."""
         try:
-            manifest: Contents = read_manifest(self.manifest(name), self.manifest_kind)
+            manifest: Manifest = read_manifest(self.manifest(name), self.manifest_kind)
             is_current = self.inputs(name).items() <= manifest.items()
         except DataError:
             return None
@@ -109,7 +109,7 @@ class SequenceStage(ABC, Generic[Contents]):
         """
 
     @abstractmethod
-    def make(self, name: str) -> Contents:
+    def make(self, name: str) -> Manifest:
         """Make the result of a sequence and write its manifest.
 
         Returns:
@@ -120,7 +120,7 @@ class SequenceStage(ABC, Generic[Contents]):
         """
 
     @abstractmethod
-    def entry(self, name: str, manifest: Contents) -> ShardEntry:
+    def entry(self, name: str, manifest: Manifest) -> ShardEntry:
         """Return the entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares
         them."""
 

@@ -43,7 +43,7 @@ _WHITE = 99.5
 
 
 @dataclass(frozen=True)
-class SpikeView:
+class SpikeFileView:
     """A spike file, or a part of it, and its match with a frame.
 
     Attributes:
@@ -82,14 +82,14 @@ class SpikeView:
         return spikes.astype(np.float64) / self.window_steps
 
 
-def view_spikes(
+def view_spike_file(
     path: Path,
     size: tuple[int, int] | None = None,
     frame: Path | None = None,
     start: int = 0,
     steps: int | None = None,
     layout: Layout | None = None,
-) -> SpikeView:
+) -> SpikeFileView:
     """Read a spike file.
 
     Args:
@@ -129,10 +129,10 @@ def view_spikes(
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, sensor.size, total, start, spikes, gray, alignment, expected)
+    return SpikeFileView(path, sensor.size, total, start, spikes, gray, alignment, expected)
 
 
-def describe(view: SpikeView) -> list[str]:
+def describe(view: SpikeFileView) -> list[str]:
     """Return the figures of a spike file, a line each."""
     height, width = view.sensor
     picture = ""
@@ -169,7 +169,7 @@ def _order_line(spikes: PackedSpikes) -> str:
     )
 
 
-def faults(view: SpikeView) -> list[str]:
+def faults(view: SpikeFileView) -> list[str]:
     """Return faults of a spike file, a sentence each; empty for a valid file."""
     candidates = [order_fault(view.spikes, str(view.path))]
     if view.alignment is not None:
@@ -178,7 +178,7 @@ def faults(view: SpikeView) -> list[str]:
     return [fault for fault in candidates if fault]
 
 
-def _match_line(view: SpikeView, alignment: Alignment) -> str:
+def _match_line(view: SpikeFileView, alignment: Alignment) -> str:
     """Return the match of spikes and frame, as text."""
     expected = view.expected
     tolerance = center_tolerance(view.total)
@@ -198,7 +198,7 @@ def _match_line(view: SpikeView, alignment: Alignment) -> str:
     return line
 
 
-def draw_spikes(view: SpikeView, path: Path) -> None:
+def draw_spikes(view: SpikeFileView, path: Path) -> None:
     """Draw a spike file: mean rate, an instant, the frame, a sliding window, a raster, curves.
 
     Args:
@@ -239,7 +239,7 @@ def _white(image: NDArray[np.float64]) -> float:
     return max(float(np.percentile(image, _WHITE)), 1e-6)
 
 
-def _images(view: SpikeView) -> Sequence[_Image]:
+def _images(view: SpikeFileView) -> Sequence[_Image]:
     """Return the mean rate, a window about an instant, and the frame if there is one."""
     instant, name = _shown_instant(view)
     steps = view.window_steps
@@ -255,7 +255,7 @@ def _images(view: SpikeView) -> Sequence[_Image]:
     return images
 
 
-def _shown_instant(view: SpikeView) -> tuple[int, str]:
+def _shown_instant(view: SpikeFileView) -> tuple[int, str]:
     """Return the step of the whole file that the picture shows, and its name."""
     stop = view.start + len(view.spikes)
     if view.alignment is not None and view.alignment.locates:
@@ -265,7 +265,7 @@ def _shown_instant(view: SpikeView) -> tuple[int, str]:
     return view.start + len(view.spikes) // 2, "the middle"
 
 
-def _windows(view: SpikeView) -> Sequence[_Image]:
+def _windows(view: SpikeFileView) -> Sequence[_Image]:
     """Return windows from the beginning to the end, equally bright."""
     steps = view.window_steps
     starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int).tolist()
@@ -276,7 +276,7 @@ def _windows(view: SpikeView) -> Sequence[_Image]:
     return [(title, image, white) for title, image in zip(titles, images, strict=True)]
 
 
-def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+def _draw_raster(axes: Any, view: SpikeFileView) -> None:  # noqa: ANN401
     """Draw the spikes of the middle row over time."""
     row = view.spikes.shape[1] // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
@@ -287,7 +287,7 @@ def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     axes.set(xlabel="column", ylabel="step")
 
 
-def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+def _draw_curves(axes: Any, view: SpikeFileView) -> None:  # noqa: ANN401
     """Draw the rate, and the correlation with the frame, over time."""
     rates = [float(view.spikes[step].mean()) for step in range(len(view.spikes))]
     axes.plot(np.arange(len(rates)) + view.start, rates, linewidth=1)
@@ -305,7 +305,7 @@ def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     other.grid(visible=False)
 
 
-def film_spikes(view: SpikeView, path: Path) -> None:
+def film_spikes(view: SpikeFileView, path: Path) -> None:
     """Write a video of a window of :data:`WINDOW` steps that slides over the spikes.
 
     Args:

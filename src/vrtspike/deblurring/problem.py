@@ -6,7 +6,6 @@ memory of its trainings, see :mod:`vrtspike.deblurring.costs`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from vrtspike.system.errors import ConfigError
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.data.clips.dataset import DatasetManifest
-    from vrtspike.data.store.voxels import Statistics
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.objectives import Trainable
@@ -86,41 +84,31 @@ def _check_teacher(
         settings: settings of the preset.
 
     Raises:
-        ConfigError: naming the teacher.
+        ConfigError: naming the teacher, the keys and both values.
+        RunError: if the statistics of the teacher are missing or damaged.
     """
     from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.data.clips.run_statistics import read_run_statistics, training_statistics
+    from vrtspike.data.clips.run_statistics import training_statistics
+    from vrtspike.deblurring.trained_voxels import TrainedVoxels
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.settings import deblurring_settings
+    from vrtspike.settings.stores import StoreOptions
 
     teacher = deblurring_settings(RunIdentity.read(folder).settings)
     title = f"{manifest}, with {TEACHER} {folder}"
     require_spikes(title, dataset.statistics is not None, teacher)
     if not teacher.MODEL.USE_SPIKE:
         return
-    teacher_values = _voxel_values(teacher, read_run_statistics(folder).voxels)
-    values = _voxel_values(settings, training_statistics(settings, dataset))
-    # Statistics of data that were read again may differ in the last digits.
-    is_equal = all(
-        math.isclose(one, other, rel_tol=1e-3)
-        for one, other in zip(teacher_values, values, strict=True)
-    )
-    if not is_equal:
+    statistics = training_statistics(settings, dataset)
+    assert statistics is not None, "data and a start without spikes are refused"
+    options = StoreOptions.of(settings.DATA)
+    voxels = TrainedVoxels.read(folder, teacher)
+    faults = voxels.differences(options, statistics.mean, statistics.std)
+    if faults:
         raise ConfigError(
-            f"{TEACHER} {folder}: found DATA.NUM_VOXEL_BINS, CONTEXT_STEPS, NORM.MEAN and "
-            f"STD = {teacher_values}, this preset has {values}; they must be equal: set these keys "
-            "to its values, or choose another teacher"
+            f"{TEACHER} {folder}: {'; '.join(faults)}. They must be equal: set these keys to its "
+            "values, or choose another teacher"
         )
-
-
-def _voxel_values(
-    settings: Settings, statistics: Statistics | None
-) -> tuple[int, int, float, float]:
-    """Return the values that define voxels: bins, context steps, mean, standard deviation."""
-    if statistics is None:
-        raise ValueError("a model with spikes has statistics")
-    data = settings.DATA
-    return data.NUM_VOXEL_BINS, data.CONTEXT_STEPS, statistics.mean, statistics.std
 
 
 def _check_protocols(blur_dir: str, manifest: Path, settings: Settings) -> None:

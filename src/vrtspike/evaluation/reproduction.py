@@ -20,9 +20,10 @@ from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import folder_pictures
 from vrtspike.restoration.restore import torch_compute
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError
+from vrtspike.system.progress_bar import ProgressCallback
 
 
 def reproduce_vrt(
@@ -58,6 +59,7 @@ def reproduce_vrt(
     model = build_model(settings).float().eval().to(device)
     compute = torch_compute(model, None, device)
     root = Path(settings.DATA.ROOT)
+    options = StoreOptions.of(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
     metrics = protocol.metrics(("psnr", "ssim"))
     scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
@@ -66,7 +68,7 @@ def reproduce_vrt(
     for files in clips:
         blurry_files = [root / path for path in files.blur.values()]
         sharp_files = [root / files.sharp[number] for number in files.blur]
-        source = given_clip(folder_pictures(root, blurry_files))
+        source = given_clip(folder_pictures(root, blurry_files), None, options)
         sharp = folder_pictures(root, sharp_files)
         frames = measured_frames(compute, scores, settings, files.name, source, sharp.frame)
         for frame_rows, _ in frames:

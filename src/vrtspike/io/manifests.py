@@ -13,7 +13,7 @@ from typing import Any, Generic, TypedDict, TypeVar, cast
 from vrtspike.io.files import file_digest, file_mark, json_digest, read_json
 from vrtspike.system.errors import DataError
 
-Contents = TypeVar("Contents", bound=Mapping[str, Any])
+Manifest = TypeVar("Manifest", bound=Mapping[str, Any])
 """Type of the contents of a manifest: a ``TypedDict``."""
 
 
@@ -27,7 +27,7 @@ class FileEntry(TypedDict):
 
 
 @dataclass(frozen=True)
-class ManifestKind(Generic[Contents]):
+class ManifestKind(Generic[Manifest]):
     """A kind of manifest; its parameter is the type of the contents.
 
     Attributes:
@@ -45,9 +45,9 @@ SEAL = "seal"
 """Entry of a manifest with the digest of all others."""
 
 
-def sealed(contents: Contents) -> Contents:
+def sealed(contents: Manifest) -> Manifest:
     """Add the digest of all entries, by which :func:`read_manifest` notices changes."""
-    return cast("Contents", {**contents, SEAL: _digest_of_entries(contents)})
+    return cast("Manifest", {**contents, SEAL: _digest_of_entries(contents)})
 
 
 def _digest_of_entries(contents: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def _is_changed(contents: Mapping[str, Any]) -> bool:
     return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
 
 
-def read_manifest(path: str | Path, kind: ManifestKind[Contents]) -> Contents:
+def read_manifest(path: str | Path, kind: ManifestKind[Manifest]) -> Manifest:
     """Read a manifest and check its kind, version and seal.
 
     Raises:
@@ -84,7 +84,7 @@ def read_manifest(path: str | Path, kind: ManifestKind[Contents]) -> Contents:
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
             f"damaged; delete it and {remedy}"
         )
-    return cast("Contents", dict(contents))
+    return cast("Manifest", dict(contents))
 
 
 def size_and_date(root: Path, path: str) -> tuple[int, int]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -38,14 +36,11 @@ from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import instant_picture
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError
-
-Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
-"""Opens the progress of a piece of work by its title."""
+from vrtspike.system.progress_bar import Progresses
 
 _ADVICE = "evaluate the run again"
 

@@ -31,10 +31,10 @@ from vrtspike.paper_figures.results import (
     require_sequence,
     sharp_frame,
 )
-from vrtspike.paper_figures.run_results import Progresses
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
 from vrtspike.plotting.paper import SUFFIXES, FontName
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.progress_bar import Progresses
 
 BLURRY = "blurry"
 SPIKES = "spikes"

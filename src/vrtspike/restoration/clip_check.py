@@ -132,9 +132,9 @@ def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, number: int, offset: fl
         place = table
         advice = "correct its line"
     direction = "later" if offset > 0 else "earlier"
-    start, stop, _ = frame.exposure
+    exposure = frame.exposure
     return (
-        f"{place}, frame {clip.names[number]}: found the exposure {start} to {stop}, but the frame "
-        f"is most like the spikes {abs(offset):.0f} steps {direction}, while other frames fit "
-        f"their exposures; {advice}"
+        f"{place}, frame {clip.names[number]}: found the exposure of steps {exposure.start} to "
+        f"{exposure.stop - 1}, but the frame is most like the spikes {abs(offset):.0f} steps "
+        f"{direction}, while other frames fit their exposures; {advice}"
     )

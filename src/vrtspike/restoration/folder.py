@@ -12,9 +12,8 @@ from vrtspike.data.raw.versions import input_version
 from vrtspike.data.video import uncopied_streams
 from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
-from vrtspike.restoration.clip_check import check_clip, doubts_message
+from vrtspike.restoration.clip_check import doubts_message
 from vrtspike.restoration.folder_figures import (
-    Progresses,
     RestoredClip,
     frame_verdicts,
     write_figures_and_videos,
@@ -22,7 +21,7 @@ from vrtspike.restoration.folder_figures import (
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.no_reference import load_no_reference
 from vrtspike.restoration.pictures import Pictures, picture_files
-from vrtspike.restoration.recording_limits import LimitCheck, check_limits
+from vrtspike.restoration.prepared_clip import PreparedClip, prepare_clip
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import (
     RECORD,
@@ -37,6 +36,7 @@ from vrtspike.restoration.result_record import (
 )
 from vrtspike.restoration.tiling import Tiling, recomputation, tile_unit
 from vrtspike.system.errors import list_faults, shown
+from vrtspike.system.progress_bar import Progresses
 
 if TYPE_CHECKING:
     from vrtspike.restoration.trained import TrainedModel
@@ -85,77 +85,54 @@ def restore_into(
     if request.overwrite:
         remove_results(request.output, recorded, note)
         recorded = []
-    _note_conversions(model, request, source, note)
-    if plan.check.is_outside:
-        note(plan.check.warning(str(request.frames)))
+    if request.video or request.side_by_side:
+        _note_lost_parts(source, note)
+    for message in plan.clip.notes:
+        note(message)
     files = [request.output / RESTORED / f"{name}.png" for name in source.names]
     missing = [number for number, path in enumerate(files) if not path.exists()]
     if plan.continued:
         present = len(files) - len(missing)
         note(f"{present} of {len(files)} frames are there already, restored before")
-    record = _first_record(model, request, source, plan, recorded)
+    record = _first_record(model, request, plan, recorded)
     write_json(request.output / RECORD, record)
     if missing:
-        record |= _doubt_entries(source, note)
+        record |= _doubt_entries(plan.clip, note)
         write_json(request.output / RECORD, record)
-        # Spikes that do not fit the frames cannot rank two pictures.
-        is_judged = plan.check.is_outside and not record["doubts"]
         targets = {number: files[number] for number in missing}
         started = time.monotonic()
-        _write_frames(model, source, plan, targets, is_judged=is_judged, progress=progress)
+        _write_frames(model, plan.clip, targets, progress)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
-    clip = RestoredClip(
-        source,
-        sharp,
-        files,
-        context=model.settings.DATA.CONTEXT_STEPS,
-        with_spikes=not record["doubts"],
-        scores=scores,
-    )
-    record["frames"], misfits = write_figures_and_videos(request, clip, progress)
-    record["verdicts"] = frame_verdicts(record["frames"], plan.check)
+    restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
+    record["frames"], misfits = write_figures_and_videos(request, restored, progress)
+    record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
     write_json(request.output / RECORD, record)
     _note_misfits(misfits, note)
     return record
 
 
-def _doubt_entries(source: GivenClip, note: Note) -> dict[str, Any]:
+def _doubt_entries(clip: PreparedClip, note: Note) -> dict[str, Any]:
     """Return the entries of ``restore.json`` on frames that their spikes do not fit."""
-    doubts = check_clip(source)
+    doubts = list(clip.doubts.values())
     if doubts:
-        note(doubts_message(list(doubts.values())))
-    names = [source.names[number] for number in doubts if number is not None]
-    return {"doubts": list(doubts.values()), "doubtful": names}
+        note(doubts_message(doubts))
+    names = [clip.source.names[number] for number in clip.doubts if number is not None]
+    return {"doubts": doubts, "doubtful": names}
 
 
 def _write_frames(
-    model: TrainedModel,
-    source: GivenClip,
-    plan: _Plan,
-    targets: Mapping[int, Path],
-    *,
-    is_judged: bool,
-    progress: Progresses,
+    model: TrainedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
 ) -> None:
     """Restore frames and write them.
 
     Args:
         model: the model.
-        source: blurry frames and spikes.
-        plan: tiles and the check of the recording.
+        clip: the clip, from :func:`prepare_clip`.
         targets: files to write, by number of the frame, in order.
-        is_judged: see :meth:`TrainedModel.restore_checked`.
         progress: opens the progress of the tiles.
     """
     with progress("restore, tiles") as show:
-        frames = model.restore_checked(
-            source,
-            plan.tiling,
-            plan.check,
-            is_judged=is_judged,
-            wanted=list(targets),
-            progress=show,
-        )
+        frames = model.restore_prepared(clip, wanted=list(targets), progress=show)
         for path, (image, _) in zip(targets.values(), frames, strict=True):
             write_png(path, image)
 
@@ -170,16 +147,14 @@ class _Plan:
         continued: the record of the earlier call that is continued; empty without one.
         recorded: names of the results of earlier calls.
         results: names of the files to write.
-        tiling: tiling of the clip.
-        check: the recording compared with the limits of the model.
+        clip: the clip, checked against the model.
     """
 
     identity: dict[str, Any]
     continued: dict[str, Any]
     recorded: list[str]
     results: list[str]
-    tiling: Tiling
-    check: LimitCheck
+    clip: PreparedClip
 
 
 def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
@@ -205,10 +180,8 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     )
     require_replaceable(output, results, recorded)
     tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
-    check = check_limits(model.limits, source)
-    if not request.anyway:
-        check.require_near(str(request.frames))
-    return _Plan(identity, continued, recorded, results, tiling, check)
+    clip = prepare_clip(model, source, tiling, anyway=request.anyway)
+    return _Plan(identity, continued, recorded, results, clip)
 
 
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
@@ -244,7 +217,6 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
 def _first_record(
     model: TrainedModel,
     request: Request,
-    source: GivenClip,
     plan: _Plan,
     recorded: Sequence[str],
 ) -> dict[str, Any]:
@@ -253,12 +225,13 @@ def _first_record(
     Args:
         model: the model.
         request: inputs and results.
-        source: blurry frames and spikes.
         plan: the checked request.
         recorded: names of earlier results that are still there.
     """
+    source = plan.clip.source
+    tiling = plan.clip.tiling
     shape = (len(source.names), *source.size)
-    factor = recomputation(shape, plan.tiling, tile_unit(source.ratio.numerator))
+    factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
     return plan.identity | {
         "paths": {
             "input": shown(str(request.frames)),
@@ -266,25 +239,15 @@ def _first_record(
             "sharp": None if request.sharp is None else shown(str(request.sharp)),
         },
         "size": list(source.size),
-        "tiling": asdict(plan.tiling),
+        "tiling": asdict(tiling),
         "recomputation": round(factor, 4),
         "device": model.device.type,
         "seconds_per_frame": plan.continued.get("seconds_per_frame"),
         "written": sorted({*plan.results, *recorded}),
         "doubts": plan.continued.get("doubts", []),
         "doubtful": plan.continued.get("doubtful", []),
-        "limits": plan.check.contents(),
+        "limits": plan.clip.check.contents(),
     }
-
-
-def _note_conversions(model: TrainedModel, request: Request, source: GivenClip, note: Note) -> None:
-    """Note the conversions of the input, and the parts of a video that the results lack."""
-    if request.video or request.side_by_side:
-        _note_lost_parts(source, note)
-    if source.pictures.conversion:
-        note(f"{source.pictures.place}: {source.pictures.conversion}")
-    if source.pictures.bits > 8 and model.network is None:
-        note("an ONNX model takes 8 bits: frames are rounded before they are restored")
 
 
 def _note_lost_parts(source: GivenClip, note: Note) -> None:

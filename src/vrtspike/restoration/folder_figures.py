@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,8 @@ from vrtspike.restoration.pictures import Pictures
 from vrtspike.restoration.recording_limits import LimitCheck, worse_frames
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.tiling import ProgressCallback
 from vrtspike.system.errors import list_faults
-
-Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
-"""Function that opens a progress display with a title."""
+from vrtspike.system.progress_bar import Progresses
 
 Score: TypeAlias = Callable[[Image], float]
 """A metric of one frame, uint8 (H, W, 3)."""
@@ -44,7 +41,6 @@ class RestoredClip:
         source: blurry frames and spikes.
         sharp: the sharp frames, if any.
         files: the restored frames.
-        context: maximum steps beside an exposure that the model takes.
         with_spikes: compare with the spikes; spikes that do not fit the frames would give figures
             that look good and mean nothing.
         scores: metrics of a frame alone, by their names.
@@ -53,7 +49,6 @@ class RestoredClip:
     source: GivenClip
     sharp: Pictures | None
     files: Sequence[Path]
-    context: int
     with_spikes: bool
     scores: Mapping[str, Score]
 
@@ -128,19 +123,17 @@ def frame_figures(
     if clip.with_spikes and spikes is not None and spikes.frames[number].path:
         figures |= no_reference_figures(spikes.frames[number], blur, restored)
     if clip.with_spikes:
-        figures |= _unseen_figures(clip.source, number, clip.context, blur, restored)
+        figures |= _unseen_figures(clip.source, number, blur, restored)
     for metric, score in measures.items():
         figures[f"{metric}_blur"] = score(blur)
         figures[metric] = score(restored)
     return figures
 
 
-def _unseen_figures(
-    source: GivenClip, number: int, context: int, blur: Image, restored: Image
-) -> dict[str, Any]:
+def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
     """Return agreement with spikes that the model has not seen, and True if the blurry frame is
     kept."""
-    agreements = unseen_agreement(source, number, context, [blur, restored])
+    agreements = unseen_agreement(source, number, [blur, restored])
     if agreements is None:
         return {}
     kept = bool(np.array_equal(blur, restored))

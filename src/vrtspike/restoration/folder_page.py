@@ -12,15 +12,14 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.compared import ComparedFrames
-from vrtspike.restoration.folder_figures import Progresses, RestoredClip, frame_figures
+from vrtspike.restoration.folder_figures import RestoredClip, frame_figures
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.page_contents import ModelOnPage, frame_doubts, headline, model_contents
 from vrtspike.restoration.page_pictures import TOPS, choose_frames, write_page_pictures
 from vrtspike.restoration.pictures import Pictures, require_size, sequence_name
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import PAGE, PAGE_PICTURES, RESTORED, SIDE_BY_SIDE, VIDEO
-from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import deblurring_settings
+from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
 """Size of the page with its pictures; with the names of files it stays below 30 MB."""
@@ -34,7 +33,6 @@ _VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is o
 
 def write_folder_page(
     request: Request,
-    run: RunIdentity,
     source: GivenClip,
     sharp: Pictures | None,
     record: dict[str, Any],
@@ -50,7 +48,6 @@ def write_folder_page(
 
     Args:
         request: inputs and results.
-        run: run that trained the model.
         source: blurry frames and spikes.
         sharp: the sharp frames, if any.
         record: contents of ``restore.json``, of a finished restoration.
@@ -65,8 +62,7 @@ def write_folder_page(
         DataError: if a frame is missing, or one to compare with has another size.
     """
     files = [request.output / RESTORED / f"{name}.png" for name in source.names]
-    context = deblurring_settings(run.settings).DATA.CONTEXT_STEPS
-    clip = RestoredClip(source, sharp, files, context, not record["doubts"], {})
+    clip = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores={})
     models = [_model(clip, record)]
     if compared is not None:
         models.append(_compared_model(clip, compared, models[0].label, record, progress))

@@ -24,6 +24,7 @@ from vrtspike.restoration.sources import Frames, FrameSource
 from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import deblurring_settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
@@ -40,11 +41,13 @@ class GivenClip(FrameSource):
         pictures: the blurry frames.
         spikes: their spikes; None for a model without.
         rate: returns the mean spikes of a pixel per step of the exposures, None without spikes.
+        options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
     pictures: Pictures
     spikes: ClipSpikes | None
     rate: Callable[[], float | None]
+    options: StoreOptions
 
 
 class SpikeLevels(NamedTuple):
@@ -59,17 +62,13 @@ class SpikeLevels(NamedTuple):
     rate: float | None
 
 
-def given_clip(
-    pictures: Pictures, spikes: ClipSpikes | None = None, bins: int = 0, context: int = 0
-) -> GivenClip:
+def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions) -> GivenClip:
     """Combine blurry frames and their spikes to a clip.
 
     Args:
         pictures: the frames.
         spikes: spikes of these frames; None for a model without.
-        bins: bins of the voxel grid.
-        context: maximum steps of the closed shutter that bins take in, on each side, as far as
-            they were recorded.
+        options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
     @cache
@@ -77,23 +76,24 @@ def given_clip(
         return _measure_spikes(pictures, spikes)
 
     def read(frames: slice) -> Frames:
-        return _read_window(pictures, spikes, frames, bins, context)
+        return _read_window(pictures, spikes, frames, options)
 
     ratio = Fraction(1) if spikes is None else spikes.ratio
     return GivenClip(
-        pictures.names,
-        pictures.size,
-        ratio,
-        read,
-        lambda: measured_spikes().gain,
-        pictures,
-        spikes,
-        lambda: measured_spikes().rate,
+        names=pictures.names,
+        size=pictures.size,
+        ratio=ratio,
+        read=read,
+        gain=lambda: measured_spikes().gain,
+        pictures=pictures,
+        spikes=spikes,
+        rate=lambda: measured_spikes().rate,
+        options=options,
     )
 
 
 def _read_window(
-    pictures: Pictures, spikes: ClipSpikes | None, frames: slice, bins: int, context: int
+    pictures: Pictures, spikes: ClipSpikes | None, frames: slice, options: StoreOptions
 ) -> Frames:
     """Return some frames of a clip with their voxel grids; see :func:`given_clip`."""
     window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
@@ -101,11 +101,11 @@ def _read_window(
         counts = []
         binned = []
         for frame in spikes.frames[frames]:
-            recorded, exposure = frame.around(context)
-            counts.append(voxelize_packed(recorded, bins, exposure.sharp))
+            recorded, exposure = frame.around(options.context)
+            counts.append(voxelize_packed(recorded, options.bins, exposure.sharp))
             binned.append(Exposure(0, len(recorded), exposure.sharp))
         window["counts"] = np.stack(counts)
-        window["bin_steps"] = bin_table(binned, bins)
+        window["bin_steps"] = bin_table(binned, options.bins)
     return window
 
 
@@ -159,9 +159,7 @@ def open_clip(
         raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
     clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
     clip_spikes = _open_spikes(pictures, spikes, simulate_spikes, sensor, clip_layout, exposures)
-    return given_clip(
-        pictures, clip_spikes, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS
-    )
+    return given_clip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
 
 
 def _require_one_source(

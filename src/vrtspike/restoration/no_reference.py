@@ -152,9 +152,7 @@ def _agreement(
     return inside, float(curve[outside].mean())
 
 
-def unseen_agreement(
-    clip: GivenClip, number: int, context: int, frames: Sequence[Image]
-) -> list[float] | None:
+def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> list[float] | None:
     """Return agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
@@ -163,7 +161,6 @@ def unseen_agreement(
     Args:
         clip: clip with recorded spikes.
         number: number of the frame.
-        context: maximum steps beside an exposure that the model takes.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
 
     Returns:
@@ -174,7 +171,7 @@ def unseen_agreement(
         return None
     spikes = clip.spikes.frames[number]
     pictures = []
-    for window in _unseen_windows(clip, number, context):
+    for window in _unseen_windows(clip, number):
         picture = spikes.read(window).picture()
         if picture.any():
             pictures.append(picture)
@@ -187,7 +184,7 @@ def unseen_agreement(
     return agreements
 
 
-def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
+def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
     """Return windows right before and after the model's input of a frame that are in no frame's
     input."""
     if clip.spikes is None:
@@ -196,6 +193,7 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
     if spikes.recording is None:
         return []
     covered = clip.spikes.covered[spikes.recording]
+    context = clip.options.context
     frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
     windows = []

@@ -72,13 +72,11 @@ class LimitCheck:
         """True if spikes are too few for single pixels."""
         return self.grain is not None and self.grain >= POOLED_FROM
 
-    @property
-    def is_far(self) -> bool:
-        """True if a restored frame is expected to be no better than the blurry one."""
-        return bool(self._far_reasons())
-
     def _far_reasons(self) -> list[str]:
-        """Return the measures by which the recording lies too far outside, in words."""
+        """Return the measures by which the recording lies too far outside, in words.
+
+        Restored frames are expected to be no better than the blurry ones then.
+        """
         reasons = []
         if self.grain is not None and self.grain > MAX_GRAIN:
             reasons.append(
@@ -171,22 +169,19 @@ def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
-def is_worse(
-    clip: GivenClip, number: int, context: int, restored: Image | NDArray[np.uint16]
-) -> bool:
+def is_worse(clip: GivenClip, number: int, restored: Image | NDArray[np.uint16]) -> bool:
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
         clip: clip with recorded spikes.
         number: number of the frame.
-        context: maximum steps beside an exposure that the model takes.
         restored: (H, W, 3), 8 or 16 bits.
 
     Returns:
         False also if the model has seen everything that was recorded.
     """
     frames = [clip.pictures.frame(number), to_8_bit(restored)]
-    agreements = unseen_agreement(clip, number, context, frames)
+    agreements = unseen_agreement(clip, number, frames)
     return agreements is not None and agreements[1] < agreements[0]
 
 

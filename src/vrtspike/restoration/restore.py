@@ -23,10 +23,11 @@ from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
 from vrtspike.restoration.batches import Compute, InputArrays
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
-from vrtspike.restoration.tiling import ProgressCallback, Span, Tiling, cut, tile_unit
+from vrtspike.restoration.tiling import Span, Tiling, cut, tile_unit
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.progress_bar import ProgressCallback
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:

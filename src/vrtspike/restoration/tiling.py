@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,9 +18,6 @@ from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     import torch
-
-ProgressCallback: TypeAlias = Callable[[int, int], None]
-"""Called with the number of things done and their total."""
 
 
 @dataclass(frozen=True)

@@ -18,25 +18,25 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
-from vrtspike.restoration.clip_check import check_clip, doubts_message
+from vrtspike.restoration.clip_check import doubts_message
 from vrtspike.restoration.folder import restore_into
-from vrtspike.restoration.folder_figures import Progresses
 from vrtspike.restoration.given_clips import GivenClip, Spikes, open_clip
 from vrtspike.restoration.onnx_file import read_onnx
 from vrtspike.restoration.pictures import GivenFrames, given_pictures
 from vrtspike.restoration.precision import choose_device, choose_precision
-from vrtspike.restoration.recording_limits import LimitCheck, check_limits, is_worse, worse_frames
+from vrtspike.restoration.prepared_clip import PreparedClip, prepare_clip
+from vrtspike.restoration.recording_limits import is_worse, worse_frames
 from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
-from vrtspike.restoration.tiling import ProgressCallback, Tiling, fit_tiling
+from vrtspike.restoration.tiling import Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.errors import ConfigError, DataError
-from vrtspike.system.progress_bar import progress_bar
+from vrtspike.system.progress_bar import ProgressCallback, Progresses, progress_bar
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,25 +125,14 @@ class TrainedModel:
             layout=layout,
             exposures=exposures,
         )
-        tiling = self.tiling(source, tile)
-        check = check_limits(self.limits, source)
-        place = str(source.pictures.place)
-        if not anyway:
-            check.require_near(place)
-        if check.is_outside:
-            warnings.warn(check.warning(place), stacklevel=2)
-        if source.pictures.conversion:
-            warnings.warn(f"{place}: {source.pictures.conversion}", stacklevel=2)
-        doubts = list(check_clip(source).values())
-        if doubts:
-            warnings.warn(doubts_message(doubts), stacklevel=2)
-        # Spikes that do not fit the frames cannot rank two pictures.
-        is_judged = check.is_outside and not doubts
+        clip = prepare_clip(self, source, self.tiling(source, tile), anyway=anyway)
+        for note in clip.notes:
+            warnings.warn(note, stacklevel=2)
+        if clip.doubts:
+            warnings.warn(doubts_message(list(clip.doubts.values())), stacklevel=2)
         images: list[NDArray[Any]] = []
         worse = []
-        for image, is_blurry in self.restore_checked(
-            source, tiling, check, is_judged=is_judged, progress=progress
-        ):
+        for image, is_blurry in self.restore_prepared(clip, progress=progress):
             if is_blurry:
                 worse.append(str(len(images)))
             images.append(image)
@@ -244,23 +233,17 @@ class TrainedModel:
             )
         return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
 
-    def restore_checked(
+    def restore_prepared(
         self,
-        source: GivenClip,
-        tiling: Tiling,
-        check: LimitCheck,
+        clip: PreparedClip,
         *,
-        is_judged: bool,
         wanted: Collection[int] | None = None,
         progress: ProgressCallback | None = None,
     ) -> Iterator[tuple[NDArray[np.uint8] | NDArray[np.uint16], bool]]:
         """Restore a clip frame by frame, and keep frames blurry that would become worse.
 
         Args:
-            source: the clip.
-            tiling: tiling from :meth:`tiling`.
-            check: the clip compared with the limits of the model.
-            is_judged: compare each frame with spikes that the model has not seen.
+            clip: clip from :func:`~vrtspike.restoration.prepared_clip.prepare_clip`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
 
@@ -271,13 +254,11 @@ class TrainedModel:
         Raises:
             RunError: as :meth:`restore_source`.
         """
-        context = self.settings.DATA.CONTEXT_STEPS
-        numbers = range(len(source.names)) if wanted is None else sorted(wanted)
-        adapted = check.adapt(source)
-        frames = self.restore_source(adapted, tiling, wanted=wanted, progress=progress)
+        numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
+        frames = self.restore_source(clip.adapted, clip.tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
-            if is_judged and is_worse(source, number, context, image):
-                yield source.pictures.exact_frame(number), True
+            if clip.is_judged and is_worse(clip.source, number, image):
+                yield clip.source.pictures.exact_frame(number), True
             else:
                 yield image, False
 

@@ -37,7 +37,7 @@ class RunIdentity:
     Attributes:
         name: the preset.
         settings: complete settings.
-        dataset: path of the dataset manifest.
+        dataset: path of the manifest of the data set.
         fingerprint: digest of all that the result depends on; name of the run's folder.
         dataset_digest: digest of the contents of the data set; None for a run of ``fit``.
         weights: SHA-256 of each file of weights that training uses, by key.
@@ -132,10 +132,10 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     Args:
         name: the preset.
         settings: complete settings.
-        dataset: the dataset manifest.
+        dataset: the manifest of the data set.
 
     Raises:
-        DataError: if the dataset manifest is missing or of another version.
+        DataError: if the manifest of the data set is missing or of another version.
         ConfigError: if the data set does not suit the settings.
         RunError: if a file of weights is missing.
     """

@@ -7,9 +7,11 @@ programs and manifests pass :class:`StoreOptions` on as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic import BaseModel, Field
+
+from vrtspike.io.manifests import Manifest
 
 if TYPE_CHECKING:
     from vrtspike.settings.data import DataSettings
@@ -42,6 +44,14 @@ class StoreOptions(BaseModel, frozen=True, extra="forbid"):
         }
         # The stage that wrote them has checked them.
         return cls.model_construct(**entries)
+
+    def add_to(self, manifest: Manifest) -> Manifest:
+        """Return a manifest with the options as further entries, for :meth:`stored`.
+
+        >>> StoreOptions(bins=8).add_to({"schema": 4})
+        {'schema': 4, 'bins': 8, 'context': 0}
+        """
+        return cast("Manifest", {**manifest, **self.model_dump()})
 
     @property
     def by_key(self) -> dict[str, object]:

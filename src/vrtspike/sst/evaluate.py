@@ -17,6 +17,7 @@ from vrtspike.sst.comparison import compare
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, field_means
+from vrtspike.system.progress_bar import ProgressCallback
 
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
 _MAX_VALUES = 2_000_000
@@ -131,7 +132,7 @@ def evaluate(
     dataset: ERA5SSTMonthlyDataset,
     device: torch.device | str = "cpu",
     batch_size: int = 32,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
     best_possible: xarray.DataArray | None = None,
 ) -> Evaluation:
     """Forecast every sample of a data set and compare the forecasts with the baselines.

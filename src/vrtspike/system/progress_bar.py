@@ -7,8 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from html import escape
-from typing import TextIO
+from typing import TextIO, TypeAlias
+
+ProgressCallback: TypeAlias = Callable[[int, int], None]
+"""Function called with the number of finished items and their total."""
+
+Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
+"""Function that opens a progress display with a title, such as :func:`progress_bar`."""
 
 PLAIN_INTERVAL = 15.0
 """Least seconds between lines without a terminal, such as in a log file."""
@@ -56,7 +63,7 @@ def duration_words(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str) -> Iterator[ProgressCallback]:
     """Show progress on standard error or on :data:`SCREEN` while the body runs.
 
     In a notebook it is a bar in the cell's output, which stays as the body has left it.
@@ -65,7 +72,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         title: title of the bar.
 
     Yields:
-        A function to call with the number of finished items and their total.
+        a function to call after each item.
     """
     # Imported here, so that models need only PyTorch.
     from rich.console import Console
@@ -101,7 +108,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _notebook_bar(title: str) -> Callable[[int, int], None]:
+def _notebook_bar(title: str) -> ProgressCallback:
     """Return a function that draws a bar in a notebook, over the last one.
 
     Rich draws in a widget, which takes what the cell prints meanwhile with it.
@@ -134,7 +141,7 @@ def _screen() -> TextIO:
     return sys.stderr
 
 
-def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
+def _plain(title: str, stream: TextIO) -> ProgressCallback:
     """Return a function that prints a line now and then, with the remaining time."""
     started = time.monotonic()
     last = started

@@ -106,10 +106,7 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
         ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
         ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; correct the"),
         ("0001,20,9,50.5", "exposures.csv: lines that are no exposure"),
-        (
-            "0001,60,116,90.5",
-            "frame 0001 from step 60 on, before that of frame 0000 ends at step 76",
-        ),
+        ("0001,60,116,90.5", "found start 60 of frame 0001, before stop 76 of frame 0000"),
     ],
 )
 def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line, fault):

@@ -38,7 +38,7 @@ def whole(name):
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("readers") / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 3)
+        patch.setattr("vrtspike.data.store.layout.MAX_FILE_FRAMES", 3)
         patch.setattr("vrtspike.data.store.layout.SQUARE", 48)
         write_store(path, LAYOUT, random_frames(LAYOUT))
     return path
@@ -118,7 +118,7 @@ def test_a_damaged_array_is_an_error_and_not_black(copy, cache_bytes, damage):
             "index": contents[:-20] + bytes([255]) * 8 + contents[-12:],
         }
         file.write_bytes(damaged[damage])
-    with pytest.raises(DataError, match=r"frames 4 to 5 cannot be read .* run snakemake again"):
+    with pytest.raises(DataError, match=r"frames 4 to 4 cannot be read .* run snakemake again"):
         store.read("sharp", *everything)
 
 
@@ -192,7 +192,7 @@ def test_sizes_of_arrays_and_chunks():
         ((16,) * 40, (16, 16), 32),
     ):
         half = (size[0] // 2, size[1] // 2)
-        assert layout_of(lengths, size, half).shard_frames == shared
+        assert layout_of(lengths, size, half).frames_per_file == shared
 
 
 # --- The cache; what reading clips makes of it: tests/data/clips/test_clips.py ---------

@@ -29,7 +29,7 @@ def manifest(tmp_path):
     return path
 
 
-def shard(manifest, name):
+def file_of(manifest, name):
     chunks = (manifest.with_suffix(".zarr") / name / "c").rglob("*")
     return next(path for path in chunks if path.is_file())
 
@@ -42,7 +42,7 @@ def flip(path, place, bit=0x10):
 
 @pytest.mark.parametrize("name", ["blur", "sharp", "bits", "voxels"])
 def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
-    flip(shard(manifest, name), 40)
+    flip(file_of(manifest, name), 40)
     (fault,) = verify_store(manifest)
     assert f"s.zarr: {name} of frame 000000, rows 0 to " in fault
     assert f"({name}/c/0/0/0/0)" in fault
@@ -58,7 +58,7 @@ def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
     ],
 )
 def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
-    path = shard(manifest, name)
+    path = file_of(manifest, name)
     file = path.relative_to(manifest.with_suffix(".zarr")).as_posix()
     path.unlink()
     store = manifest.with_suffix(".zarr")
@@ -67,6 +67,12 @@ def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
         for frame in LAYOUT.frames
         for chunk in chunks
     ]
+
+
+def test_the_progress_ends_with_the_last_frame(manifest):
+    calls = []
+    verify_store(manifest, lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 2), (2, 2)]
 
 
 def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
@@ -136,7 +142,7 @@ def test_the_command(manifest, tmp_path, capsys):
     write_json(dataset, contents)
     assert not run_command(["verify", str(dataset)])
     assert capsys.readouterr().out == f"{manifest}: sound\n"
-    flip(shard(manifest, "voxels"), 40)
+    flip(file_of(manifest, "voxels"), 40)
     with pytest.raises(DataError, match="voxels of frame 000000"):
         run_command(["verify", str(dataset)])
     with pytest.raises(DataError, match=r"not the data set manifest .* found schema None"):

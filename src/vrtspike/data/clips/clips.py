@@ -60,8 +60,9 @@ class ClipDataset(Dataset[Sample]):
         Args:
             dataset: the data set.
             split: name of its split.
-            settings: DATA: CROP_SIZE, CLIP_LEN, NUM_VOXEL_BINS, CONTEXT_STEPS, NEIGHBOURS, AUGMENT,
-                THRESHOLD_AUGMENT, FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
+            settings: DATA: the keys of the stores' options, CROP_SIZE, CLIP_LEN, NEIGHBOURS,
+                AUGMENT, THRESHOLD_AUGMENT, FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS,
+                BLUR_DIR.
             seed: seed of crops and augmentation.
             train: random crops and augmentation, or centred crops.
             cache_bytes: memory for decoded chunks, see

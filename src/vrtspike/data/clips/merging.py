@@ -86,14 +86,11 @@ def merge_dataset(
         statistics = {"mean": merged.mean, "std": merged.std, "count": merged.count}
     options = StoreOptions.stored(first)
     covered = {
-        **options.model_dump(),
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
+        "stores": {name: store["digest"] for name, store in manifests.items()},
     }
-    digests = {name: store["digest"] for name, store in manifests.items()}
-    return {
-        "bins": options.bins,
-        "context": options.context,
+    contents: DatasetContents = {
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
         "schema": DATASET.schema,
@@ -102,8 +99,9 @@ def merge_dataset(
         "overlaps": accepted["overlaps"],
         "splits": splits,
         "held_out": held_out([entry["sequence"] for entry in splits[train_split]]),
-        "digest": json_digest({**covered, "stores": digests}),
+        "digest": json_digest(options.add_to(covered)),
     }
+    return options.add_to(contents)
 
 
 def _merged_statistics(trained: Sequence[StoreManifest]) -> Statistics:

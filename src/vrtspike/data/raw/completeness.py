@@ -29,7 +29,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True)
-class Contents:
+class FolderContents:
     """Sequences of a folder in one layout.
 
     Attributes:
@@ -66,7 +66,7 @@ class Expected:
     has_spikes: bool = False
 
 
-def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
+def read_contents(root: Path, spike_root: str | None = None) -> list[FolderContents]:
     """List the sequences below a folder, for each layout that recognises it.
 
     Args:
@@ -91,7 +91,7 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[Contents]:
             split or WHOLE: _sequences(root, layout, split, spike_root) for split in splits
         }
         if sequences:
-            contents.append(Contents(root, layout, sequences, spike_root))
+            contents.append(FolderContents(root, layout, sequences, spike_root))
     return contents
 
 
@@ -106,7 +106,7 @@ def folders_meant(root: Path) -> list[Path]:
     return other_roots(root, ["train", "test", "val", root.absolute().name])
 
 
-def missing_parts(contents: Contents, expected: Expected) -> list[str]:
+def missing_parts(contents: FolderContents, expected: Expected) -> list[str]:
     """Compare the contents of a folder with the published ones.
 
     Returns:
@@ -138,7 +138,7 @@ def _sequences(
     return [layout.find(root, split, name, "blur", spike_root) for name in names]
 
 
-def _pattern(contents: Contents, split: str, part: str) -> str:
+def _pattern(contents: FolderContents, split: str, part: str) -> str:
     """Pattern of the paths of a part of the sequences of a split."""
     places = contents.layout.places(split, "<sequence>", "blur", contents.spike_root)
     if part == "sharp frames":
@@ -151,7 +151,7 @@ def _pattern(contents: Contents, split: str, part: str) -> str:
 
 
 def _count_faults(
-    contents: Contents, split: str, sequences: Sequence[SequenceFiles], expected: Expected
+    contents: FolderContents, split: str, sequences: Sequence[SequenceFiles], expected: Expected
 ) -> list[str]:
     """Differences of the numbers of sequences and frames of a split."""
     place = _pattern(contents, split, "blurry frames")
@@ -175,7 +175,7 @@ def _count_faults(
 
 
 def _absent_parts(
-    contents: Contents, split: str, sequences: Sequence[SequenceFiles], has_spikes: bool
+    contents: FolderContents, split: str, sequences: Sequence[SequenceFiles], has_spikes: bool
 ) -> list[str]:
     """Sequences of a split without blurry frames, sharp frames or spikes."""
     names_by_part = {"blurry frames": [files.name for files in sequences if not files.blur]}
@@ -195,7 +195,7 @@ def _absent_parts(
 
 
 def _sequence_faults(
-    contents: Contents, split: str, sequences: Sequence[SequenceFiles]
+    contents: FolderContents, split: str, sequences: Sequence[SequenceFiles]
 ) -> list[str]:
     """Faults within sequences, such as frames without a partner; the first few of a split."""
     faulty = {}

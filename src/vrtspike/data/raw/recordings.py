@@ -232,8 +232,8 @@ def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
             overlap = f"found the same exposure for the frames {previous_name} and {name}"
         else:
             overlap = (
-                f"found the exposure of frame {name} from step {exposure.start} on, before "
-                f"that of frame {previous_name} ends at step {previous.exposure.stop}"
+                f"found start {exposure.start} of frame {name}, before stop "
+                f"{previous.exposure.stop} of frame {previous_name}"
             )
         faults.append(f"{table}: {overlap}; correct the lines: a shutter opens after it has closed")
     if len(faults) > MAX_LINES:

@@ -171,7 +171,7 @@ class Sensor(NamedTuple):
         stop = total if count is None else start + count
         if not 0 <= start <= stop <= total:
             raise DataError(
-                f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
+                f"{path}: spike frames {start} to {stop - 1} asked for, the file holds {total} "
                 f"of {height} x {width}"
             )
         if is_npz(path):

@@ -30,6 +30,7 @@ from vrtspike.data.simulation.sensor import (
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
 from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.progress_bar import ProgressCallback
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
@@ -137,7 +138,7 @@ def simulate_pairs(
     folder: Path,
     sensor: SimulatedSensor,
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
 ) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 

@@ -25,7 +25,7 @@ and copied for a crop, and bands of 48 whole rows take twice as long. Frames and
 compress (2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed.
 Counts shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for
 0.85 of the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
-of several frames form one file (a shard).
+of several frames form one file.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from vrtspike.data.exposure import Exposure
 
 SQUARE = 128
 """Side in RGB pixels of the largest area that a chunk covers."""
-SHARD_BYTES = 12_000_000
-"""Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
-SHARD_FRAMES = 32
+MAX_FILE_BYTES = 12_000_000
+"""Maximum size of the frames of a file, as pictures or as bits; bounds memory while writing."""
+MAX_FILE_FRAMES = 32
 """Maximum frames of a file."""
 SCHEMA = 4
 """Version of the format and of its contents: a change of the rule of bins changes it, too."""
@@ -107,12 +107,12 @@ class StoreLayout:
         return chunks
 
     @property
-    def shard_frames(self) -> int:
+    def frames_per_file(self) -> int:
         """Frames that share a file."""
         frame_bytes = [
             math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels"
         ]
-        return max(1, min(SHARD_BYTES // max(frame_bytes), SHARD_FRAMES, len(self.frames)))
+        return max(1, min(MAX_FILE_BYTES // max(frame_bytes), MAX_FILE_FRAMES, len(self.frames)))
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:

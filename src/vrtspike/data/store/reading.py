@@ -198,7 +198,7 @@ class Store:
             values = np.asarray(self._array(name)[box].read().result(), dtype=np.uint8)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
-                f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
+                f"{self.path}/{name}: frames {frames.start} to {frames.stop - 1} cannot be read "
                 f"({error}); {_AGAIN}"
             ) from error
         if self._cache_bytes and next(_READS) % TRIM_EVERY == 0:

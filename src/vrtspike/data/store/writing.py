@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.progress_bar import ProgressCallback
 from vrtspike.system.rounding import round_up
 
 _BLOCK_BYTES = 16_384
@@ -89,12 +90,10 @@ def build_store(
         "sequence": manifest["sequence"],
         "split": manifest["split"],
         "blur_dir": manifest["blur_dir"],
-        "context": options.context,
         "frames": layout.frames,
         "spike_frames": layout.spike_frames,
         "rgb_size": layout.rgb_size,
         "spike_size": layout.spike_size,
-        "bins": layout.bins,
         "exposures": layout.exposures,
         "files": files,
         "bytes": nbytes,
@@ -103,7 +102,7 @@ def build_store(
         "gain": gain,
         "histogram": {str(steps): voxels.tolist() for steps, voxels in histogram.items()},
     }
-    contents = sealed(contents)
+    contents = sealed(options.add_to(contents))
     write_json(output, contents)
     return contents
 
@@ -175,7 +174,7 @@ def _frames(
 def write_store(
     path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
 ) -> tuple[str, float | None]:
-    """Write a store atomically, holding the frames of one shard in memory at a time.
+    """Write a store atomically, holding the frames of one file in memory at a time.
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
@@ -197,7 +196,7 @@ def write_store(
     numbered = zip(range(len(layout.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
         group, arrays = _create_arrays(temporary, layout)
-        while part := list(itertools.islice(numbered, layout.shard_frames)):
+        while part := list(itertools.islice(numbered, layout.frames_per_file)):
             for number, frame in part:
                 digest.add(number, frame)
                 if layout.spike_size is not None:
@@ -265,9 +264,9 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
         # A file has as many whole chunks as cover its frames.
-        shard = [layout.shard_frames]
+        file_shape = [layout.frames_per_file]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
-            shard.append(round_up(size, piece))
+            file_shape.append(round_up(size, piece))
         codecs: list[Any] = [Crc32cCodec()]
         if name == "voxels":
             blosc = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)
@@ -276,7 +275,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
             name,
             shape=shape,
             chunks=chunk,
-            shards=tuple(shard),
+            shards=tuple(file_shape),
             dtype="uint8",
             compressors=codecs,
             fill_value=0,
@@ -287,13 +286,13 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
 
 
 def verify_store(
-    manifest_path: str | Path, progress: Callable[[int, int], None] = lambda done, total: None
+    manifest_path: str | Path, progress: ProgressCallback = lambda done, total: None
 ) -> list[str]:
     """Read a whole store and list its damage.
 
     Args:
         manifest_path: the store's manifest.
-        progress: called with the frames done and their total.
+        progress: called after each frame, with the frames done and their total.
 
     Returns:
         A line for each damaged or missing chunk, or one on whole contents that differ from the
@@ -309,7 +308,6 @@ def verify_store(
     layout = store.layout
     faults: list[str] = []
     for number in range(len(layout.frames)):
-        progress(number, len(layout.frames))
         frame: StoredFrame = {}
         for name in layout.shapes:
             try:
@@ -320,6 +318,7 @@ def verify_store(
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
             digest.add(number, frame)
+        progress(number + 1, len(layout.frames))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
@@ -334,7 +333,7 @@ def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
     shape = layout.shapes[name]
     chunk = layout.chunks[name]
     rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
-    file = f"{name}/c/{number // layout.shard_frames}" + "/0" * (len(shape) - 1)
+    file = f"{name}/c/{number // layout.frames_per_file}" + "/0" * (len(shape) - 1)
     for top, left in itertools.product(
         range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
     ):
