@@ -45,16 +45,16 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
     (1.5, 0.75)
     """
     has_value = values.notna().to_numpy()
-    known = values.to_numpy(float)[has_value]
-    count = len(known)
+    present = values.to_numpy(float)[has_value]
+    count = len(present)
     if count == 0:
         return math.nan, math.nan
     weights = frames.to_numpy(float)[has_value] if mean == "frames" else np.ones(count)
     weights /= weights.sum()
-    average = float((weights * known).sum())
+    average = float((weights * present).sum())
     if count == 1 or not math.isfinite(average):
         return average, math.nan
-    squares = float(((weights * (known - average)) ** 2).sum())
+    squares = float(((weights * (present - average)) ** 2).sum())
     return average, math.sqrt(count / (count - 1) * squares)
 
 

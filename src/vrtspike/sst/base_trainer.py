@@ -22,7 +22,6 @@ from vrtspike.runs.identity import weight_digests
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
-from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
 from vrtspike.sst.store import PreparedStore
 from vrtspike.sst.trainer_parameters import PARAMETERS, preset_values

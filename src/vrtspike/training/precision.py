@@ -77,8 +77,10 @@ class Precision:
             init_scale=self._first_scale,
             enabled="16-mixed" in (train.PRECISION, self.name),
         )
-        """Scaler of the loss for ``16-mixed``, also on a CPU, so that a GPU can continue from its
-        checkpoints and it from theirs; otherwise disabled."""
+        """Scaler of the loss, enabled for ``16-mixed``.
+
+        On a CPU, too, so that a GPU can continue from its checkpoints, and it from theirs.
+        """
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""
