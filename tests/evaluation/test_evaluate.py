@@ -295,7 +295,7 @@ def test_the_summary_names_the_measured_data(small_run, evaluated):
         "sequences": 2, "frames": 10, "use_spike": True, "bins": 4, "warnings": [],
     }  # fmt: skip
     assert {key: summary[key] for key in expected} == expected
-    assert summary["seconds_per_frame"] > 0
+    assert summary["model_seconds_per_frame"] > 0
     assert {key: summary["tile"][key] for key in ("SIZE", "OVERLAP")} == {"SIZE": 64, "OVERLAP": 8}
     assert set(summary["definitions"]) == set(summary["metrics"]) == {"psnr", "ssim"}
     page = (evaluated / "metrics.html").read_text()

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from tests.evaluation.test_means import FRAMES
 from vrtspike.analysis.evaluation_files import worst_frames
+from vrtspike.data.rgb_images import Image
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import ClipMeter
+from vrtspike.evaluation.measure import ClipMeter, measured_frames
+from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
+from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.restoration.batches import InputArrays
+from vrtspike.restoration.sources import Frames, FrameSource
+from vrtspike.settings import Settings
 
 
 def test_each_image_is_measured_against_its_reference():
@@ -68,6 +77,39 @@ def test_a_temporal_metric_compares_a_frame_with_the_one_before():
         assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
         third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))
         assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
+
+
+def test_the_model_alone_is_timed_under_the_first_protocol(clock):
+    """Reading, measuring, and the tiles of another protocol take their time, too."""
+    calls: list[int] = []
+
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
+        blur = batch["blur"]
+        calls.append(blur.shape[1])
+        clock.pass_by(1.0)
+        return blur.transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
+
+    def read(frames: slice) -> Frames:
+        clock.pass_by(10.0)
+        return {"blur": np.zeros((4, 8, 8, 3), np.uint8)[frames]}
+
+    def sharp(frame: int) -> Image:
+        clock.pass_by(100.0)
+        return np.zeros((8, 8, 3), np.uint8)
+
+    def score(restored: Image, sharp: Image) -> float:
+        clock.pass_by(1000.0)
+        return 0.0
+
+    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
+    watch = Stopwatch(torch.device("cpu"))
+    frames = list(measured_frames(compute, scores, settings, "a", source, sharp, watch=watch))
+    assert len(frames) == 4
+    # Windows of two frames under the first protocol, all four at once under the other.
+    assert sorted(calls) == [2, 2, 2, 4]
+    assert watch.seconds == 3.0
 
 
 def test_a_meter_ends_its_threads():

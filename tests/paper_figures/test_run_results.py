@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.paper_figures.conftest import decibels, no_progress
+from vrtspike.analysis.evaluation_files import read_summary, write_summary
 from vrtspike.io.images import read_rgb
 from vrtspike.paper_figures.run_results import Restoring, read_run
 from vrtspike.system.errors import ConfigError
@@ -61,6 +62,16 @@ def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path,
     assert np.array_equal(clip.sharp(frame), read_rgb(folder / frame / "sharp.png"))
     assert clip.spikes(frame).shape == (24, 32)
     assert clip.motion is None
+
+
+def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restoring, tmp_path):
+    """Earlier versions wrote it."""
+    shutil.copytree(evaluated, tmp_path / "copied")
+    path = tmp_path / "copied/evaluate/one/summary.json"
+    summary = read_summary(path)
+    seconds = summary.pop("model_seconds_per_frame")
+    write_summary(path, summary | {"seconds_per_frame": seconds})
+    assert read_run(tmp_path / "copied/train/one", restoring).cost.seconds is None
 
 
 def test_a_protocol_that_was_not_measured_is_refused(evaluated, restoring):

@@ -121,7 +121,7 @@ def make_evaluation(
         "metrics": metrics,
         "definitions": {"psnr": "PSNR in dB", "lpips": "LPIPS; lower is better"},
         "device": "cuda",
-        "seconds_per_frame": 0.5,
+        "model_seconds_per_frame": 0.5,
         "spikes_alone": {"psnr": 15.0, "lpips": 0.75} if spikes else None,
         "spikes_alone_note": "rate in a window" if spikes else "the data set has no spikes",
         "worst": [{"sequence": sequences[0], "frame": "000001", "psnr": 20.0}],

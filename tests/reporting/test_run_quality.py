@@ -113,6 +113,10 @@ def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path
     assert (evaluation["examples"], evaluation["worst"]) == ([], [])
     assert evaluation["spikes_note"] == ""
     assert read(folder, task="sst", metrics={}, blur_dir=GONE)["metrics"] == []
+    # Earlier versions wrote the time of the whole evaluation, which is not the model's.
+    assert evaluation["model_seconds_per_frame"] == 0.5
+    timed = read(folder, model_seconds_per_frame=GONE, seconds_per_frame=2.0)
+    assert timed["model_seconds_per_frame"] is None
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):

@@ -149,6 +149,18 @@ def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
     assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]
 
 
+def test_the_objective_of_a_data_set_measures_in_its_kelvin_and_months(store):
+    samples = ERA5SSTMonthlyDataset(2, offset=3, store=store.path)
+    batch = {name: values[None] for name, values in samples[0].items()}
+    # One standard deviation too warm everywhere.
+    rmse = SSTObjective.of(samples).metrics(batch["future"] + 1, batch)[0]["rmse"]
+    target = (int(batch["month"]) + 4) % 12
+    deviation = np.nan_to_num(store.fields["deviation"].values[target])
+    valid = batch["valid"][0, 0].numpy()
+    weights = np.asarray(store.weights) * valid
+    assert rmse == pytest.approx(np.sqrt(np.average(deviation**2, weights=weights)), rel=1e-4)
+
+
 def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
     batch, output = batch_and_output()
     land = torch.from_numpy(~SEA)

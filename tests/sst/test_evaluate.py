@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.sst.conftest import SAMPLES, YEARS
+from tests.sst.conftest import SAMPLES, YEARS, half
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import Evaluation, evaluate
@@ -78,6 +78,18 @@ def test_every_score_follows_its_definition(evaluation, by_hand, system, ahead):
             acc = score(evaluation, f"acc{centred}{about}", system, ahead)
             assert acc == pytest.approx(expected, abs=1e-4, nan_ok=True)
     assert evaluation.table.lead.values.tolist() == [2, 3]
+
+
+def test_the_model_alone_is_timed(data, clock):
+    def forecast(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
+        clock.pass_by(1.0)
+        return half(past, month)
+
+    result = evaluate(
+        forecast, data, batch_size=5, progress=lambda done, total: clock.pass_by(100.0)
+    )
+    # Batches of 5, 5, 5 and 4 samples.
+    assert result.model_seconds == 4.0
 
 
 def test_the_masked_share_is_reported(evaluation, by_hand, icy):

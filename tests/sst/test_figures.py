@@ -53,6 +53,7 @@ def made() -> Evaluation:
         verdicts=pd.DataFrame({"baseline": BEST}, index=MONTHS),
         errors=cells,
         masked=0.0,
+        model_seconds=1.0,
     )
 
 

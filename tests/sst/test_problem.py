@@ -160,6 +160,7 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     summary = read_json(tmp_path / "out/summary.json")
+    assert summary["model_seconds_per_frame"] > 0
     chosen, kept = summary["warnings"]
     assert chosen.startswith("chosen on the validation split: validation looked at it")
     assert kept == untrained_note("results/train/other")

@@ -154,6 +154,14 @@ def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
+def test_without_an_interval_every_epoch_ends_with_a_validation(tmp_path):
+    # Five batches make an epoch, two a step: epochs end within steps 3 and 8.
+    log = {"VAL_EVERY_STEPS": None, "TENSORBOARD": False}
+    train(tmp_path, forecast_settings({"MAX_STEPS": 9}, LOG=log))
+    steps = [record["step"] for record in records(tmp_path) if record["kind"] == "validation"]
+    assert steps == [3, 5, 8, 9]
+
+
 class Constant(Disturbed):
     """Never gets any better."""
 

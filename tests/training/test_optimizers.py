@@ -19,6 +19,7 @@ from vrtspike.training.optimizers import (
     scaled_learning_rate,
     set_learning_rates,
     trainable_groups,
+    warmup_steps,
 )
 
 
@@ -117,6 +118,21 @@ def test_warm_up_then_cosine_to_the_floor():
     assert factors[55] == pytest.approx(0.55)
     assert factors[100] == pytest.approx(0.1)
     assert all(a > b for a, b in pairwise(factors[10:]))
+
+
+@pytest.mark.parametrize(
+    ("written", "total", "steps"),
+    [(None, 19, 0), (None, 130, 6), (None, 5000, 100), (0, 130, 0), (256, 130, 256)],
+)
+def test_steps_of_the_warm_up(written, total, steps):
+    assert warmup_steps(ScheduleSettings(WARMUP_STEPS=written), total) == steps
+
+
+def test_a_warm_up_that_is_not_written_follows_the_steps_of_the_run():
+    optimizer = torch.optim.AdamW([{"params": [torch.zeros(1)], "base_lr": 1.0}])
+    settings = ScheduleSettings(WARMUP_STEPS=None)
+    first, second = (set_learning_rates(optimizer, settings, 1.0, n, total=40) for n in (0, 1))
+    assert (first, second) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize(("total", "warmup"), [(1, 0), (1, 10), (5, 5), (5, 100), (2, 1)])

@@ -8,8 +8,7 @@ from torch import nn
 
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.settings import Settings
-from vrtspike.training.fit import set_numerics
-from vrtspike.training.precision import Precision
+from vrtspike.training.precision import Precision, set_numerics
 
 CPU = torch.device("cpu")
 
@@ -18,7 +17,7 @@ CPU = torch.device("cpu")
     ("name", "forward", "weights"),
     [
         ("32", torch.float32, torch.float32),
-        ("16-mixed", torch.float16, torch.float32),
+        ("16-mixed", torch.float32, torch.float32),
         ("bf16-mixed", torch.bfloat16, torch.float32),
         ("bf16-true", torch.bfloat16, torch.bfloat16),
         ("mixed", torch.bfloat16, torch.float32),
@@ -33,6 +32,27 @@ def test_types_of_forward_weights_and_losses(name, forward, weights):
         with precision.exact():
             assert (output.float() @ torch.ones(4, 1)).dtype == torch.float32
     assert model.weight.dtype == weights
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available:UserWarning")
+def test_float16_is_for_gpus_alone():
+    train = TrainSettings(PRECISION="16-mixed")
+    assert Precision(train, torch.device("cuda")).compute_type == torch.float16
+    on_cpu = Precision(train, CPU)
+    assert (on_cpu.name, on_cpu.compute_type) == ("32", torch.float32)
+    # A checkpoint has the scale, whatever device wrote it.
+    assert on_cpu.scaler.state_dict()["scale"] == train.AMP_INIT_SCALE
+
+
+def test_without_float16_the_scale_does_not_grow():
+    precision = Precision(TrainSettings(PRECISION="16-mixed", AMP_INIT_SCALE=8.0), CPU)
+    precision.scaler.set_growth_interval(1)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for _ in range(3):
+        precision.scaler.scale(model(torch.ones(1, 2)).sum()).backward()
+        precision.step(optimizer, finite=True)
+        assert precision.scaler.get_scale() == 8.0
 
 
 def test_scaled_loss_overflow_skips_the_step_and_lowers_the_scale():

@@ -71,7 +71,7 @@ def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, sto
     tracker.log(1, {"no such name!": 1.0})
     tracker.close(True)
     (text,) = messages
-    assert text.startswith("warning: LOG.MLFLOW: figures were not sent: ")
+    assert text.startswith("warning: LOG.MLFLOW: values were not sent: ")
 
 
 @pytest.mark.slow

@@ -44,7 +44,9 @@ class OptimSettings(Section):
 class ScheduleSettings(Section):
     """The learning rate over the steps: a linear warm-up, then half a cosine."""
 
-    WARMUP_STEPS: NonNegative = key("Optimiser steps of linear warm-up", 256)
+    WARMUP_STEPS: NonNegative | None = key(
+        "Optimiser steps of linear warm-up; null: a twentieth of all, at most 100", 256
+    )
     MIN_LR: NonNegativeFloat = key("Learning rate at the end", 1e-7)
 
 
@@ -81,8 +83,9 @@ class TrainSettings(Section):
         "Mode of torch.compile", "default"
     )
     PRECISION: Precision = key(
-        "Arithmetic; mixed: the device's best half type; 32: float32, on a GPU with "
-        "convolutions in TF32 (PyTorch's default)",
+        "Arithmetic; mixed: the device's best half type; 16-mixed: float32 on a CPU, which "
+        "computes float16 slowly; 32: float32, on a GPU with convolutions in TF32 (PyTorch's "
+        "default)",
         "bf16-mixed",
     )
     AMP_INIT_SCALE: PositiveFloat = key("First loss scale of 16-mixed", 65536.0)
@@ -138,7 +141,9 @@ class LogSettings(Section):
     """Logs of a run; none of these changes a result unless early stopping watches it."""
 
     TENSORBOARD: bool = operational("Write TensorBoard files", True)
-    VAL_EVERY_STEPS: Positive = operational("Optimiser steps between validations", 1000)
+    VAL_EVERY_STEPS: Positive | None = operational(
+        "Optimiser steps between validations; null: at the end of each epoch", 1000
+    )
     VISUALS_EVERY_STEPS: Positive | None = operational(
         "Pictures of validations at multiples of this step; null: of all", None
     )

@@ -11,8 +11,11 @@ KEYS = ["protocol", "sequence", "frame"]
 """Columns that identify a row of ``frames.csv``."""
 
 Kind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
-"""The images of one frame: the blurry input, the restored frame, the picture from spikes alone, the
-sharp frame, and the sharp frame in grey."""
+"""The images of one frame.
+
+These are the blurry input, the restored frame, the picture from spikes alone, the sharp frame, and
+the sharp frame in grey.
+"""
 
 REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spikes": "gray"}
 """The reference of each image that is measured."""

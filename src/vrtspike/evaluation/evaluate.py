@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from vrtspike.evaluation.summary import write_results
 from vrtspike.evaluation.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
+from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.batches import Compute
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.sources import sharp_frame, stored_sequence
@@ -65,7 +65,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         statistics = read_run_statistics(job.weights.parent).voxels
     compute = torch_compute(model, statistics, job.device)
 
-    started = time.monotonic()
+    watch = Stopwatch(job.device)
     total = sum(entry.frames for entry in entries)
     rows: list[Row] = []
     with contextlib.ExitStack() as opened:
@@ -75,7 +75,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
         job.progress(0, total)
         for entry in entries:
-            frames = _measured_sequence(compute, scores, settings, entry)
+            frames = _measured_sequence(compute, scores, settings, entry, watch)
             video = None
             if test.SAVE_VIDEO:
                 video = video_file(videos / f"{entry.name}.mp4")
@@ -95,7 +95,6 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         examples.write_index()
     if not test.SAVE_VIDEO:
         shutil.rmtree(job.output / VIDEOS)
-    seconds = time.monotonic() - started
     return write_results(
         job,
         dataset,
@@ -103,7 +102,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         scores,
         device=job.device.type,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        seconds_per_frame=seconds / total,
+        model_seconds_per_frame=watch.seconds / total,
     )
 
 
@@ -129,6 +128,7 @@ def _measured_sequence(
     scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
     entry: SequenceEntry,
+    watch: Stopwatch,
 ) -> Iterator[tuple[list[Row], dict[str, Image]]]:
     """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
     store = Store(entry.store)
@@ -138,4 +138,4 @@ def _measured_sequence(
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
     source = stored_sequence(store)
     sharp = partial(sharp_frame, store)
-    return measured_frames(compute, scores, settings, entry.name, source, sharp, picture)
+    return measured_frames(compute, scores, settings, entry.name, source, sharp, picture, watch)

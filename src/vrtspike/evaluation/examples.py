@@ -30,7 +30,7 @@ class Example:
     """A frame that may become an example.
 
     Attributes:
-        rank: larger is better with any metric; NaN without a figure.
+        rank: larger is better with any metric; NaN without a value.
         row: its row of ``frames.csv``.
         pictures: RGB (H, W, 3) or grey (h, w), by the stem of their files.
     """
@@ -57,19 +57,19 @@ class Examples:
     def offer(
         self, row: Mapping[str, Any], pictures: Mapping[str, NDArray[np.uint8]], *, middle: bool
     ) -> None:
-        """Consider a frame of the current sequence; the first of equal figures is chosen.
+        """Consider a frame of the current sequence; the first of equal values is chosen.
 
         Args:
             row: row of ``frames.csv``.
             pictures: pictures by the stem of their files.
             middle: it is the frame in the middle.
         """
-        figure = float(row[self._metric.name])
-        rank = figure if self._metric.larger_is_better else -figure
+        value = float(row[self._metric.name])
+        rank = value if self._metric.larger_is_better else -value
         example = Example(rank, row, pictures)
         if middle:
             self._kept["middle"] = example
-        if not math.isnan(figure):
+        if not math.isnan(value):
             worst = self._kept.get("worst", example)
             best = self._kept.get("best", example)
             if example.rank < worst.rank or worst is example:
@@ -84,7 +84,7 @@ class Examples:
             sequence = row["sequence"]
             frame = row["frame"]
             files = {stem: f"{sequence}/{frame}/{stem}.png" for stem in example.pictures}
-            figures = {name: value for name, value in row.items() if name not in KEYS}
+            metrics = {name: value for name, value in row.items() if name not in KEYS}
             for stem, picture in example.pictures.items():
                 write_png(self._folder / files[stem], picture)
             entry = {
@@ -92,14 +92,14 @@ class Examples:
                 "label": sequence,
                 "frame": frame,
                 "chosen": [name for name in get_args(Choice) if self._kept.get(name) is example],
-                "metrics": finite_or_null(figures),
+                "metrics": finite_or_null(metrics),
                 "files": files,
             }
             self._written.append((example.rank, entry))
         self._kept = {}
 
     def write_index(self) -> None:
-        """Write ``examples.json``, the worst example first, those without a figure last."""
+        """Write ``examples.json``, the worst example first, those without a value last."""
         ranked = sorted(self._written, key=lambda written: (math.isnan(written[0]), written[0]))
         best = "largest" if self._metric.larger_is_better else "smallest"
         contents = {

@@ -16,10 +16,9 @@ from vrtspike.metrics.psnr import PSNR
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean over the frames of each sequence that have a figure, with their number in
-    ``frames``.
+    """Return the means over the frames of each sequence that have a value.
 
-    The result has a row for each protocol and sequence.
+    The result has a row for each protocol and sequence, with the number of frames in ``frames``.
     """
     columns = [name for name in frames.columns if name not in KEYS]
     groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
@@ -32,7 +31,7 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
     """Return the mean of a test set and its standard error, both from the means of its sequences.
 
     Args:
-        values: values of each sequence, means over its frames; NaN for a sequence without a figure.
+        values: values of each sequence, means over its frames; NaN for a sequence without a value.
         frames: number of frames of each sequence.
         mean: ``frames`` gives every frame the same weight, ``sequences`` every sequence.
 
@@ -46,16 +45,16 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
     (1.5, 0.75)
     """
     has_value = values.notna().to_numpy()
-    figures = values.to_numpy(float)[has_value]
-    count = len(figures)
+    present = values.to_numpy(float)[has_value]
+    count = len(present)
     if count == 0:
         return math.nan, math.nan
     weights = frames.to_numpy(float)[has_value] if mean == "frames" else np.ones(count)
     weights /= weights.sum()
-    average = float((weights * figures).sum())
+    average = float((weights * present).sum())
     if count == 1 or not math.isfinite(average):
         return average, math.nan
-    squares = float(((weights * (figures - average)) ** 2).sum())
+    squares = float(((weights * (present - average)) ** 2).sum())
     return average, math.sqrt(count / (count - 1) * squares)
 
 
@@ -78,17 +77,17 @@ def overall_means(
     """
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
-        figures: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         errors: dict[Kind, float] = {}
         for kind, column in columns_of(metric).items():
             if column in sequences:
                 average, error = mean_and_error(sequences[column], sequences["frames"], mean)
-                figures[kind] = average
+                numbers[kind] = average
                 errors[kind] = error
-        figures["restored_error"] = errors["restored"]
-        figures["gain"] = metric.gain(figures["restored"], figures["blurry"])
-        entry: dict[str, float | str | None] = finite_or_null(figures)
-        if math.isnan(figures["blurry"]):
+        numbers["restored_error"] = errors["restored"]
+        numbers["gain"] = metric.gain(numbers["restored"], numbers["blurry"])
+        entry: dict[str, float | str | None] = finite_or_null(numbers)
+        if math.isnan(numbers["blurry"]):
             entry["reason"] = "no sequence has two frames, between which it is measured"
         elif entry["gain"] is None:
             entry["reason"] = "some frames equal the sharp ones: the mean is not finite"
@@ -97,6 +96,5 @@ def overall_means(
 
 
 def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
-    """Return the metric that ranks frames from the worst to the best: PSNR, or else the first
-    one."""
+    """Return the metric that ranks frames: PSNR if it is measured, or else the first one."""
     return PSNR if PSNR in metrics else metrics[0]

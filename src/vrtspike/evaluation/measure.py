@@ -16,7 +16,8 @@ from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
-from vrtspike.restoration.batches import Compute
+from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.restoration.batches import Compute, InputArrays
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.sources import FrameSource
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
@@ -31,11 +32,11 @@ Scores = Mapping[ImageMetric, Score]
 """Functions that measure each metric, in the order of columns."""
 
 Row = dict[str, Any]
-"""A row of ``frames.csv``: the figures of a frame."""
+"""A row of ``frames.csv``: the metrics of a frame."""
 
 
 class ClipMeter:
-    """Measures the frames of one clip, in order, every figure of a frame in a thread.
+    """Measures the frames of one clip, in order, every metric of a frame in a thread.
 
     As a context manager, the meter ends its threads.
 
@@ -67,16 +68,16 @@ class ClipMeter:
         """
         previous = self._previous
         self._previous = images
-        figures = {}
+        values = {}
         for metric in self._scores:
             for kind, column in columns_of(metric).items():
                 if kind in images:
-                    figures[column] = self._threads.submit(
-                        self._figure, metric, kind, images, previous
+                    values[column] = self._threads.submit(
+                        self._value, metric, kind, images, previous
                     )
-        return {column: figure.result() for column, figure in figures.items()}
+        return {column: value.result() for column, value in values.items()}
 
-    def _figure(
+    def _value(
         self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
     ) -> float:
         """Return one metric of one image."""
@@ -97,6 +98,7 @@ def measured_frames(
     source: FrameSource,
     sharp: Callable[[int], Image],
     spikes_alone: Callable[[int], NDArray[np.float32]] | None = None,
+    watch: Stopwatch | None = None,
 ) -> Iterator[tuple[list[Row], dict[str, Image]]]:
     """Restore and measure the frames of a sequence.
 
@@ -111,6 +113,7 @@ def measured_frames(
         source: its blurry frames and spikes.
         sharp: returns a sharp frame by its number.
         spikes_alone: returns the picture from spikes alone by its number; None without.
+        watch: times the calls of the model under the first protocol; None times nothing.
 
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
@@ -118,16 +121,19 @@ def measured_frames(
     test = settings.TEST
     tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
+    models = dict.fromkeys(tilings.values(), compute)
+    if watch is not None:
+        models[main_tiling] = _timed(compute, watch)
     streams = {
         tiling: restore_frames(
-            compute,
+            model,
             source,
             tiling,
             tiles_at_once=test.BATCH_SIZE,
             readers=test.NUM_WORKERS,
             bits=None,
         )
-        for tiling in tilings.values()
+        for tiling, model in models.items()
     }
     with ExitStack() as stack:
         meters = {
@@ -151,3 +157,13 @@ def measured_frames(
                 image = protocol.image(values[tilings[protocol]])
                 rows.append(keys | meter.measure({**images, "restored": image}))
             yield rows, pictures
+
+
+def _timed(compute: Compute, watch: Stopwatch) -> Compute:
+    """Return the model with every call timed."""
+
+    def timed(batch: InputArrays) -> NDArray[np.float32]:
+        with watch.lap():
+            return compute(batch)
+
+    return timed

@@ -104,8 +104,9 @@ class EvaluationProtocol:
         return scaled
 
     def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
-        """Return the metrics of TEST.METRICS that the protocol defines: PSNR, SSIM and perhaps
-        LPIPS.
+        """Return the metrics of TEST.METRICS that the protocol defines.
+
+        A published protocol defines PSNR, SSIM and perhaps LPIPS.
 
         Raises:
             ConfigError: if there are none.

@@ -80,7 +80,7 @@ def reproduce_vrt(
     verdict = expected.verdict(psnr)
     if not expected.is_reproduced_by(psnr):
         raise RunError(
-            f"{verdict}. The figures of all frames stand in {output / FRAMES}; look at the version "
+            f"{verdict}. The metrics of all frames are in {output / FRAMES}; look at the version "
             "of the weights, the blurry frames and the sharp ones"
         )
     return verdict

@@ -52,8 +52,8 @@ def write_results(
     run = job.run
     settings = deblurring_settings(run.settings)
     sequences = sequence_means(frames)
-    figures = {
-        protocol: _protocol_figures(protocol, metrics, sequences, settings)
+    entries = {
+        protocol: _protocol_entries(protocol, metrics, sequences, settings)
         for protocol, metrics in measured.items()
     }
     first, *others = measured
@@ -66,9 +66,9 @@ def write_results(
         "bins": dataset.stores.bins,
         "sequences": int(main_frames["sequence"].nunique()),
         "frames": len(main_frames),
-        **figures[first],
-        "other_protocols": {protocol.name: figures[protocol] for protocol in others},
-        **_spikes_alone(figures[first], settings),
+        **entries[first],
+        "other_protocols": {protocol.name: entries[protocol] for protocol in others},
+        **_spikes_alone(entries[first], settings),
         "worst": worst_frames(main_frames, ranking_metric(list(measured[first]))),
         **facts,
     }
@@ -77,13 +77,13 @@ def write_results(
     return summary
 
 
-def _protocol_figures(
+def _protocol_entries(
     protocol: EvaluationProtocol,
     metrics: Iterable[ImageMetric],
     sequences: pd.DataFrame,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return the definition and the figures of one protocol.
+    """Return the definition and the means of one protocol.
 
     Args:
         protocol: the protocol.
@@ -105,12 +105,11 @@ def _protocol_figures(
     }
 
 
-def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the figures of the pictures from spikes alone under the main protocol, and their
-    note."""
+def _spikes_alone(entries: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the means of pictures from spikes alone under the main protocol, and their note."""
     method = settings.TEST.SPIKES_ALONE
     means = {
-        name: metric["spikes"] for name, metric in figures["metrics"].items() if "spikes" in metric
+        name: metric["spikes"] for name, metric in entries["metrics"].items() if "spikes" in metric
     }
     if method is None:
         note = "TEST.SPIKES_ALONE is null"
@@ -122,7 +121,7 @@ def _spikes_alone(figures: Mapping[str, Any], settings: Settings) -> dict[str, A
 
 
 def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
-    """Return warnings for readers of the figures: other data, and other uses of the test split.
+    """Return warnings for readers of the means: other data, and other uses of the test split.
 
     Args:
         dataset: the evaluated data set.
@@ -168,7 +167,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
 
 
 def _worst(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence with the worst frames, in a list; empty if no frame has a figure."""
+    """Return a sentence with the worst frames, in a list; empty if no frame has a value."""
     worst = summary["worst"]
     if not worst:
         return []
@@ -180,11 +179,13 @@ def _worst(summary: Mapping[str, Any]) -> list[str]:
     return [f"Worst restored frames by {name}: {', '.join(frames)}."]
 
 
-def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the means of a protocol as texts: a row for each metric, with the reason of a missing
-    one."""
+def means_table(entries: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the means of a protocol as texts, a row for each metric.
+
+    The column ``missing`` has the reasons of missing ones.
+    """
     rows = []
-    for name, means in figures["metrics"].items():
+    for name, means in entries["metrics"].items():
         metric = METRICS[name]
         row = {"metric": name}
         titles = {
@@ -211,13 +212,13 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
         summary: summary from :func:`write_results`.
     """
     tables = []
-    for figures in (summary, *summary["other_protocols"].values()):
-        title = f"Protocol {figures['protocol']}, mean over {figures['mean_over']}"
-        note = figures["protocol_source"]
-        if figures["protocol_unknown"]:
-            note += f"; not known: {figures['protocol_unknown']}"
-        definitions = list(figures["definitions"].values())
-        table = figure_table(figures).assign(definition=definitions)
+    for entries in (summary, *summary["other_protocols"].values()):
+        title = f"Protocol {entries['protocol']}, mean over {entries['mean_over']}"
+        note = entries["protocol_source"]
+        if entries["protocol_unknown"]:
+            note += f"; not known: {entries['protocol_unknown']}"
+        definitions = list(entries["definitions"].values())
+        table = means_table(entries).assign(definition=definitions)
         tables.append(Table(table, title, note))
     main = sequences[sequences["protocol"] == summary["protocol"]].drop(columns="protocol")
     formats = {}
@@ -234,16 +235,16 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     if summary["spikes_alone"]:
         closing.append(f"{summary['spikes_alone_note']}.")
     closing.append(
-        "The standard error says how far a mean would scatter with other sequences; figures of "
+        "The standard error says how far a mean would scatter with other sequences; means of "
         "two protocols do not compare."
     )
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), tables, closing)
 
 
 def summary_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return the figures of a summary in lines for the terminal."""
+    """Return the means of a summary in lines for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
-    for figures in (summary, *summary["other_protocols"].values()):
-        lines.append(f"protocol {figures['protocol']}")
-        lines += figure_table(figures).to_string(index=False).splitlines()
+    for entries in (summary, *summary["other_protocols"].values()):
+        lines.append(f"protocol {entries['protocol']}")
+        lines += means_table(entries).to_string(index=False).splitlines()
     return [*lines, *_worst(summary)]

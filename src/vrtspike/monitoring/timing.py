@@ -25,6 +25,7 @@ import torch
 
 from vrtspike.io.files import writes_to
 from vrtspike.monitoring.display import Display
+from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
     console_text,
@@ -279,8 +280,7 @@ class TimingLogger:
 
 def seconds(device: torch.device, call: Callable[[], object]) -> float:
     """Measure the time of a call, with the work that it launches on the device."""
-    start = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - start
+    watch = Stopwatch(device)
+    with watch.lap():
+        call()
+    return watch.seconds

@@ -142,7 +142,7 @@ def _cost(summary: Summary, chosen: Summary) -> Cost | None:
     return Cost(
         psnr=psnr,
         parameters=summary.get("parameters"),
-        seconds=summary.get("seconds_per_frame"),
+        seconds=summary.get("model_seconds_per_frame"),
         device=summary.get("device", ""),
         dataset=summary["dataset"],
         protocol=chosen["protocol"],

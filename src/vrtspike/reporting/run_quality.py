@@ -80,7 +80,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
     return {
         **frame_facts,
-        "seconds_per_frame": summary.get("seconds_per_frame"),
+        "model_seconds_per_frame": summary.get("model_seconds_per_frame"),
         "metrics": metrics,
         "interval_method": METHOD if any(metric["gain_interval"] for metric in metrics) else "",
         "warnings": summary.get("warnings", []),

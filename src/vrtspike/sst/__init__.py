@@ -5,6 +5,7 @@ The names listed here are imported when they are used.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,10 +23,19 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "MODEL_SAVE_PATH": "vrtspike.sst.base_trainer",
+    "Area": "vrtspike.sst.grid",
+    "BaseTrainer": "vrtspike.sst.base_trainer",
+    "ERA5SSTMonthlyDataset": "vrtspike.sst.dataset",
+    "RecursiveAttentionTransformer": "vrtspike.sst.model",
+}
+"""Modules of the names."""
+
+
 def __getattr__(name: str) -> object:
     """Import one of :data:`__all__` when it is used."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'vrtspike.sst' has no attribute {name!r}")
-    from vrtspike.sst import base_trainer, dataset
-
-    return getattr(dataset if hasattr(dataset, name) else base_trainer, name)
+    attribute: object = getattr(import_module(_HOMES[name]), name)
+    return attribute

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,59 +15,23 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_RESUMABLE, process_number
-from vrtspike.config.checking import validate
-from vrtspike.config.documents import Document, KeyPath, nested
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.io.files import atomic_path, file_digest
+from vrtspike.config.documents import nested
+from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained
+from vrtspike.runs.identity import weight_digests
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
-from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
 from vrtspike.sst.store import PreparedStore
+from vrtspike.sst.trainer_parameters import PARAMETERS, preset_values
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.suggestions import nearest
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
 """A folder for saved models, for use in ``save_path``; never a default."""
-PARAMETERS: Mapping[str, tuple[str, Any]] = {
-    "epochs": ("TRAIN.EPOCHS", 100),
-    "max_steps": ("TRAIN.MAX_STEPS", None),
-    "batch_size": ("TRAIN.BATCH_SIZE", 50),
-    "accumulate_grad_batches": ("TRAIN.GRADIENT_ACCUMULATION_STEPS", 1),
-    "precision": ("TRAIN.PRECISION", "16-mixed"),
-    "gradient_clip_val": ("TRAIN.MAX_GRAD_NORM", None),
-    "weight_decay": ("TRAIN.OPTIM.WEIGHT_DECAY", 1e-4),
-    "warmup_steps": ("TRAIN.SCHED.WARMUP_STEPS", None),
-    "ema": ("TRAIN.EMA", 0.0),
-    "early_stopping_patience": ("TRAIN.EARLY_STOPPING.PATIENCE", None),
-    "seed": ("SEED", 123),
-    "cudnn_deterministic": ("DETERMINISTIC", False),
-    "compile_model": ("TRAIN.COMPILE_MODEL", False),
-    "compile_mode": ("TRAIN.COMPILE_MODE", "default"),
-    "num_workers": ("DATALOADER.TRAIN_WORKERS", 8),
-    "pin_memory": ("DATALOADER.PIN_MEMORY", True),
-    "persistent_workers": ("DATALOADER.PERSISTENT_WORKERS", True),
-    "prefetch_factor": ("DATALOADER.TRAIN_PREFETCH_FACTOR", 2),
-}
-"""Parameters of the trainer: the key of a preset, and the default."""
-OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
-    "ims_per_gpu": ("batch_size", {}),
-    "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
-    "use_fp16": ("precision", {False: "32", True: "16-mixed"}),
-    "precision": ("precision", {32: "32"}),
-    "cudnn_benchmark": ("cudnn_deterministic", {False: True, True: False}),
-}
-"""Other names of a parameter, and the meaning of their values."""
-CLIPPING = "gradient_clip_algorithm"
-"""A parameter with one allowed value, ``norm``."""
 
-_OPTIONAL = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
-"""Keys left out if None: the first is chosen by the number of steps, the second is off."""
 _LEARNING_RATE = 1e-3
-_MAX_WARMUP = 100
 
 
 def read_model(
@@ -122,7 +85,8 @@ class BaseTrainer:
         save_path: file for the model with the best validation.
         pre_model: a file to start from; True is the one at ``save_path``, False none.
         dataset_params: JSON values.
-        trainer_params: parameters of the trainer, see :data:`PARAMETERS`.
+        trainer_params: parameters of the trainer, by the names that
+            :mod:`vrtspike.sst.trainer_parameters` lists.
         model_params: JSON values; ``learning_rate`` is that of the optimiser.
         folder: folder of the run: checkpoints, logs, weights.
 
@@ -177,22 +141,20 @@ class BaseTrainer:
                 load_trained(model, first_weights)
             return model
 
-        # The model is built once in advance, so that errors of parameters or weights come before
-        # the run is created.
-        build(**parameters)
         identity = {"data": store.digest}
         if first_weights:
-            identity["pre_model"] = file_digest(first_weights)
+            identity |= weight_digests({"pre_model": Path(first_weights)})
+        self._show_parameters(len(dataset))
         outcome = fit(
             self.folder,
-            SSTObjective(store.weights, store.fields["deviation"], dataset.offset),
+            SSTObjective.of(dataset),
             model_class=build,
             model_parameters=parameters,
             dataset_class=self.dataset_class,
             dataset_parameters={**data, "split": "train"},
             validation_parameters={**data, "split": "val"},
             identity=identity,
-            settings=self._settings(len(dataset)),
+            settings=nested(self.settings),
         )
         if outcome.status == "interrupted":
             _show(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
@@ -240,99 +202,12 @@ class BaseTrainer:
         with atomic_path(Path(self.save_path)) as temporary:
             torch.save(contents, temporary)
 
-    def _settings(self, samples: int) -> dict[str, Any]:
-        """Return the sections of a preset for :func:`fit`; every value is printed.
-
-        Args:
-            samples: size of the training split.
-        """
-        size = self.settings["TRAIN.BATCH_SIZE"]
-        batches = math.ceil(samples / size)
-        processes = int(os.environ.get("WORLD_SIZE", "1"))
-        per_step = self.settings["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
-        limits = []
-        epochs = self.settings["TRAIN.EPOCHS"]
-        if epochs is not None:
-            limits.append(max(1, epochs * batches // per_step))
-        max_steps = self.settings["TRAIN.MAX_STEPS"]
-        if max_steps:
-            limits.append(max_steps)
-        steps = min(limits)
-        chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MAX_WARMUP, steps // 20)} | self.settings
-        if chosen["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
-            chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly
+    def _show_parameters(self, samples: int) -> None:
+        """Print the region, the size of the training split, and every parameter."""
         _show(f"========== {self.title}, {self.area.name} ==========")
-        _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
+        _show(f"samples: {samples}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():
-            value = chosen.get(key)
-            requested_value = self.settings.get(key)
-            if value == requested_value:
-                _show(f"{name}: {value}")
-            else:
-                _show(f"{name}: {value} instead of {requested_value}")
-        chosen["TRAIN.VAL_BATCH_SIZE"] = size
-        chosen["LOG.VAL_EVERY_STEPS"] = max(1, batches // per_step)
-        return nested(chosen)
-
-
-def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
-    """Return values by the keys of a preset; :data:`OTHER_NAMES` of parameters are accepted.
-
-    Raises:
-        ConfigError: if a name is unknown (the message suggests the nearest one), a value is not
-            allowed, or two names of one parameter disagree.
-
-    >>> preset_values({"ims_per_gpu": 8, "use_fp16": False}, 1e-3)["TRAIN.PRECISION"]
-    '32'
-    """
-    values = dict(PARAMETERS.values())
-    values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
-    places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
-    if parameters.get(CLIPPING, "norm") != "norm":
-        raise ConfigError(
-            f"trainer_params: {CLIPPING} is {parameters[CLIPPING]!r}, expected 'norm'"
-        )
-    for name, parameter_value in parameters.items():
-        if name == CLIPPING:
-            continue
-        place = f"trainer_params: {name}"
-        parameter, value = _parameter(name, parameter_value, place)
-        key = PARAMETERS[parameter][0]
-        path = _path(key)
-        if path in places and values[key] != value:
-            raise ConfigError(
-                f"{place} says {parameter} {value!r}, another name {values[key]!r}; give one of "
-                "them"
-            )
-        values[key] = value
-        places[path] = place
-    for key in _OPTIONAL:
-        if values[key] is None:
-            del values[key]
-    document = Document({_path(key): value for key, value in values.items()}, places)
-    validate(RunSettings, document, "docs/sst.md explains them.")
-    return values
-
-
-def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
-    """Return the parameter that a name denotes, and its value.
-
-    Raises:
-        ConfigError: if there is no such parameter.
-    """
-    parameter, meanings = OTHER_NAMES.get(name, (name, {}))
-    if parameter not in PARAMETERS:
-        near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
-        raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
-    # Values are compared, not looked up, because a wrong value, such as a list, may have no hash.
-    for old, new in meanings.items():
-        if old == value:
-            return parameter, new
-    return parameter, value
-
-
-def _path(key: str) -> KeyPath:
-    return tuple(key.split("."))
+            _show(f"{name}: {self.settings.get(key)}")
 
 
 def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:

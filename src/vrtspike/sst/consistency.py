@@ -62,7 +62,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
 
 
 def _summary(stored: xarray.Dataset) -> xarray.Dataset:
-    """Return the figures of every month, and of every cell and calendar month."""
+    """Return the values of every month, and of every cell and calendar month."""
     sst = stored[SST]
     is_sea = sst.notnull()
     summary = {

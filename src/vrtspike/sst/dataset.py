@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -148,6 +148,12 @@ class SSTObjective(Objective):
         self._deviation = torch.from_numpy(np.array(deviation, np.float32))
         self._offset = offset
 
+    @classmethod
+    def of(cls, dataset: ERA5SSTMonthlyDataset) -> Self:
+        """Return the objective of the samples of a data set."""
+        store = dataset.store
+        return cls(store.weights, store.fields["deviation"], dataset.offset)
+
     def prepare(self, batch: Mapping[str, Any], device: torch.device) -> SampleBatch:
         """Copy a batch to the device, and the weights and deviations with the first one."""
         self._weights = self._weights.to(device)
@@ -180,8 +186,8 @@ class SSTObjective(Objective):
         rmse = mean((forecast - future).square()).sqrt()
         norm = (mean(forecast.square()) * mean(future.square())).sqrt()
         correlation = mean(forecast * future) / norm.clamp_min(torch.finfo(norm.dtype).tiny)
-        figures = torch.stack([rmse, correlation], dim=1).tolist()
-        return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in figures]
+        values = torch.stack([rmse, correlation], dim=1).tolist()
+        return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in values]
 
     def size(self, batch: SampleBatch) -> tuple[int, int]:
         """Return the numbers of samples, and of months read and forecast."""

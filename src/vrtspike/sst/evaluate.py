@@ -12,6 +12,7 @@ import xarray
 from torch import nn
 from torch.utils.data import DataLoader
 
+from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.sst.baselines import fit_baselines, trend_line
 from vrtspike.sst.comparison import compare
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
@@ -42,6 +43,7 @@ class Evaluation:
         errors: the RMSE of each cell in kelvin by ``system`` and ``lead``, NaN where it is never
             open sea.
         masked: the share of sea and months that are not measured, because there is ice.
+        model_seconds: time that the model alone took for all samples.
     """
 
     dataset: ERA5SSTMonthlyDataset
@@ -50,6 +52,7 @@ class Evaluation:
     verdicts: pd.DataFrame
     errors: xarray.DataArray
     masked: float
+    model_seconds: float
 
 
 class _Reference:
@@ -157,9 +160,11 @@ def evaluate(
     parts: list[xarray.Dataset] = []
     squares = xarray.DataArray(0.0)
     counts = xarray.DataArray(0.0)
+    watch = Stopwatch(torch.device(device))
     done = 0
     for batch in DataLoader(dataset, size):
-        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
+        with watch.lap():
+            output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
         now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
         forecasts = reference.forecasts(output, now)
         observed = reference.observed(now)
@@ -177,4 +182,5 @@ def evaluate(
         verdicts=verdicts,
         errors=(squares / counts) ** 0.5,
         masked=1 - float(means["measured"].mean()),
+        model_seconds=watch.seconds,
     )

@@ -21,8 +21,7 @@ from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
 
 HARMONICS = 8
-"""Number of waves around a circle of latitude that encode places; half as many from pole to
-pole."""
+"""Waves around a circle of latitude that encode places; half as many from pole to pole."""
 _SEASONS = 2
 """Number of harmonics of the year."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -183,9 +182,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
     model = model.to(ranks.device)
-    objective = SSTObjective(
-        samples.store.weights, samples.store.fields["deviation"], samples.offset
-    )
+    objective = SSTObjective.of(samples)
     if settings.untrained_weights is not None:
         return Trainable(model, objective, NoBatches(), None, note=note)
     training = ShuffledBatches(samples, settings, workers, ranks)
@@ -214,12 +211,21 @@ def evaluate(job: EvaluationJob) -> list[str]:
     model = build_model(settings, samples.store)
     load_trained(model, job.weights)
     require_published(job.weights)
-    started = time.monotonic()
-    model.to(job.device)
     best = None
     if settings.DATA.GENERATE:
         best = best_possible_forecasts(_globe(settings.DATA.GENERATE), samples)
-    size = settings.TEST.BATCH_SIZE
-    evaluation = evaluate(model, samples, job.device, size, job.progress, best)
-    seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
-    return write_results(job, evaluation, device=job.device.type, seconds_per_frame=seconds)
+    evaluation = evaluate(
+        model.to(job.device),
+        samples,
+        device=job.device,
+        batch_size=settings.TEST.BATCH_SIZE,
+        progress=job.progress,
+        best_possible=best,
+    )
+    months = len(samples) * samples.lead
+    return write_results(
+        job,
+        evaluation,
+        device=job.device.type,
+        model_seconds_per_frame=evaluation.model_seconds / months,
+    )

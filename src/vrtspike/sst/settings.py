@@ -54,9 +54,10 @@ METRICS = {
 
 PREPARED = ManifestKind[dict[str, Any]]("manifest of prepared temperatures", 5, "prepare")
 MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
-"""Dotted names of the networks' classes by their MODEL.TYPE, so that presets are read without
-PyTorch. Each is made with the parameters of
-:class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
+"""Dotted names of the networks' classes by their MODEL.TYPE: presets are read without PyTorch.
+
+Each is made with the parameters of :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`.
+"""
 MONTHS = 12
 SST, ICE = "sst", "siconc"
 """Variables of the files."""

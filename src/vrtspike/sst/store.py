@@ -46,8 +46,10 @@ from vrtspike.sst.settings import FINAL, ICE, MONTHS, PREPARED, SST, Years, mont
 from vrtspike.system.errors import DataError
 
 ICE_LIMIT_K = 271.6
-"""Temperature below which sea counts as covered in files without concentration; under ice ERA5 has
-271.46 K."""
+"""Temperature below which sea counts as covered in files without concentration.
+
+Under ice ERA5 has 271.46 K.
+"""
 DEVIATION_FLOOR_K = 0.1
 """Minimum standard deviation in kelvin: division by a smaller one would amplify rounding errors."""
 IN_MEMORY_BYTES = 500_000_000

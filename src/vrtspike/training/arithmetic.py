@@ -14,8 +14,7 @@ from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
 
 TRAINING_FACTOR = 3
-"""Operations of forward and backward pass per operation of the forward pass, without
-recomputation."""
+"""Operations of both passes per operation of the forward pass, without recomputation."""
 
 _REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}

@@ -146,7 +146,7 @@ def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
 def reduce_step(
     ranks: Ranks, sums: Mapping[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
 ) -> tuple[dict[str, float], float, list[int]]:
-    """Return the figures of an optimiser step, equal on all processes.
+    """Return the numbers of an optimiser step, equal on all processes.
 
     The step's only all-reduce besides the gradients' and its only synchronisation with the device:
     gradients must be known to be finite before they are applied.

@@ -37,6 +37,8 @@ from vrtspike.training.batches import (
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Objective, Trainable
+from vrtspike.training.optimizers import warmup_steps
+from vrtspike.training.precision import set_numerics
 from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.trackers import open_trackers
@@ -172,10 +174,11 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
     if run.settings.untrained_weights is None:
+        warmup = warmup_steps(trainer.train.SCHED, trainer.total)
         work = (
             f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
-            f"steps {trainer.counters.step} to {trainer.total}, {trainer.micro_batches} batches of "
-            f"{run.settings.TRAIN.BATCH_SIZE} a step"
+            f"steps {trainer.counters.step} to {trainer.total}, {warmup} of them warm-up, "
+            f"{trainer.micro_batches} batches of {trainer.train.BATCH_SIZE} a step"
         )
     else:
         work = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
@@ -229,7 +232,7 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         if trainer.train.EARLY_STOPPING is not None:
             trainer.load_best()
         log.weights(trainer.trained_model(), WEIGHTS)
-    log.record.update(status, counters.step, **counters.figures())
+    log.record.update(status, counters.step, **counters.entries())
     return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
 
 
@@ -244,26 +247,6 @@ def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitSt
     fault = ranks.gather(fault)[0]
     if fault is not None:
         raise RunError(fault)
-
-
-def set_numerics(settings: RunSettings, device: torch.device) -> None:
-    """Set PyTorch's global options on deterministic kernels and reduced precision.
-
-    Args:
-        settings: ``DETERMINISTIC`` is read.
-        device: device on which the run computes.
-    """
-    if settings.DETERMINISTIC:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        # On CUDA the gradient of grid_sample (warping) has no deterministic implementation, so that
-        # an error would make training impossible; a warning names it.
-        torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
-    elif device.type == "cuda":
-        torch.backends.cudnn.benchmark = True
-    # The gradient of a weight sums over all tokens of a clip: products of half precision accumulate
-    # in float32 and are rounded once.
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
 def fit(

@@ -34,6 +34,7 @@ from vrtspike.training.objectives import Batch, Trainable
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
+    frozen_parameters,
     parameter_groups,
     scaled_learning_rate,
     set_learning_rates,
@@ -42,7 +43,7 @@ from vrtspike.training.optimizers import (
 )
 from vrtspike.training.precision import Precision
 from vrtspike.training.profiling import profiler
-from vrtspike.training.progress import RunCounters, StepResult, Throughput
+from vrtspike.training.progress import Epochs, RunCounters, StepResult, Throughput
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.validation import validate_model, watched_metric
 
@@ -76,48 +77,59 @@ class Trainer:
         timing: TimingLogger,
         micro_batches: int,
     ) -> None:
-        train = settings.TRAIN
-        model = trainable.model
         self.trainable = trainable
         self.objective = trainable.objective
         self.batches = trainable.training
         self.settings = settings
-        self.train = train
+        self.train = settings.TRAIN
         self.ranks = ranks
         self.log = log
         self.timing = timing
         self.display = log.display
-        self.precision = Precision(train, ranks.device)
-        # Weights that are kept without training are not rounded (bf16-true).
-        is_kept = settings.untrained_weights is not None
-        self.model = model if is_kept else self.precision.prepare(model)
         self.micro_batches = micro_batches
-        self.total = total_steps(settings, self.batches.per_epoch, self.micro_batches)
-        self.learning_rate = scaled_learning_rate(train, self.micro_batches)
-        groups = trainable_groups(model)
-        self.frozen = [
-            (parameter, steps)
-            for name, steps in trainable.frozen_steps.items()
-            for parameter in groups[name]
-        ]
-        self.optimizer = build_optimizer(
-            parameter_groups(groups, self.learning_rate, trainable.rate_factors), train.OPTIM
-        )
-        self.average: AveragedModel | None = None
+        self.epochs = Epochs(self.batches.per_epoch, micro_batches)
+        self.total = total_steps(settings, self.batches.per_epoch, micro_batches)
+        self.learning_rate = scaled_learning_rate(self.train, micro_batches)
         self.counters = RunCounters()
-        self.parts: dict[str, Stateful] = {
+        self.precision = Precision(self.train, ranks.device)
+        self.model = self._model_in_precision()
+        groups = trainable_groups(self.model)
+        self.frozen = frozen_parameters(groups, trainable.frozen_steps)
+        self.optimizer = build_optimizer(
+            parameter_groups(groups, self.learning_rate, trainable.rate_factors), self.train.OPTIM
+        )
+        self.average = self._moving_average()
+        self.parts = self._parts()
+        # After the average, which is a copy that is not compiled.
+        if self.train.COMPILE_MODEL:
+            self.model.compile(mode=self.train.COMPILE_MODE)
+        self.exchange = AllReduce()
+        self.replica = replicate(self.model, ranks, self.exchange)
+
+    def _model_in_precision(self) -> nn.Module:
+        """Return the model; its weights are rounded (bf16-true) only if they are trained."""
+        if self.settings.untrained_weights is not None:
+            return self.trainable.model
+        return self.precision.prepare(self.trainable.model)
+
+    def _moving_average(self) -> AveragedModel | None:
+        """Return the moving average of the weights; None without TRAIN.EMA."""
+        decay = self.train.EMA
+        if decay == 0:
+            return None
+        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    def _parts(self) -> dict[str, Stateful]:
+        """Return the objects whose states a checkpoint holds, by their keys in it."""
+        parts: dict[str, Stateful] = {
             "progress": self.counters,
-            "model": model,
+            "model": self.model,
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
-        if train.EMA > 0:
-            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
-            self.parts["average"] = self.average
-        if train.COMPILE_MODEL:
-            model.compile(mode=train.COMPILE_MODE)
-        self.exchange = AllReduce()
-        self.replica = replicate(self.model, ranks, self.exchange)
+        if self.average is not None:
+            parts["average"] = self.average
+        return parts
 
     def begin(self, checkpoint: dict[str, Any] | None) -> None:
         """Restore a checkpoint and open the logs, once before :meth:`run`.
@@ -255,20 +267,9 @@ class Trainer:
         """Log and show a step; fail after too many skipped steps."""
         step = self.counters.step
         self.counters.epoch_seconds += throughput.count(result.samples)
-        epoch = self._epoch()
         self._show_step(result, throughput)
-        figures = {
-            "loss": result.loss,
-            "losses": result.losses,
-            "lr": result.learning_rate,
-            "grad_norm": result.gradient_norm,
-            "skipped": result.skipped,
-            "samples_per_second": round(throughput.samples_per_second, 4),
-            "data_ms": round(result.data_ms, 3),
-        }
-        self.log.write("train", step, epoch, figures)
-        epoch_ends = step * self.micro_batches // self.batches.per_epoch >= epoch
-        if epoch_ends or step >= self.total:
+        self.log.write("train", step, self._epoch(), result.record(throughput.samples_per_second))
+        if self.epochs.end_with(step) or step >= self.total:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
@@ -300,7 +301,12 @@ class Trainer:
         step = self.counters.step
         if self.trainable.validation is None or self.counters.validated_step == step:
             return False
-        return step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total
+        if step >= self.total:
+            return True
+        interval = self.settings.LOG.VAL_EVERY_STEPS
+        if interval is None:
+            return self.epochs.end_with(step)
+        return step % interval == 0
 
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; return false if a request to stop interrupted it."""
@@ -321,9 +327,9 @@ class Trainer:
             self.log.pictures(step, pictures)
         if is_best:
             self.log.weights(model, BEST_WEIGHTS)
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
-        self.display.show(f"validation after step {step}: {figures}{mark}")
+        self.display.show(f"validation after step {step}: {values}{mark}")
         if self._is_finished() and self.counters.epoch_samples > 0:
             self._close_epoch()
         return True
@@ -344,11 +350,11 @@ class Trainer:
     def _close_epoch(self) -> None:
         """Log time and throughput of the epoch, which may be incomplete."""
         epoch = self._epoch()
-        figures = self.counters.close_epoch()
-        self.log.write("epoch", self.counters.step, epoch, figures)
+        values = self.counters.close_epoch()
+        self.log.write("epoch", self.counters.step, epoch, values)
         self.display.note(
-            f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']} samples, "
-            f"{figures['samples_per_second']:.3g} samples/s"
+            f"epoch {epoch}: {format_duration(values['seconds'])}, {values['samples']} samples, "
+            f"{values['samples_per_second']:.3g} samples/s"
         )
 
     def _is_finished(self) -> bool:
@@ -358,8 +364,8 @@ class Trainer:
         return stopping is not None and self.counters.without_improvement >= stopping.PATIENCE
 
     def _epoch(self) -> int:
-        """Return the epoch of the last step's first micro-batch, from 1."""
-        return (self.counters.step - 1) * self.micro_batches // self.batches.per_epoch + 1
+        """Return the epoch of the last step."""
+        return self.epochs.number(self.counters.step)
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
         """Return PyTorch's profiler for the steps of LOG.PROFILE_STEPS, or a context of None."""
@@ -376,8 +382,8 @@ class Trainer:
                 self.log.flush()
                 self.timing.flush()
                 save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
-                figures = self.counters.figures()
-                self.log.record.update("running", self.counters.step, **figures)
+                entries = self.counters.entries()
+                self.log.record.update("running", self.counters.step, **entries)
             self.ranks.barrier()
 
     def _state(self) -> dict[str, Any]:

@@ -17,6 +17,10 @@ from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSetti
 OTHERS = "others"
 """Group of all parameters that ``rate_groups()`` does not name."""
 
+_WARMUP_SHARE = 20
+_MAX_WARMUP = 100
+"""Without WARMUP_STEPS, one of so many steps belongs to the warm-up, and at most so many do."""
+
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
     """Return ``OPTIM.LR`` for the global batch of this run, scaled by the rule ``SCALE_LR``.
@@ -116,6 +120,18 @@ def build_optimizer(
     return torch.optim.AdamW(groups, **options, fused=True if on_cuda else None)
 
 
+def frozen_parameters(
+    groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]
+) -> list[tuple[nn.Parameter, int]]:
+    """Return the parameters of frozen groups for :func:`freeze`, each with its frozen steps.
+
+    Args:
+        groups: groups from :func:`trainable_groups`.
+        steps: number of first optimiser steps in which a group is frozen.
+    """
+    return [(parameter, number) for name, number in steps.items() for parameter in groups[name]]
+
+
 def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     """Set ``requires_grad`` of parameters that are frozen at first, for the step after ``step``.
 
@@ -153,6 +169,21 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     if train.MAX_STEPS is not None:
         limits.append(train.MAX_STEPS)
     return min(limits)
+
+
+def warmup_steps(settings: ScheduleSettings, total: int) -> int:
+    """Return the steps of the warm-up, ``WARMUP_STEPS`` or a share of all.
+
+    Args:
+        settings: section SCHED.
+        total: optimiser steps of the run.
+
+    >>> warmup_steps(ScheduleSettings(WARMUP_STEPS=None), total=130)
+    6
+    """
+    if settings.WARMUP_STEPS is None:
+        return min(_MAX_WARMUP, total // _WARMUP_SHARE)
+    return settings.WARMUP_STEPS
 
 
 def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
@@ -201,7 +232,7 @@ def set_learning_rates(
         ``learning_rate`` times the factor of this step.
     """
     floor = min(1.0, settings.MIN_LR / learning_rate)
-    factor = cosine_factor(step, total, settings.WARMUP_STEPS, floor)
+    factor = cosine_factor(step, total, warmup_steps(settings, total), floor)
     for group in optimizer.param_groups:
         group["lr"] = factor * group["base_lr"]
     return factor * learning_rate

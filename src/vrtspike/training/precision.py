@@ -1,7 +1,8 @@
-"""Precision of a run: autocast, loss scaling, and weights in bfloat16."""
+"""Precision of a run: deterministic kernels, autocast, loss scaling, and weights in bfloat16."""
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
-    from vrtspike.config.run_schema import TrainSettings
+    from vrtspike.config.run_schema import RunSettings, TrainSettings
 
 
 _TYPES = {
@@ -23,16 +24,39 @@ _TYPES = {
 
 
 def resolve_precision(name: str, device: torch.device) -> str:
-    """Replace ``mixed`` by the device's best half precision.
+    """Return the arithmetic of a device for a value of TRAIN.PRECISION.
 
-    CPUs, and GPUs from Ampere on, use bfloat16, which needs no loss scaling; older GPUs use
-    float16.
+    ``mixed`` is the device's best half precision: CPUs, and GPUs from Ampere on, use bfloat16,
+    which needs no loss scaling; older GPUs use float16. ``16-mixed`` is ``32`` on a CPU, which
+    computes float16 slowly.
     """
+    if name == "16-mixed" and device.type == "cpu":
+        return "32"
     if name != "mixed":
         return name
     if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         return "16-mixed"
     return "bf16-mixed"
+
+
+def set_numerics(settings: RunSettings, device: torch.device) -> None:
+    """Set PyTorch's global options on deterministic kernels and reduced precision.
+
+    Args:
+        settings: ``DETERMINISTIC`` is read.
+        device: device on which the run computes.
+    """
+    if settings.DETERMINISTIC:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        # On CUDA the gradient of grid_sample (warping) has no deterministic implementation, so that
+        # an error would make training impossible; a warning names it.
+        torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
+    elif device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    # The gradient of a weight sums over all tokens of a clip: products of half precision accumulate
+    # in float32 and are rounded once.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
 class Precision:
@@ -47,10 +71,16 @@ class Precision:
         self.name = resolve_precision(train.PRECISION, device)
         self.compute_type = _TYPES[self.name]
         self._device = device
+        self._first_scale = train.AMP_INIT_SCALE
         self.scaler = torch.amp.GradScaler(
-            device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
+            device.type,
+            init_scale=self._first_scale,
+            enabled="16-mixed" in (train.PRECISION, self.name),
         )
-        """Scaler of the loss for ``16-mixed``; otherwise disabled."""
+        """Scaler of the loss, enabled for ``16-mixed``.
+
+        On a CPU, too, so that a GPU can continue from its checkpoints, and it from theirs.
+        """
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""
@@ -73,6 +103,9 @@ class Precision:
         if finite or self.scaler.is_enabled():
             self.scaler.step(optimizer)
         self.scaler.update()
+        # Without float16 the scale would grow for ever, and be useless for a GPU that continues.
+        if self.compute_type == torch.float32 and self.scaler.get_scale() > self._first_scale:
+            self.scaler.update(self._first_scale)
 
 
 def _inputs_to_bfloat16(

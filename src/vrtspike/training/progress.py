@@ -39,6 +39,46 @@ class StepResult:
         """The sum of all terms."""
         return sum(self.losses.values())
 
+    def record(self, samples_per_second: float) -> dict[str, Any]:
+        """Return the values for ``metrics.jsonl``."""
+        return {
+            "loss": self.loss,
+            "losses": self.losses,
+            "lr": self.learning_rate,
+            "grad_norm": self.gradient_norm,
+            "skipped": self.skipped,
+            "samples_per_second": round(samples_per_second, 4),
+            "data_ms": round(self.data_ms, 3),
+        }
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Epochs of a run, counted from 1. An epoch may end within a step, which belongs to it.
+
+    Attributes:
+        micro_batches: micro-batches of an epoch.
+        micro_batches_per_step: micro-batches of an optimiser step, of all processes together.
+
+    >>> epochs = Epochs(micro_batches=5, micro_batches_per_step=2)
+    >>> [epochs.number(step) for step in range(1, 7)]
+    [1, 1, 1, 2, 2, 3]
+    >>> [step for step in range(1, 7) if epochs.end_with(step)]
+    [3, 5]
+    """
+
+    micro_batches: int
+    micro_batches_per_step: int
+
+    def number(self, step: int) -> int:
+        """Return the epoch in which a step begins."""
+        return (step - 1) * self.micro_batches_per_step // self.micro_batches + 1
+
+    def end_with(self, step: int) -> bool:
+        """Return whether the epoch of a step ends with it."""
+        finished = step * self.micro_batches_per_step // self.micro_batches
+        return finished >= self.number(step)
+
 
 @dataclass
 class RunCounters:
@@ -52,7 +92,7 @@ class RunCounters:
         skipped: steps without an update because of gradients that were not finite.
         skipped_in_a_row: skipped steps since the last update.
         validated_step: the step after which validation last ran.
-        metrics: the figures of the last validation.
+        metrics: metrics of the last validation.
         best: best value of each metric so far.
         best_step: the step at which the watched metric was at its best.
         without_improvement: validations since the watched metric was at its best.
@@ -124,7 +164,7 @@ class RunCounters:
             return value < self.best.get(name, math.inf)
         return value > self.best.get(name, -math.inf)
 
-    def figures(self) -> dict[str, Any]:
+    def entries(self) -> dict[str, Any]:
         """Return the entries for ``run.json``."""
         return {
             "samples": self.samples,
@@ -136,14 +176,14 @@ class RunCounters:
 
     def close_epoch(self) -> dict[str, float]:
         """Return time and throughput of the epoch and start the next one."""
-        figures = {
+        values = {
             "seconds": round(self.epoch_seconds, 3),
             "samples": self.epoch_samples,
             "samples_per_second": round(self.epoch_samples / max(self.epoch_seconds, 1e-9), 4),
         }
         self.epoch_seconds = 0.0
         self.epoch_samples = 0
-        return figures
+        return values
 
 
 class Throughput:

@@ -44,7 +44,7 @@ class RunLog:
         enabled: true if this process writes.
         tensorboard: true if TensorBoard files are written, too.
         display: display for messages.
-        trackers: experiment trackers, which get all figures.
+        trackers: experiment trackers, which get all values.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class RunLog:
 
             self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
 
-    def write(self, kind: str, step: int, epoch: int, figures: Mapping[str, Any]) -> None:
-        """Add a record to ``metrics.jsonl``, and its figures to TensorBoard and the trackers.
+    def write(self, kind: str, step: int, epoch: int, values: Mapping[str, Any]) -> None:
+        """Add a record to ``metrics.jsonl``, and its values to TensorBoard and the trackers.
 
         Args:
             kind: ``train``, ``epoch`` or ``validation``.
             step: finished optimiser steps, also of curves of epochs, so that TensorBoard drops
                 those that a resumed run repeats.
             epoch: number of the epoch, from 1.
-            figures: figures by name; the terms of the loss are a mapping ``losses``.
+            values: values by name; the terms of the loss are a mapping ``losses``.
         """
         if self._metrics is None:
             return
         now = round(time.time(), 3)
-        self._metrics.write({"kind": kind, "step": step, "epoch": epoch, **figures, "time": now})
-        curves = {f"loss/{name}": value for name, value in figures.get("losses", {}).items()}
-        curves |= {f"{kind}/{name}": float(v) for name, v in figures.items() if name != "losses"}
+        self._metrics.write({"kind": kind, "step": step, "epoch": epoch, **values, "time": now})
+        curves = {f"loss/{name}": value for name, value in values.get("losses", {}).items()}
+        curves |= {f"{kind}/{name}": float(v) for name, v in values.items() if name != "losses"}
         if self._board is not None:
             # An error of TensorBoard's writer thread is raised here.
             with writes_to(self.folder / names.TENSORBOARD):

@@ -26,13 +26,13 @@ RUN_IDS = f"{LOGS}/trackers.json"
 
 
 class Tracker(Protocol):
-    """Receiver of a run's figures."""
+    """Receiver of a run's values."""
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Log the figures of a step, by name; steps are increasing."""
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step, by name; steps are increasing."""
 
     def close(self, finished: bool) -> None:
-        """Send remaining figures and the final state."""
+        """Send remaining values and the final state."""
 
 
 class Wandb:
@@ -69,12 +69,12 @@ class Wandb:
             ) from error
         self.run_id: str = self._run.id
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Log the figures of a step."""
-        self._run.log(dict(figures), step=step)
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step."""
+        self._run.log(dict(values), step=step)
 
     def close(self, finished: bool) -> None:
-        """Wait until all figures are sent."""
+        """Wait until all values are sent."""
         self._run.finish(exit_code=0 if finished else 1)
 
 
@@ -85,7 +85,7 @@ class Mlflow:
         experiment: name of the experiment; it is created if it does not exist.
         run: the run.
         run_id: ID of the run to continue; None starts a new one.
-        warn: function called with a message if the last figures could not be sent; the training
+        warn: function called with a message if the last values could not be sent; the training
             continues.
 
     Raises:
@@ -117,17 +117,17 @@ class Mlflow:
             ) from error
         self.run_id = str(begun.info.run_id)
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Log the figures of a step asynchronously, so that a slow server delays nothing."""
-        self._last = self._mlflow.log_metrics(dict(figures), step=step, synchronous=False)
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step asynchronously, so that a slow server delays nothing."""
+        self._last = self._mlflow.log_metrics(dict(values), step=step, synchronous=False)
 
     def close(self, finished: bool) -> None:
-        """Send the remaining figures."""
+        """Send the remaining values."""
         try:
             if self._last is not None:
                 self._last.wait()  # they are sent in order
         except self._mlflow.exceptions.MlflowException as error:
-            self._warn(f"warning: LOG.MLFLOW: figures were not sent: {error}")
+            self._warn(f"warning: LOG.MLFLOW: values were not sent: {error}")
         self._mlflow.end_run("FINISHED" if finished else "KILLED")
 
 
@@ -137,7 +137,7 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
     Args:
         run: the run.
         folder: folder of the run, with the run IDs of an earlier start.
-        warn: function called with a message if the last figures could not be sent.
+        warn: function called with a message if the last values could not be sent.
 
     Raises:
         RunError: if a tracker cannot start.

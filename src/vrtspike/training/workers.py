@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MIN_WORKERS = 4
-"""Minimum number of training workers of each GPU, if there are CPUs for them and no number is
-set."""
+"""Minimum of training workers of each GPU, if the CPUs suffice and no number is set."""
 
 _MAX_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
 """Maximum length in bytes of a folder whose Unix sockets have paths that the system accepts."""

@@ -301,7 +301,7 @@ function showCost() {
     { title: "waits for data, %", show: (value) => number(value, 1) },
     { title: "memory, MB", show: (value) => number(value, 0) },
     { title: "GPU peak, MB", show: (value) => number(value, 0) },
-    { title: "s per test frame", show: short },
+    { title: "model, s per test frame", show: short },
   ];
   const rows = known.map(({ name, performance: p, evaluation }) => [
     name,
@@ -310,7 +310,7 @@ function showCost() {
     p.data_share === null ? null : 100 * p.data_share,
     p.process_mb,
     p.gpu_peak_mb,
-    evaluation.seconds_per_frame ?? null,
+    evaluation.model_seconds_per_frame ?? null,
   ]);
   const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * known.length}rem`);
   const sections = chart("Time per section of a step", sectionBars);

@@ -80,7 +80,7 @@ function costsTable(evaluated) {
   const columns = [
     { title: "preset", text: true },
     { title: "training, min" },
-    { title: "restoring, s a frame", explanation: "With reading and measuring" },
+    { title: "restoring, s a frame", explanation: "The model alone, without reading and measuring" },
     { title: "parameters, M" },
     { title: "weights, MB" },
   ];
@@ -88,7 +88,7 @@ function costsTable(evaluated) {
   const rows = evaluated.map((run) => [
     run.name,
     number(over(run.training_seconds, 60), 1),
-    number(run.evaluation.seconds_per_frame, 2),
+    number(run.evaluation.model_seconds_per_frame, 2),
     number(over(run.parameters, 1e6), 1),
     number(run.weights_mb, 1),
   ]);
