@@ -37,7 +37,7 @@ class RunIdentity:
     Attributes:
         name: the preset.
         settings: complete settings.
-        dataset: path of the dataset manifest.
+        dataset: path of the manifest of the data set.
         fingerprint: digest of all that the result depends on; name of the run's folder.
         dataset_digest: digest of the contents of the data set; None for a run of ``fit``.
         weights: SHA-256 of each file of weights that training uses, by key.
@@ -132,10 +132,10 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     Args:
         name: the preset.
         settings: complete settings.
-        dataset: the dataset manifest.
+        dataset: the manifest of the data set.
 
     Raises:
-        DataError: if the dataset manifest is missing or of another version.
+        DataError: if the manifest of the data set is missing or of another version.
         ConfigError: if the data set does not suit the settings.
         RunError: if a file of weights is missing.
     """
@@ -227,13 +227,12 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """Write ``settings.json`` and ``statistics.json`` of a new run, or check the files of an old
-    one.
+    """Write ``settings.json`` and ``statistics.json`` of a new run; check those of an old one.
 
     Args:
         folder: the run's folder.
         preset: preset file of a new run; None continues the run in the folder.
-        dataset: dataset manifest of a new run.
+        dataset: manifest of the data set of a new run.
 
     Raises:
         RunError: if the folder holds no run to continue, or another run, or data or weights have
