@@ -1,4 +1,4 @@
-"""Raw files to a dataset, for problems without stages of their own (vrtspike.config.problems).
+"""Raw files to a data set, for problems without stages of their own (vrtspike.config.problems).
 
 Uses functions/data.smk and functions/devices.smk.
 """

@@ -38,7 +38,7 @@ TESTED_WITH = {
         "data/gate/alignment_table",
         "data/raw/options",
     ],
-    "deblurring/planning/test_options.py": ["deblurring/planning/data_sets"],
+    "deblurring/planning/test_options.py": ["deblurring/planning/datasets"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "deblurring/test_preset.py": ["deblurring/fine_tuning", "deblurring/problem"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],

@@ -11,7 +11,7 @@ from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.system.errors import ConfigError
 

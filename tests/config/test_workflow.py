@@ -12,7 +12,7 @@ from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
@@ -31,7 +31,7 @@ def deblurring(**overrides: object) -> DeblurringWorkflow:
     return DeblurringWorkflow(load_workflow(["config.yaml"], overrides))
 
 
-def test_different_data_sets_have_different_names(folder):
+def test_different_datasets_have_different_names(folder):
     kinds = {data.name: data.kind for data in deblurring().by_preset.values()}
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 

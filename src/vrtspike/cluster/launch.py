@@ -67,7 +67,7 @@ class Launch:
         preset: name of the preset.
         configfile: workflow configuration files, later ones win.
         config: values that override them.
-        dataset: the dataset manifest.
+        dataset: the manifest of the data set.
         output: folder of the published result.
         runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.

@@ -11,7 +11,7 @@ from vrtspike.commands.hardware import Machine
 from vrtspike.commands.preset_fit import Fit, PresetData, assess, find_data, reason
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.data_size import GB
-from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings
 from vrtspike.system.home import DEMO_COMMAND

@@ -14,7 +14,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
 from vrtspike.data.datasets import Dataset
-from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS

@@ -11,7 +11,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.datasets import Dataset
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.deblurring.planning.data_sets import DeblurringWorkflow
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     gate_options,
