@@ -22,7 +22,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_preset(parser)
-    parser.add_argument("--dataset", type=Path, required=True, help="dataset manifest (JSON)")
+    parser.add_argument("--dataset", type=Path, required=True, help="manifest of the data set")
     parser.add_argument("--output", type=Path, required=True, help="folder of the result")
     parser.add_argument("--runs", type=Path, help="folder of all runs (default: RUNS)")
     parser.add_argument(

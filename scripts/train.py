@@ -54,7 +54,7 @@ def main() -> int:
         "--dataset",
         type=Path,
         metavar="JSON",
-        help="dataset manifest of a new run (made by the rule statistics)",
+        help="manifest of the data set of a new run (made by the rule statistics)",
     )
     arguments = parser.parse_args()
     restore_stops()

@@ -1,23 +1,34 @@
-"""The layers of docs/architecture.md against every import."""
+"""docs/architecture.md: its layers against every import, its walk against the code."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from vrtspike.config.problems import PROBLEMS
+from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.stage_inputs import stage_inputs
 
 
-def layers(page: str, heading: str) -> dict[str, int]:
-    """Packages and their layers in the table under a heading."""
-    match = re.search(r"(^\|.*\n)+", page.split(heading, 1)[1], re.MULTILINE)
-    assert match is not None
-    table = match[0]
-    rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", table, re.MULTILINE)
-    return {part: int(layer) for layer, parts in rows for part in re.findall(r"`(\w+)`", parts)}
+def section(page: str, title: str) -> str:
+    """The text below a heading, up to the next one."""
+    return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def layers(page: str, package: str = "") -> dict[str, int]:
+    """Packages and their layers in the table; or the parts of a package that has layers within."""
+    rows = re.findall(r"^\| ([\d.]+) \| ([^|]*) \|", section(page, "Layers"), re.MULTILINE)
+    numbers = {}
+    for layer, names in rows:
+        for name in re.findall(r"`([\w.]+)`", names):
+            parent, _, part = name.rpartition(".")
+            if parent == package:
+                numbers[part] = int(layer.rpartition(".")[2])
+    return numbers
 
 
 def imports(source: Path) -> set[str]:
@@ -55,7 +66,7 @@ def check(package: Path, prefix: str, numbers: dict[str, int]) -> list[str]:
 
 
 def test_no_package_imports_from_above(repository, page):
-    numbers = layers(page, "## Layers")
+    numbers = layers(page)
     assert check(repository / "src/vrtspike", "", numbers) == []
 
 
@@ -63,12 +74,67 @@ def test_only_commands_import_a_problem(repository, page):
     """Others ask the registry (:mod:`vrtspike.config.problems`)."""
     package = repository / "src/vrtspike"
     problems = set(PROBLEMS)
-    for part in layers(page, "## Layers").keys() - problems - {"commands"}:
+    for part in layers(page).keys() - problems - {"commands"}:
         for source in [*(package / part).rglob("*.py"), *package.glob(f"{part}.py")]:
             packages = {name.split(".")[0] for name in imports(source)}
             assert not packages & problems, source
 
 
 def test_no_package_of_the_data_imports_from_above(repository, page):
-    numbers = layers(page, "| layer | packages of `data`")
+    numbers = layers(page, "data")
     assert check(repository / "src/vrtspike/data", "data.", numbers) == []
+
+
+def walk(page: str) -> list[tuple[list[str], list[str]]]:
+    """Programs and dotted names of each step of the walk."""
+    text = section(page, "The walk of one frame").split("```mermaid")[0]
+    steps = re.split(r"^\d+\. ", text.partition("`vrtspike restore`")[0], flags=re.MULTILINE)[1:]
+    programs = [re.findall(r"`scripts/(\w+\.py)`", step) for step in steps]
+    return list(zip(programs, map(dotted_names, steps), strict=True))
+
+
+def dotted_names(text: str) -> list[str]:
+    """Names of modules, classes and functions; other names with a dot are files."""
+    names = re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)
+    return [name for name in names if not re.search(r"\.(csv|dat|json|html|png|py)$", name)]
+
+
+def test_every_name_of_the_page_is_in_the_code(page):
+    text = page.partition("## Layers")[0]
+    names = dotted_names(text)
+    assert len(names) > 25
+    for name in names:
+        assert resolve_name(f"vrtspike.{name}") is not None
+
+
+def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, page):
+    steps = walk(page)
+    assert len(steps) == 11
+    used: set[str] = set()
+    for programs, names in steps:
+        if programs:
+            used = set()
+        for program in programs:
+            parts = [f"{PROBLEMS['deblurring']}.{part}" for part in stage_inputs(program).parts]
+            used |= set(code_digests(repository / "scripts" / program, uses=parts))
+        assert names
+        for name in names:
+            modules = [f"vrtspike/{'/'.join(name.split('.')[:end])}.py" for end in (2, 3, 4)]
+            assert used & set(modules), (programs, name)
+
+
+def test_every_stage_of_the_page_is_a_rule(repository, page):
+    rules = "\n".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
+    names = set(re.findall(r"^ *(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
+    rows = re.findall(r"^\| (`.*?`) \|", section(page, "The data's way"), re.MULTILINE)
+    stages = {stage for row in rows for stage in re.findall(r"`(\w+)`", row)}
+    assert len(stages) >= 15
+    assert stages <= names
+
+
+def test_the_picture_shows_every_stage(page):
+    picture = page.split("```mermaid\n", 1)[1].split("```", 1)[0]
+    rows = re.findall(r"^\| (`.*?`) \|", section(page, "The data's way"), re.MULTILINE)
+    for stage in (stage for row in rows for stage in re.findall(r"`(\w+)`", row)):
+        assert re.search(rf"\b{stage}\b", picture), stage
+    assert page.count("```mermaid") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -162,3 +163,52 @@ def test_a_listed_file_reaches_its_modules(repository, file):
         reached.add(path)
         pending |= used(path, repository) - reached
     assert {package / f"{module}.py" for module in TESTED_WITH[file]} <= reached
+
+
+SHARED_FIXTURES = ("conftest.py", "published_runs.py", "small_run.py")
+"""Files whose fixtures are used in several folders: the page lists all of them."""
+
+
+def functions(source: Path) -> dict[str, bool]:
+    """Names of the functions of a file, true for fixtures."""
+    names = {}
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            names[node.name] = any(text.startswith("pytest.fixture") for text in decorators)
+    return names
+
+
+def listed_helpers(page: str, kind: str) -> dict[str, set[str]]:
+    """Names by file in the table of fixtures, or of functions, of tests/README.md."""
+    table = page.split(f"\n| {kind} | file | gives |\n", 1)[1].split("\n\n", 1)[0]
+    helpers: dict[str, set[str]] = {}
+    for names, file in re.findall(r"^\| (`.+?`) \| `(.+?)` \|", table, re.MULTILINE):
+        helpers.setdefault(file, set()).update(re.findall(r"`(\w+)`", names))
+    return helpers
+
+
+@pytest.mark.parametrize("kind", ["fixture", "function"])
+def test_helpers_of_the_page_exist(repository, kind):
+    page = (repository / "tests/README.md").read_text(encoding="utf-8")
+    helpers = listed_helpers(page, kind)
+    assert len(helpers) >= 5
+    for file, names in helpers.items():
+        fixtures = functions(repository / "tests" / file)
+        assert {name for name in names if fixtures.get(name) == (kind == "fixture")} == names, file
+
+
+def test_the_page_lists_every_fixture_that_folders_share(repository):
+    page = (repository / "tests/README.md").read_text(encoding="utf-8")
+    helpers = listed_helpers(page, "fixture")
+    for file in SHARED_FIXTURES:
+        fixtures = functions(repository / "tests" / file)
+        assert {name for name in fixtures if fixtures[name]} == helpers[file], file
+
+
+def test_the_staleness_table_is_where_the_page_says(repository):
+    page = (repository / "tests/README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| `workflow/test_staleness")]
+    (command,) = re.findall(r"`pytest -m (\w+) (tests/\S+)`", row)
+    mark, file = command
+    assert f"pytest.mark.{mark}" in (repository / file).read_text().split("\ndef ")[0]

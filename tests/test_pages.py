@@ -90,6 +90,43 @@ def test_every_page_with_snakemake_commands_is_planned(repository):
             assert f'"{name}"' in planned, name
 
 
+def test_first_changes_begin_in_files_that_exist(repository):
+    page = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = page.split("\n## Where to begin\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 10
+    for subject, code, test, _ in rows:
+        files = re.findall(r"`([\w/]+/[\w/.]+)`", code)
+        tests = re.findall(r"`(tests/[\w/.]+)`", test)
+        assert tests, subject
+        assert [file for file in [*files, *tests] if not (repository / file).is_file()] == []
+
+
+MAX_LINE = 122
+BEING_CHANGED = ("docs/general.md", "docs/zh/general.md")
+
+
+def prose(text: str) -> str:
+    """A page without tables, blocks of code and parts that programs write."""
+    text = re.sub(r"^<!-- (\S+): begin -->.*?^<!-- \1: end -->", "", text, flags=re.M | re.S)
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+    return re.sub(r"^ *\|.*$", "", text, flags=re.M)
+
+
+def test_lines_of_pages_are_short(repository):
+    others = ("README.zh-CN.md", "tests/README.md")
+    files = [*pages(repository), *(repository / name for name in others)]
+    files += sorted((repository / "docs/zh").glob("*.md"))
+    long = [
+        f"{path.relative_to(repository)}: {line}"
+        for path in files
+        if str(path.relative_to(repository)) not in BEING_CHANGED
+        for line in prose(path.read_text(encoding="utf-8")).splitlines()
+        if len(line) > MAX_LINE
+    ]
+    assert long == []
+
+
 @pytest.fixture
 def folder(repository, tmp_path, monkeypatch):
     """The project's folder with the frames that docs/data-formats.md names."""

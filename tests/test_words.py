@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,22 @@ def test_docstrings_do_not_begin_with_a_question_word(repository, folder):
         if text.split()[:1] and text.split()[0] in QUESTIONS
     ]
     assert questions == []
+
+
+CODE = re.compile(r"``.*?``|:\w+:`[^`]*`|>>> .*|^ *\w+: ", re.MULTILINE)
+"""Parts of a docstring that are names: code, references, examples, arguments."""
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_prose_says_data_set(repository, folder):
+    """``dataset`` is for names: one spelling for each."""
+    others = [
+        f"{source.relative_to(repository)}:{line}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        for line, text in docstrings(source)
+        if re.search(r"(?<![\w./-])[dD]atasets?(?![\w.])", CODE.sub("", text))
+    ]
+    assert others == []
 
 
 def test_every_file_of_tests_says_its_subject(repository):

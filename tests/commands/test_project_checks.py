@@ -106,7 +106,7 @@ def test_existing_data(project, tmp_path_factory):
     shutil.rmtree(root / "train/b")
     without, _ = data()
     assert without.state == "broken"
-    assert "baseline" in without.detail
+    assert "light" in without.detail
 
 
 def test_disks(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ def deblurring(**overrides: object) -> DeblurringWorkflow:
     return DeblurringWorkflow(load_workflow(["config.yaml"], overrides))
 
 
-def test_different_data_sets_have_different_names(folder):
+def test_different_datasets_have_different_names(folder):
     kinds = {data.name: data.kind for data in deblurring().by_preset.values()}
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -88,16 +89,34 @@ def test_clips_of_a_step(name, clips, micro_steps):
     assert (train.BATCH_SIZE, train.GRADIENT_ACCUMULATION_STEPS) == (clips, micro_steps)
 
 
-@pytest.mark.parametrize(
-    ("name", "gigabytes"), [("light", 40), ("light_spk", 40), ("reproduce", 80)]
-)
-def test_presets_fit_the_card_of_the_readme(name, gigabytes):
-    cost = training_cost(name, preset(name), gpus=1, **GOPRO)
-    assert cost.gpu_gib < USABLE * gigabytes * 1e9 / 2**30
-    row = f"| `{name}` |"
-    lines = (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()
-    (line,) = [line for line in lines if line.startswith(row)]
-    assert line.endswith(f" {gigabytes} GB |")
+def readme_presets(page: str) -> dict[str, str]:
+    """The last column of the table of presets by the name in the first one: the GPU."""
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    table = re.split(r"^\| (?:preset|预设) \| .* \| GPU \|\n", text, flags=re.MULTILINE)[1]
+    rows = re.findall(r"^\| (.+?) \| .+ \| (.+) \|$", table.split("\n\n")[0], re.MULTILINE)
+    assert all(re.fullmatch(r"`\w+`", name) for name, _ in rows)
+    return {name.strip("`"): gpu for name, gpu in rows}
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_presets_fit_the_card_of_the_readme(page):
+    cards = {name: gpu for name, gpu in readme_presets(page).items() if gpu.endswith(" GB")}
+    assert set(cards) == {
+        "light", "light_spk", "reproduce", "baseline", "fast", "low_memory", "opt", "low_ram",
+        "compact",
+    }  # fmt: skip
+    for name, card in cards.items():
+        cost = training_cost(name, preset(name), gpus=1, **GOPRO)
+        gigabytes = int(card.removesuffix(" GB"))
+        assert cost.gpu_gib < USABLE * gigabytes * 1e9 / 2**30, name
+
+
+def test_both_readmes_name_the_same_presets_and_cards():
+    english = readme_presets("README.md")
+    chinese = readme_presets("README.zh-CN.md")
+    assert list(english) == list(chinese)
+    for name, card in english.items():
+        assert card == chinese[name] or not card.endswith("GB")
 
 
 def test_checkpoints_hold_weights_and_two_moments():

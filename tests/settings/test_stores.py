@@ -27,7 +27,7 @@ def test_manifests_hold_options_beside_other_entries():
     assert StoreOptions.stored({"bins": 8}) == StoreOptions(bins=8, context=0)
 
 
-def test_data_sets_of_different_stores_have_different_names():
+def test_datasets_of_different_stores_have_different_names():
     """Those with other bins lie in folders of their own."""
     names = [
         Settings.model_validate({"DATA": {"ROOT": "walk", **data}}).dataset_name

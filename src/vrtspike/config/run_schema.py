@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, field_validator, model_validator
 from vrtspike.config.ablations import Ablation
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
-    FractionBelowOne,
     NonNegative,
     NonNegativeFloat,
     Positive,
     PositiveFloat,
     Section,
+    ShareBelowOne,
     key,
     operational,
     private,
@@ -36,7 +36,7 @@ class OptimSettings(Section):
 
     TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
     LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
-    BETAS: tuple[FractionBelowOne, FractionBelowOne] = key("Decay of the two moments", (0.9, 0.99))
+    BETAS: tuple[ShareBelowOne, ShareBelowOne] = key("Decay of the two moments", (0.9, 0.99))
     WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
     PAGED: bool = operational("adamw8bit: moments in paged memory", False)
 
@@ -95,7 +95,7 @@ class TrainSettings(Section):
         "Scale the learning rate with the global batch over BASE_BATCH_SIZE", "none"
     )
     BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
-    EMA: FractionBelowOne = key("Decay of the weights' moving average; 0 is off", 0.0)
+    EMA: ShareBelowOne = key("Decay of the weights' moving average; 0 is off", 0.0)
     EARLY_STOPPING: EarlyStoppingSettings | None = key(
         "Stop early, and publish the weights of the best validation", None
     )

@@ -18,7 +18,7 @@ class WorkflowSettings(Section):
     """``config/config.yaml``."""
 
     PRESETS: tuple[str, ...] = operational(
-        "Presets that all, compare, report and ablation cover", ("baseline",)
+        "Presets that all, compare, report and ablation cover", ("light",)
     )
     PRESET_DIR: Place = operational(
         "Folder of the presets; in the default one those of the workflow are found, too", PRESET_DIR

@@ -26,8 +26,12 @@ class LpipsDistance(nn.Module):
         self.lpips = lpips.eval().requires_grad_(False)
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-        """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal
-        ones."""
+        """Return the distance of two tensors, a scalar; 0 for equal ones.
+
+        Args:
+            restored: (..., 3, H, W) in [0, 1].
+            sharp: the same shape.
+        """
         x = restored.flatten(0, -4) * 2 - 1
         y = sharp.flatten(0, -4) * 2 - 1
         distance: torch.Tensor = self.lpips(x, y)

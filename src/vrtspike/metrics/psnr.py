@@ -12,8 +12,9 @@ from vrtspike.metrics.metric import ImageMetric, needs_nothing
 
 
 def psnr(restored: Image, sharp: Image) -> float:
-    """Return the peak signal-to-noise ratio of one frame in dB: ``10 log10(255^2 / MSE)`` over all
-    channels.
+    """Return the peak signal-to-noise ratio of one frame in dB.
+
+    It is ``10 log10(255^2 / MSE)``, with the mean squared error over all pixels and channels.
 
     Args:
         restored: (H, W, 3) uint8 RGB.

@@ -27,8 +27,9 @@ def without_autocast(x: Tensor) -> AbstractContextManager[object]:
 
 
 def residual_stream(x: Tensor) -> Tensor:
-    """Return the input of a stage's residual sums: under autocast in float32 or better, else
-    unchanged.
+    """Return the input of a stage's residual sums, under autocast in float32 or better.
+
+    Without autocast it is returned unchanged.
 
     A branch of half precision added to it gives float32 again, so the first sum of a stage decides
     the type of all of them.

@@ -322,8 +322,7 @@ class SpikeNAFNet(Restorer):
         return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
 
     def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
-        """Return the scale of the U-Net with the sensor's resolution, or else the next finer
-        one."""
+        """Return the scale of the U-Net with the sensor's resolution, else the next finer one."""
         finest = 0
         for scale in range(len(self.encoder)):
             if sensor_rows <= (rows + 2**scale - 1) // 2**scale:

@@ -43,8 +43,9 @@ def feed_forward(channels: int) -> nn.Sequential:
 def chunk_count(
     settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
 ) -> int:
-    """Return the number of chunks of pixels that are processed one after the other; it changes no
-    result.
+    """Return the number of chunks of pixels that are processed one after the other.
+
+    It changes no result.
 
     Args:
         settings: maximum tokens, or pixels, of a chunk.
@@ -123,9 +124,9 @@ class SpikeTemporalSA(_TimeAttention):
 
 
 class TemporalCrossAttn(_TimeAttention):
-    """Fusion: attention along time at each pixel, from RGB to spike features, and a feed-forward
-    layer, both residual.
+    """Fusion: attention along time at each pixel, from RGB to spike features.
 
+    A feed-forward layer follows; both are residual.
     With ``INIT: identity`` output projections start at zero, so that the layer returns its input.
     Arguments as for :class:`SpikeTemporalSA`, channels those of both inputs.
     """

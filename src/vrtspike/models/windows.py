@@ -56,8 +56,14 @@ class Windows:
         return windows.index_copy_(0, self.places, tokens).view(shape)
 
     def merge(self, x: Tensor) -> Tensor:
-        """Return the map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W,
-        C)."""
+        """Return the map of windows, the inverse of :meth:`partition`.
+
+        Args:
+            x: (n, B, N, C).
+
+        Returns:
+            (B, D, H, W, C).
+        """
         clips = x.shape[1]
         channels = x.shape[3]
         tokens = x.reshape(-1, channels)

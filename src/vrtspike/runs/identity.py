@@ -227,13 +227,12 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """Write ``settings.json`` and ``statistics.json`` of a new run, or check the files of an old
-    one.
+    """Write ``settings.json`` and ``statistics.json`` of a new run; check those of an old one.
 
     Args:
         folder: the run's folder.
         preset: preset file of a new run; None continues the run in the folder.
-        dataset: dataset manifest of a new run.
+        dataset: manifest of the data set of a new run.
 
     Raises:
         RunError: if the folder holds no run to continue, or another run, or data or weights have

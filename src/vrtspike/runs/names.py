@@ -55,8 +55,7 @@ LAUNCHER_LOCK = "launcher.lock"
 
 
 def weights_file(place: Path) -> Path:
-    """Return the file of weights that a path names: the path itself, or the file in a folder of a
-    result.
+    """Return the file of weights that a path names: the path, or the file in a result folder.
 
     >>> weights_file(Path("results/train/demo"))
     PosixPath('results/train/demo/weights.safetensors')

@@ -8,13 +8,13 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from vrtspike.config.fields import (
-    Fraction,
     NonNegative,
     NonNegativeFloat,
     Place,
     Positive,
     PositiveFloat,
     Section,
+    Share,
     key,
     operational,
 )
@@ -97,16 +97,16 @@ class DataSettings(Section):
     )
     NORM: NormSettings = key("Normalisation of the voxel grid", NormSettings())
     AUGMENT: bool = key("Random flips and transposition", True)
-    THRESHOLD_AUGMENT: Fraction = key(
+    THRESHOLD_AUGMENT: Share = key(
         "Probability that a training clip is simulated with up to three times the spike threshold",
         0.0,
     )
-    FAULT_AUGMENT: Fraction = key(
+    FAULT_AUGMENT: Share = key(
         "Probability that a training clip gets dark counts, flipped bits, hot and dead "
         "pixels, and late spikes",
         0.0,
     )
-    RATIO_AUGMENT: Fraction = key(
+    RATIO_AUGMENT: Share = key(
         "Probability that the clips of a training batch are seen by a camera, or else by a sensor, "
         "of half as many rows and columns",
         0.0,

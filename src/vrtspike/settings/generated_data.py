@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from vrtspike.config.fields import (
-    Fraction,
     NonNegative,
     NonNegativeFloat,
     OutputPlace,
@@ -15,6 +14,7 @@ from vrtspike.config.fields import (
     Positive,
     PositiveFloat,
     Section,
+    Share,
     key,
     operational,
 )
@@ -52,15 +52,15 @@ class SensorSettings(Section):
         "Standard deviation of the threshold between pixels, as a share of it", 0.0
     )
     NOISE: NonNegativeFloat = key("Noise of a step, as a share of full scale", 0.0)
-    DARK_COUNTS: Fraction = key("Probability of a spike without light, per pixel and step", 0.0)
-    HOT_PIXELS: Fraction = key("Share of the pixels that always fire", 0.0)
-    DEAD_PIXELS: Fraction = key("Share of the pixels that never fire", 0.0)
-    JITTER: Fraction = key("Probability that a spike is read out a step late", 0.0)
+    DARK_COUNTS: Share = key("Probability of a spike without light, per pixel and step", 0.0)
+    HOT_PIXELS: Share = key("Share of the pixels that always fire", 0.0)
+    DEAD_PIXELS: Share = key("Share of the pixels that never fire", 0.0)
+    JITTER: Share = key("Probability that a spike is read out a step late", 0.0)
     LIGHT_GAMMA: PositiveFloat | None = key(
         "Gamma of the linear light that is integrated; null: coded values, as in Spk-GoPro",
         None,
     )
-    START_PHASE: Fraction | None = key(
+    START_PHASE: Share | None = key(
         "Charge at the start, as a share of the threshold; null: random for each pixel",
         None,
     )

@@ -10,13 +10,13 @@ from pydantic import Field, field_validator, model_validator
 
 from vrtspike.config.documents import Document, KeyPath, dotted, overlay, read_yaml
 from vrtspike.config.fields import (
-    Fraction,
-    FractionBelowOne,
     NonNegative,
     Place,
     Positive,
     PositiveFloat,
     Section,
+    Share,
+    ShareBelowOne,
     key,
     operational,
     weights,
@@ -53,8 +53,8 @@ class VRTSettings(Section):
     )
     NUM_HEADS: Positive = key("Heads of every window attention", 6)
     MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
-    MUL_ATTN_RATIO: Fraction = key("Share of a stage's blocks with mutual attention", 0.75)
-    DROP_PATH_RATE: FractionBelowOne = key("Stochastic depth of the last block (rises from 0)", 0.2)
+    MUL_ATTN_RATIO: Share = key("Share of a stage's blocks with mutual attention", 0.75)
+    DROP_PATH_RATE: ShareBelowOne = key("Stochastic depth of the last block (rises from 0)", 0.2)
     PA_FRAMES: Literal[0, 2] = key(
         "Neighbours aligned by flow; 0: a smaller network without flow and alignment", 2
     )
@@ -235,8 +235,7 @@ class ModelSettings(Section):
         return self
 
     def _width_faults(self) -> list[str]:
-        """Return widths that heads and groups do not divide, and unequal widths of added
-        outputs."""
+        """Return widths that heads and groups do not divide, and unequal widths of summands."""
         vrt = self.VRT
         widths = vrt.EMBED_DIMS
         divisors = [

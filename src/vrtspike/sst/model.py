@@ -13,7 +13,7 @@ from pydantic import validate_call
 from torch import nn
 from torch.nn import functional
 
-from vrtspike.config.fields import FractionBelowOne, Positive
+from vrtspike.config.fields import Positive, ShareBelowOne
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.settings import MODELS, MONTHS, SSTSettings
@@ -69,7 +69,7 @@ class RecursiveAttentionTransformer(nn.Module):
         num_heads: Positive = 8,
         num_layers: Positive = 3,
         dim_feedforward: Positive = 1024,
-        dropout: FractionBelowOne = 0.1,
+        dropout: ShareBelowOne = 0.1,
         recursion_depth: Positive = 2,
         learning_rate: float = 1e-3,
         lead: Positive = 1,

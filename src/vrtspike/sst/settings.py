@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from vrtspike.config.fields import (
-    FractionBelowOne,
     NonNegative,
     Place,
     Positive,
     PositiveFloat,
     Section,
+    ShareBelowOne,
     key,
     operational,
     weights,
@@ -202,7 +202,7 @@ class SSTModelSettings(Section):
     NUM_HEADS: Positive = key("Heads of attention; a divisor of D_MODEL", 4)
     NUM_LAYERS: Positive = key("Blocks", 2)
     DIM_FEEDFORWARD: Positive = key("Size of the layer within a block", 128)
-    DROPOUT: FractionBelowOne = key("Share of values that are dropped in training", 0.1)
+    DROPOUT: ShareBelowOne = key("Share of values that are dropped in training", 0.1)
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
     PRETRAINED: Place | None = weights(

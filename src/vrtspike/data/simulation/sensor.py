@@ -62,7 +62,10 @@ def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None)
 class SimulatedSensor(SensorSettings):
     """A simulated sensor of any number of pixels; the defaults are those of Spk-GoPro."""
 
-    DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
+    DOWNSCALE: Positive = key(
+        "Frame size / sensor size along each side; 2: half as many rows and columns as the frames",
+        2,
+    )
 
 
 SPK_GOPRO_SENSOR = SimulatedSensor()
@@ -235,8 +238,8 @@ def _sensor_gray(frame: Frame, downscale: int) -> Gray:
     height, width = frame.shape[:2]
     if height % downscale or width % downscale:
         raise DataError(
-            f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
-            "the sensor has so many times fewer pixels (DOWNSCALE); cut the frames to that"
+            f"frames of {height} x {width}, expected sides that are multiples of {downscale}, the "
+            "frame size / sensor size (DOWNSCALE); cut the frames to that"
         )
     gray: Gray = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
