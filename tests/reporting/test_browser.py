@@ -284,11 +284,11 @@ def test_the_pictures_begin_with_the_preset_of_the_headline(show, tmp_path):
 
 
 def test_spikes_alone_are_explained_where_they_win(page, show, tmp_path):
-    assert page.locator(".spikes-win").count() == 0
+    assert page.locator(".remarks").count() == 0
     make_run(tmp_path, "a")
     table = make_evaluation(tmp_path, "a") / "sequences.csv"
     table.write_text(table.read_text().replace(",15.0,", ",23.0,"))
-    text = show(written(tmp_path, "a")).text_content(".spikes-win")
+    text = show(written(tmp_path, "a")).text_content(".remarks")
     # Restored: 21 and 24 dB.
     assert text.startswith("On 1 of 2 sequences (GOPR1) the picture from spikes alone has the")
 
