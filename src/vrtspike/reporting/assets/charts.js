@@ -324,10 +324,10 @@ function showCost() {
   );
 }
 
-/** A choice of the memory that is shown of many runs; null of few, which show all of theirs. */
+/** A choice of the memory that is shown of several runs; null of one, which shows all of its own. */
 function memoryChoice() {
   const titles = [...new Set(report.runs.flatMap((run) => Object.keys(run.performance.memory)))];
-  if (!manyRuns || !titles.length) {
+  if (!severalRuns || !titles.length) {
     return null;
   }
   settings.memory = titles[0];
@@ -386,6 +386,7 @@ function stepParts() {
 /** A legend above a chart, where it covers no point. */
 const TOP_LEGEND = { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } };
 
+/** Curves of one title of all runs, or all curves of a single run, where `titles` is null. */
 function costLines(kind, titles, axis, missing) {
   const traces = visibleRuns().flatMap(({ run, index }) =>
     Object.entries(run.performance[kind])
@@ -394,8 +395,8 @@ function costLines(kind, titles, axis, missing) {
         x: curve.steps,
         y: curve.values,
         mode: curve.steps.length > 30 ? "lines" : "lines+markers",
-        name: severalRuns || !titles ? [severalRuns ? run.name : "", titles ? "" : title].filter(Boolean).join(", ") : title,
-        line: { color: titles || severalRuns ? lineColour(index) : lineColour(place), width: 2, dash: titles || !severalRuns ? "solid" : DASHES[place % DASHES.length] },
+        name: severalRuns ? run.name : title,
+        line: { color: lineColour(titles ? index : place), width: 2 },
       })),
   );
   if (!traces.length) {
