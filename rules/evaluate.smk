@@ -38,4 +38,5 @@ rule evaluate:
         "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} "
         + program("evaluate.py")
         + " --weights {input.weights:q}"
-        " --settings {input.settings:q} --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"
+        " --settings {input.settings:q} --dataset {input.dataset:q} {params.overrides}"
+        " --output {params.folder:q} 3>&2 > {log:q} 2>&1"

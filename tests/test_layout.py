@@ -57,6 +57,7 @@ TESTED_WITH = {
         "paper_figures/xt",
         "plotting/paper",
     ],
+    "reporting/test_page.py": ["reporting/embedding"],
     "restoration/test_packed.py": ["reporting/packed"],
     "restoration/test_tiling.py": ["restoration/sources"],
     "restoration/test_trained.py": ["restoration/precision"],

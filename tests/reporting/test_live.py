@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.reporting.live_runs import append_step, append_text, make_live_run, note_status
-from vrtspike.reporting.live import LiveRun, ValidationFigure
+from vrtspike.reporting.live import LiveRun, ValidationValue
 from vrtspike.system.errors import RunError
 
 
@@ -28,8 +28,8 @@ def test_the_figures_of_a_running_training(tmp_path):
     # 90 steps of a second; the last record is that of step 10, at second 10.
     assert snapshot.remaining_s == pytest.approx(90)
     assert snapshot.idle_s == pytest.approx(15)
-    assert snapshot.validation[0] == ValidationFigure("PSNR, dB", "30.00 dB", "31.50 dB", 5)
-    assert snapshot.validation[1] == ValidationFigure("SSIM", "0.9000", "0.9000", 10)
+    assert snapshot.validation[0] == ValidationValue("PSNR, dB", "30.00 dB", "31.50 dB", 5)
+    assert snapshot.validation[1] == ValidationValue("SSIM", "0.9000", "0.9000", 10)
     train = snapshot.curves["train"]
     assert train["loss"]["steps"] == list(range(1, 11))
     assert train["loss"]["values"] == pytest.approx([1 / step for step in range(1, 11)], rel=1e-5)

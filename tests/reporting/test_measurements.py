@@ -1,4 +1,4 @@
-"""Curves of training and alignment on the report page."""
+"""Curves of training on the report page."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from tests.published_runs import write_lines
-from tests.reporting.results import make_alignment
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.metrics.registry import METRICS
-from vrtspike.reporting.measurements import curves_of, read_alignment, training_curves
+from vrtspike.reporting.measurements import curves_of, training_curves
 
 
 @pytest.mark.parametrize(
@@ -53,33 +52,3 @@ def test_training_and_validation_of_a_log(tmp_path):
     assert list(training_curves(read_run_logs(tmp_path), METRICS)["train"])[:2] == [
         "loss", "learning rate",
     ]  # fmt: skip
-
-
-def test_medians_and_extremes_of_every_sequence(tmp_path):
-    alignment = read_alignment(make_alignment(tmp_path))
-    assert (alignment["dataset"], alignment["exposures"]) == ("gopro", 4)
-    assert (alignment["offset"], alignment["correlation"]) == (0.5, 0.9)
-    a, b = alignment["rows"]
-    assert (a["sequence"], a["exposures"], a["offset"]) == ("a", 1, 0.5)
-    assert b == {
-        "split": "test", "sequence": "b", "exposures": 3, "offset": 0.5, "offset_low": -1.0,
-        "offset_high": 2.0, "correlation": 0.8, "correlation_low": 0.7, "correlation_high": 0.9,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("rows", "exposures", "correlation"),
-    [
-        ("", 0, None),
-        ("test,a,000001,0,88,9,40.0,,\n", 1, None),
-        # Names that look like nothing are names.
-        ("test,NA,1,0,88,9,40.0,39.0,0.9\ntest,null,1,0,88,9,40.0,,\n", 2, 0.9),
-    ],
-)
-def test_alignment_with_little_data(tmp_path, rows, exposures, correlation):
-    alignment = read_alignment(make_alignment(tmp_path, rows=rows))
-    assert (alignment["exposures"], alignment["correlation"]) == (exposures, correlation)
-    assert [row["sequence"] for row in alignment["rows"]] == [
-        line.split(",")[1] for line in rows.splitlines()
-    ]
-    assert read_alignment(tmp_path / "none/alignment.csv") is None

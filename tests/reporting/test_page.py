@@ -63,12 +63,12 @@ def test_the_page_holds_all_of_a_run(results):
     assert '<p class="about">A spike camera takes no frames' in text
     stored, report = stored_in(text), data_of(text)
     (run,) = report["runs"]
-    assert run["evaluation"]["metrics"][0]["restored"] == 22.5
+    assert run["evaluation"]["metrics"][0]["result"] == 22.5
     assert run["performance"]["findings"][0]["symptom"] == "waiting for data"
     validation = {"steps": [20, 40], "values": [28.0, 30.0], "width": 1}
     assert run["curves"]["validation"]["PSNR, dB"] == validation
     assert dict(run["origin"]["facts"])["fingerprint"] == "print of a"
-    assert report["alignments"][0]["correlation"] == 0.9
+    assert "correlate by 0.900 (median)" in report["data"][0]["text"]
     examples = run["evaluation"]["examples"]
     assert [example["frame"] for example in examples] == ["000001", "000002", "000003"] * 2
     for example in examples:
@@ -120,8 +120,8 @@ def test_pictures_are_made_smaller_and_left_out_to_keep_the_limit(tmp_path):
 
 
 def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
-    monkeypatch.setattr("vrtspike.reporting.page.VIDEO_BYTES", 50)
-    monkeypatch.setattr("vrtspike.reporting.page.ALL_VIDEO_BYTES", 60)
+    monkeypatch.setattr("vrtspike.reporting.embedding.VIDEO_BYTES", 50)
+    monkeypatch.setattr("vrtspike.reporting.embedding.ALL_VIDEO_BYTES", 60)
     folder = results / "evaluate/a/videos"
     folder.mkdir()
     for name, size in (("a large", 51), ("first", 20), ("second", 30), ("too many", 40)):
@@ -148,7 +148,7 @@ def test_pictures_of_validations_are_put_in_and_left_out_to_keep_their_limit(res
     shown = cv2.imdecode(np.frombuffer(contents, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
     assert np.abs(shown.astype(int) - picture(40)).mean() < 12
     size = len(run["validation_pictures"][1]["data"])
-    monkeypatch.setattr("vrtspike.reporting.page.VALIDATION_BYTES", 2 * size)
+    monkeypatch.setattr("vrtspike.reporting.embedding.VALIDATION_BYTES", 2 * size)
     (run,) = data_of(write(results, "a"))["runs"]
     assert [entry["step"] for entry in run["validation_pictures"]] == [20, 60]
 

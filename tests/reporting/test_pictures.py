@@ -13,13 +13,18 @@ from vrtspike.reporting import pictures
 from vrtspike.reporting.pictures import (
     ERROR_TOP,
     SAMPLE,
+    ExamplePictures,
     encode,
     encode_examples,
     encode_within,
     error_colours,
     error_map,
 )
+from vrtspike.reporting.problem_page import ExampleKinds
+from vrtspike.restoration.gallery import GALLERY
 from vrtspike.system.errors import DataError
+
+KINDS = ExampleKinds(GALLERY, truth="sharp", gray=frozenset({"spikes"}))
 
 
 def decode(text: str) -> np.ndarray:
@@ -34,7 +39,7 @@ def make_examples(folder, count, size=(36, 64)):
         files = {what: folder / f"{number}_{what}.png" for what in ("blurry", "restored", "sharp")}
         for place, path in enumerate(files.values()):
             write_picture(path, picture(10 * number + place, *size))
-        examples.append(files)
+        examples.append(ExamplePictures(files, KINDS))
     return examples
 
 
@@ -75,7 +80,7 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
     examples = make_examples(tmp_path, 3)
     spikes = tmp_path / "spikes.png"
     write_picture(spikes, picture(9, 18, 32)[..., 0])
-    examples[0]["spikes"] = spikes
+    examples[0].files["spikes"] = spikes
     form, whole = encode_examples(examples, 10**7)
     assert form == "WebP of quality 90, at most 1920 pixels wide or high"
     assert list(whole) == [0, 1, 2]
@@ -101,10 +106,10 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
 
 
 def test_a_missing_picture_is_named(tmp_path):
-    (files,) = make_examples(tmp_path, 1)
-    files["sharp"].unlink()
+    (example,) = make_examples(tmp_path, 1)
+    example.files["sharp"].unlink()
     with pytest.raises(DataError, match=r"0_sharp\.png"):
-        encode_examples([files], 10**6)
+        encode_examples([example], 10**6)
 
 
 def test_levels_far_too_large_are_tried_on_few_of_many_frames():

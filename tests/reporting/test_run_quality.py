@@ -10,7 +10,7 @@ import pytest
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.analysis.intervals import interval_of_mean
-from vrtspike.reporting.run_quality import read_evaluation
+from vrtspike.reporting.run_quality import read_evaluation, read_examples
 from vrtspike.runs.published import PublishedRun
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
@@ -32,11 +32,15 @@ def read(folder, **keys):
 def test_figures_of_all_metrics_with_the_baseline(tmp_path):
     evaluation = read(make_evaluation(tmp_path, "a", spikes=True))
     psnr, lpips = evaluation["metrics"]
-    expected = {"title": "PSNR", "unit": "dB", "decimals": 2, "spikes": 15.0, "gain": 4.0}
+    expected = {"title": "PSNR", "unit": "dB", "decimals": 2, "gain": 4.0}
     assert {name: psnr[name] for name in expected} == expected
-    assert (psnr["blurry"], psnr["restored"], psnr["definition"]) == (18.5, 22.5, "PSNR in dB")
+    assert psnr["extra"]["mean"] == 15.0
+    assert (psnr["reference"], psnr["result"], psnr["definition"]) == (18.5, 22.5, "PSNR in dB")
     assert not lpips["larger_is_better"]
-    assert evaluation["spikes_note"] == "rate in a window"
+    assert evaluation["notes"] == ["Spikes alone: rate in a window."]
+    assert evaluation["frames_text"] == (
+        "6 frames of 2 sequences in gopro/test, blurry ones of blur"
+    )
     assert (evaluation["dataset"], evaluation["frames"], evaluation["sequences"]) == ("gopro", 6, 2)
     assert evaluation["choice"].startswith("of every sequence")
 
@@ -82,13 +86,15 @@ def test_figures_of_another_protocol_are_called_by_it(tmp_path):
     evaluation = read(folder, protocol="vrt")
     psnr = evaluation["metrics"][0]
     assert [psnr[name] for name in ("name", "title")] == ["psnr (vrt)", "PSNR (vrt)"]
-    assert (psnr["restored"], psnr["spikes"]) == (22.5, 15.0)
+    assert (psnr["result"], psnr["extra"]["mean"]) == (22.5, 15.0)
     assert psnr["columns"] == default["metrics"][0]["columns"]
     for row, expected in zip(evaluation["sequence_rows"], default["sequence_rows"], strict=True):
         assert row == expected | {"protocol": "vrt"}
     for name in ("frame_rows", "worst"):
         assert evaluation[name] == default[name]
-    assert (default["protocol"], evaluation["protocol"]) == ("own", "vrt")
+    for words, ending in ((default, "of blur"), (evaluation, "of blur, protocol vrt")):
+        assert words["frames_text"].endswith(ending)
+    assert default["test_frames"] | {"protocol": "vrt"} == evaluation["test_frames"]
 
 
 def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_gaps(tmp_path):
@@ -103,16 +109,18 @@ def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_g
 
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
     folder = make_evaluation(tmp_path, "a", spikes=False)
-    files = read(folder)["examples"][0]["files"]
-    assert files == {
+    assert len(read(folder)["examples"]) == 6
+    assert read_examples(folder / "examples").examples[0].files == {
         what: folder / f"examples/GOPR1/000001/{what}.png"
         for what in ("blurry", "restored", "sharp")
     }
     (folder / "examples/examples.json").unlink()
     evaluation = read(folder, worst=GONE, spikes_alone=GONE, spikes_alone_note=GONE)
     assert (evaluation["examples"], evaluation["worst"]) == ([], [])
-    assert evaluation["spikes_note"] == ""
-    assert read(folder, task="sst", metrics={}, blur_dir=GONE)["metrics"] == []
+    assert evaluation["notes"] == []
+    other = read(folder, task="sst", metrics={}, blur_dir=GONE, spikes_alone_note="none")
+    assert (other["metrics"], other["notes"], other["choice"]) == ([], [], "")
+    assert "blur_dir" not in other["test_frames"]
     # Earlier versions wrote the time of the whole evaluation, which is not the model's.
     assert evaluation["model_seconds_per_frame"] == 0.5
     timed = read(folder, model_seconds_per_frame=GONE, seconds_per_frame=2.0)

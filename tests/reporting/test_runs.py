@@ -36,7 +36,7 @@ def test_settings_are_compared_with_the_base_of_the_preset(
     (tmp_path / "base.yaml").write_text("SEED: 5\n")
     (tmp_path / "mine.yaml").write_text("BASE: base\nSEED: 6\n")
     facts = origin(make_run(tmp_path / "results", name, **settings), tmp_path)
-    assert (facts["base"], facts["differences"]) == (base, (differences,))
+    assert (facts["base"], facts["differences"]) == (base, [differences])
 
 
 def test_changes_are_written_as_json():

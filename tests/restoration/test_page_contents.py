@@ -38,7 +38,7 @@ def test_reasons_to_doubt_frames():
 
 def test_means_are_of_the_frames_that_have_a_figure():
     agreement, reblur = model_metrics(FIGURES)
-    assert (agreement["name"], agreement["blurry"], agreement["restored"]) == (
+    assert (agreement["name"], agreement["reference"], agreement["result"]) == (
         "agreement", 0.5, 0.5,
     )  # fmt: skip
     assert reblur["gain"] == 0.0
@@ -46,7 +46,7 @@ def test_means_are_of_the_frames_that_have_a_figure():
     assert (first["name"], first["gain"]) == ("psnr", 10.0)
     assert model_metrics([{"frame": "a"}]) == []
     (equal,) = model_metrics([{"psnr_blur": 20.0, "psnr": None}])
-    assert (equal["blurry"], equal["restored"], equal["gain"]) == (20.0, None, None)
+    assert (equal["reference"], equal["result"], equal["gain"]) == (20.0, None, None)
 
 
 def test_the_data_of_a_model_have_all_figures_and_the_worst_frame_first():

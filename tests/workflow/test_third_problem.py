@@ -48,12 +48,13 @@ def test_page_and_analysis_name_the_metrics(project):
     (text,) = re.findall(r'<script type="application/json" id="report">(.*?)</script>', page)
     (run,) = json.loads(text)["runs"]
     (metric,) = (m for m in run["evaluation"]["metrics"] if m["name"] == "rmse")
-    assert (metric["blurry"], metric["restored"]) == (rmse["persistence"], rmse["forecast"])
+    assert (metric["reference"], metric["result"]) == (rmse["persistence"], rmse["forecast"])
     assert [figure["caption"] for figure in run["evaluation"]["figures"]] == [
         "Last read, forecast, true"
     ]
     assert len(run["evaluation"]["frame_rows"]) == 32
-    assert (run["uses_spikes"], run["evaluation"]["spikes_note"]) == (None, "")
+    assert (run["problem"], run["evaluation"]["notes"]) == ("waves", [])
+    assert "spike" not in text
     assert set(run["curves"]["validation"]) >= {"skill", "RMSE"}
     findings = json.loads((results / "performance/waves/findings.json").read_text())
     assert set(findings["figures"]["health"]["best"]) == {"skill", "rmse"}

@@ -88,7 +88,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
 def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:
     """Return the metrics of every model, and their gains over the preset's own model.
 
-    If a model has several seeds, figures are means over them, with the number of seeds and the
+    If a model has several seeds, values are means over them, with the number of seeds and the
     spread of each metric.
     """
     rows = [
@@ -102,11 +102,11 @@ def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]
         for models in ablations
         for seeds, label in zip(models, _ablation_of(models[0][0].run).labels, strict=True)
     ]
-    figures, metrics = quality_table(
+    values, metrics = quality_table(
         [[member.summary for member in seeds] for models in ablations for seeds in models]
     )
     numbers = dict.fromkeys(("seeds", "steps", "parameters"), "Int64")
-    table = pd.DataFrame(rows).astype(numbers).join(figures)
+    table = pd.DataFrame(rows).astype(numbers).join(values)
     bases = table.drop_duplicates("preset").set_index("preset")
     for name, metric in metrics.items():
         result = f"{name} {metric.after}"
@@ -224,10 +224,10 @@ def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     evaluated = read_evaluated(folders)
     require_seeds([member.run for member in evaluated])
     summaries = [member.summary for member in evaluated]
-    figures, metrics = quality_table([*([summary] for summary in summaries), summaries])
+    values, metrics = quality_table([*([summary] for summary in summaries), summaries])
     seeds = [str(member.run.settings.SEED) for member in evaluated]
     seeds.append(f"mean of {len(evaluated)}")
-    table = figures.assign(seed=seeds)[["seed", *figures.columns]]
+    table = values.assign(seed=seeds)[["seed", *values.columns]]
     by_name = {member.run.name: member.summary for member in evaluated}
     note = (
         f"Trainings that differ in their seed alone. {quality_note(metrics)} The {SPREAD} is the "

@@ -10,11 +10,7 @@ from typing import Any
 from vrtspike.analysis.compare import FORMATS, Candidate
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import (
-    quality_table,
-    require_distinct_names,
-    test_frame_entries,
-)
+from vrtspike.analysis.quality_tables import frame_entries, quality_table, require_distinct_names
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
@@ -45,7 +41,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
             )
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,
-            "test_frames": test_frame_entries(candidate.evaluation),
+            "test_frames": frame_entries(candidate.evaluation),
             "figures": _results(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
@@ -90,26 +86,26 @@ def _frame_faults(
     return [
         f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
         f"baseline's {expected.get(key)}); its figures cannot be compared"
-        for key, value in test_frame_entries(evaluation).items()
+        for key, value in frame_entries(evaluation).items()
         if value != expected.get(key)
     ]
 
 
 def _metric_faults(
-    name: str, evaluation: Summary | None, baseline_figures: Mapping[str, float]
+    name: str, evaluation: Summary | None, baseline_values: Mapping[str, float]
 ) -> list[str]:
     """Return lines for metrics of a run that are worse than in the baseline."""
     results = {} if evaluation is None else _results(evaluation)
     metrics = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     faults = []
-    for figure, baseline in baseline_figures.items():
-        if figure in FORMATS:
+    for column, baseline in baseline_values.items():
+        if column in FORMATS:
             continue
         # Take the name without the protocol in brackets, as in "psnr (vrt) restored".
-        metric = metrics.get(re.sub(r" \(\w+\)", "", figure))
-        fault = _worse(metric, results.get(figure), baseline)
+        metric = metrics.get(re.sub(r" \(\w+\)", "", column))
+        fault = _worse(metric, results.get(column), baseline)
         if fault is not None:
-            faults.append(f"{name}: {figure}: {fault}")
+            faults.append(f"{name}: {column}: {fault}")
     return faults
 
 

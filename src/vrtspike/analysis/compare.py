@@ -103,7 +103,7 @@ def _page_tables(table: pd.DataFrame, metrics: Measured, counts: pd.Series) -> l
     Args:
         table: result of :func:`comparison_table`.
         metrics: metrics of its columns.
-        counts: for each row, True if its figures are a test of the model.
+        counts: for each row, True if its values are a test of the model.
     """
     formats = FORMATS | quality_formats(metrics)
     counted = table[counts]
@@ -144,7 +144,7 @@ def _metric_of(column: str, names: Sequence[str]) -> str | None:
 
 
 def _is_test(candidate: Candidate) -> bool:
-    """Return whether the figures of a run are a test of its model; true without figures."""
+    """Return whether the values of a run are a test of its model; true without values."""
     if candidate.evaluation is None:
         return True
     return not reasons_not_to_count(candidate.evaluation)
@@ -235,12 +235,12 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
 
 
 def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) -> pd.DataFrame:
-    """Return a row for each figure that any run has, a column for each run; runs that count first.
+    """Return a row for each value that any run has, a column for each run; runs that count first.
 
     Args:
         table: result of :func:`comparison_table`.
         metrics: metrics of its columns.
-        counts: for each run, True if its figures are a test of the model.
+        counts: for each run, True if its values are a test of the model.
     """
     filled = table.dropna(axis=1, how="all").drop(columns=NOTE, errors="ignore")
     cells = texts(filled, FORMATS | quality_formats(metrics))

@@ -105,8 +105,8 @@ def write_evaluation(
 ) -> dict[str, Any]:
     """Write tables and summary of an evaluation, with means over its sequences.
 
-    Both means of a metric are over the sequences that have both figures, so that the gain compares
-    like with like; if none has both, each mean is over all that have the figure.
+    Both means of a metric are over the sequences that have both values, so that the gain compares
+    like with like; if none has both, each mean is over all that have the value.
 
     Args:
         job: job whose folder already contains pictures and page.
@@ -119,18 +119,18 @@ def write_evaluation(
         the summary.
     """
     problem = evaluated_problem(job.run.settings.TASK)
-    figures = {}
+    means = {}
     for metric in problem.METRICS.values():
         rows = sequences[[*metric.columns]]
         before, after = map(float, rows.dropna().mean().fillna(rows.mean()))
         kinds = (before, after, metric.gain(after, before))
-        figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
+        means[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
     digest = problem.dataset_digest(job.dataset)
     summary = {
         **evaluated_data(job.run, job.dataset.parent.name, digest, split),
         "sequences": len(sequences),
         "frames": len(frames),
-        "metrics": finite_or_null(figures),
+        "metrics": finite_or_null(means),
         "definitions": {name: metric.explanation for name, metric in problem.METRICS.items()},
         "worst": worst_frames(frames, next(iter(problem.METRICS.values()))),
         **facts,
@@ -178,11 +178,11 @@ def write_files(
 
 _CHOSEN_ON = "chosen on"
 _NO_TEST = "not a test"
-"""Beginnings of warnings that figures are no test of the model."""
+"""Beginnings of warnings that values are no test of the model."""
 
 
 def chosen_on(data: str, key: str) -> str:
-    """Return the warning that figures are of data on which the training was chosen.
+    """Return the warning that values are of data on which the training was chosen.
 
     >>> chosen_on("the test split", "VALIDATION: test")
     'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
@@ -210,7 +210,7 @@ NOT_COUNTED_NOTE = "In no order: these figures are no test of the model."
 
 
 def reasons_not_to_count(summary: Summary) -> list[str]:
-    """Return the warnings that an evaluation's figures are no test of the model.
+    """Return the warnings that an evaluation's values are no test of the model.
 
     >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
     ['not a test: 2 of 3']
@@ -220,14 +220,14 @@ def reasons_not_to_count(summary: Summary) -> list[str]:
 
 
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
-    """Return the frames with the worst figures, the worst first.
+    """Return the frames with the worst values, the worst first.
 
     Args:
         frames: a row per frame: ``sequence``, ``frame`` and the metric's column.
         metric: metric that ranks the frames.
 
     Returns:
-        at most :data:`WORST` frames with a finite figure, each with these three values.
+        at most :data:`WORST` frames with a finite value, each with these three entries.
     """
     rows = frames[frames[metric.name].map(math.isfinite)]
     if metric.larger_is_better:
@@ -239,7 +239,7 @@ def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | f
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table of figures as CSV, with six decimals."""
+    """Write a table of values as CSV, with six decimals."""
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6f"))
 
 

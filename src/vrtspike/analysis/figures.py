@@ -1,4 +1,4 @@
-"""Figures of a run's logs, for findings and comparisons."""
+"""Values from a run's logs, for findings and comparisons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CACHE_GROWTH = 1.02
 
 
 NOT_LOGGED = math.nan
-"""Value of a figure that was not logged; comparisons with every limit are false."""
+"""Value that was not logged; comparisons with every limit are false."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """All figures of a run.
+    """All values of a run.
 
     Attributes:
         speed: times and throughput.
@@ -143,7 +143,7 @@ class RunFigures:
 
 
 def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]) -> RunFigures:
-    """Compute the figures of a run.
+    """Compute the values of a run.
 
     Args:
         logs: logs of the run.

@@ -2,7 +2,7 @@
 
 Symptoms, limits and texts are in ``advice.yaml``, with other causes and cures that pages show; the
 conditions are in :mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's
-own figures.
+own values.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Finding:
         severity: ``error``: spoils the result or ends the run; ``warning``: costs much time or
             endangers the run; ``hint``: a possible improvement.
         weight: affected share of the run's time (0 to 1); ranks findings of one severity.
-        figure: the measured figure and its limit.
+        figure: the measured value and its limit.
         change: the advice.
         keys: dotted configuration keys and their proposed values; empty if the user must choose.
         effect: expected effect.

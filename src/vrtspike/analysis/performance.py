@@ -40,9 +40,9 @@ class Analysis:
     Attributes:
         run: identity of the run; logs of another program have no fingerprint.
         logs: logs of the run.
-        figures: figures of the logs.
+        figures: values from the logs.
         findings: findings, the most important first.
-        notes: sentences on the figures.
+        notes: sentences on the values.
     """
 
     run: PublishedRun
@@ -139,7 +139,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
 
 
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
-    """Format the main figures of a run, with their units, as rows of text."""
+    """Format the main values of a run, with their units, as rows of text."""
     speed = figures.speed
     health = figures.health
     memory = figures.memory

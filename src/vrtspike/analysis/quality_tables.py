@@ -1,4 +1,4 @@
-"""Evaluations of runs, and their figures as columns of tables."""
+"""Evaluations of runs, and their values as columns of tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.problems import Metric, find_problem
+from vrtspike.config.problems import Metric, find_problem, frame_keys
 from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
@@ -69,13 +69,41 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
     return evaluated
 
 
-TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "sequences", "frames")
-"""Entries of a summary on its test frames; figures of different frames cannot be compared."""
+def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
+    """Return the keys of summaries on their test frames.
+
+    Values of different frames cannot be compared.
+
+    Args:
+        summaries: evaluations, also of different problems.
+
+    >>> frame_entry_keys([{"task": "sst"}])
+    ['protocol', 'dataset', 'split', 'sequences', 'frames']
+    """
+    keys = ["protocol", "dataset", "split"]
+    for problem in _problems(summaries):
+        keys += frame_keys(problem).variants
+    return [*dict.fromkeys(keys), "sequences", "frames"]
 
 
-def test_frame_entries(summary: Summary) -> dict[str, Any]:
-    """Return the entries :data:`TEST_FRAMES` of a summary."""
-    entries = {name: summary.get(name) for name in TEST_FRAMES}
+def _problems(summaries: Iterable[Summary]) -> list[str]:
+    """Return the names of the problems of evaluations, each once."""
+    return list(dict.fromkeys(problem_of(summary) for summary in summaries))
+
+
+def problem_of(summary: Summary) -> str:
+    """Return the name of the problem of an evaluation."""
+    return str(summary.get("task", DEFAULT_PROBLEM))
+
+
+def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the entries of a summary on its test frames.
+
+    Args:
+        summary: the summary.
+        keys: names of the entries; empty for those of its problem.
+    """
+    entries = {name: summary.get(name) for name in keys or frame_entry_keys([summary])}
     entries["protocol"] = next(iter(protocols(summary)))
     return entries
 
@@ -106,8 +134,9 @@ def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
 
 def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
     """Return a note on runs that were evaluated on different frames, if there are any."""
+    keys = frame_entry_keys(summaries.values())
     frames = pd.DataFrame(
-        {name: test_frame_entries(summary) for name, summary in summaries.items()}
+        {name: frame_entries(summary, keys) for name, summary in summaries.items()}
     )
     frames = frames.T.astype(str)
     differing = frames.loc[:, frames.nunique() > 1]
@@ -126,12 +155,14 @@ def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
 def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
     """Return a note on data sets of one name with different contents, if there are any.
 
-    Frames of the same name and number may then differ. Another number of bins changes the digest
-    of a data set, but no frame.
+    Frames of the same name and number may then differ.
     """
-    columns = ["dataset", "bins", "dataset_digest"]
-    table = pd.DataFrame([*summaries.values()], columns=columns)
-    digests = table.groupby(["dataset", "bins"], dropna=False)["dataset_digest"].nunique()
+    names = ["dataset"]
+    for problem in _problems(summaries.values()):
+        names += frame_keys(problem).encodings
+    names = list(dict.fromkeys(names))
+    table = pd.DataFrame([*summaries.values()], columns=[*names, "dataset_digest"])
+    digests = table.groupby(names, dropna=False)["dataset_digest"].nunique()
     if not (digests > 1).any():
         return []
     return ["Data sets of one name differ in contents (dataset_digest): so may the frames."]
@@ -142,7 +173,7 @@ Measured = Mapping[str, Metric]
 
 
 def protocols(summary: Summary) -> dict[str, Summary]:
-    """Return the figures of an evaluation by protocol, the main one first."""
+    """Return the values of an evaluation by protocol, the main one first."""
     return {summary.get("protocol", OWN_PROTOCOL): summary, **summary.get("other_protocols", {})}
 
 
@@ -159,20 +190,20 @@ def measured_metrics(summaries: Iterable[Summary]) -> Measured:
     """Return the metrics of all evaluations, in the order of the problem's table."""
     metrics: dict[str, Metric] = {}
     for summary in summaries:
-        for protocol, figures in protocols(summary).items():
+        for protocol, values in protocols(summary).items():
             for name, metric in metrics_of_problem(summary).items():
-                if name in figures["metrics"]:
+                if name in values["metrics"]:
                     metrics[column_name(name, protocol)] = metric
     return metrics
 
 
 def metrics_of_problem(summary: Summary) -> Mapping[str, Metric]:
     """Return the metrics of an evaluation's problem."""
-    return find_problem(summary.get("task", DEFAULT_PROBLEM)).METRICS
+    return find_problem(problem_of(summary)).METRICS
 
 
 def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
-    """Return the figures of evaluations as a table, and their metrics.
+    """Return the values of evaluations as a table, and their metrics.
 
     Args:
         groups: evaluations for each row; several are those of a preset's seeds.
@@ -180,18 +211,18 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     Returns:
         columns such as ``psnr gain``: each metric with its kinds and standard error, means over
         seeds; ``psnr spread`` if there are several seeds; ``note`` with warnings of the
-        evaluations, if there are any. The mean is NaN if a seed has no finite figure.
+        evaluations, if there are any. The mean is NaN if a seed has no finite value.
     """
     metrics = measured_metrics(summary for group in groups for summary in group)
     columns = [f"{name} {kind}" for name, metric in metrics.items() for kind in _kinds(metric)]
     results = {f"{name} {metric.after}": f"{name} {SPREAD}" for name, metric in metrics.items()}
     rows = []
     for group in groups:
-        figures = pd.DataFrame(map(_cells, group), columns=columns, dtype="float64")
-        spread = figures[list(results)].std(skipna=False).rename(results)
+        values = pd.DataFrame(map(_cells, group), columns=columns, dtype="float64")
+        spread = values[list(results)].std(skipna=False).rename(results)
         warnings = [text for summary in group for text in summary.get("warnings", ())]
         note = "; ".join(dict.fromkeys(warnings))
-        rows.append({**figures.mean(skipna=False), **spread, "note": note})
+        rows.append({**values.mean(skipna=False), **spread, "note": note})
     table = pd.DataFrame(rows)
     if all(len(group) < 2 for group in groups):
         table = table.drop(columns=list(results.values()))
@@ -201,17 +232,17 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
 
 
 def _cells(summary: Summary) -> dict[str, float | None]:
-    """Return the figures of an evaluation by column."""
+    """Return the values of an evaluation by column."""
     return {
-        f"{column_name(name, protocol)} {kind}": figures["metrics"].get(name, {}).get(key)
-        for protocol, figures in protocols(summary).items()
+        f"{column_name(name, protocol)} {kind}": values["metrics"].get(name, {}).get(key)
+        for protocol, values in protocols(summary).items()
         for name, metric in metrics_of_problem(summary).items()
         for kind, key in _kinds(metric).items()
     }
 
 
 def _kinds(metric: Metric) -> dict[str, str]:
-    """Return the ends of a metric's column names, and the summary's keys of their figures."""
+    """Return the ends of a metric's column names, and the summary's keys of their values."""
     kinds = {kind: kind for kind in metric.kinds}
     return kinds | {STANDARD_ERROR: f"{metric.after}_error"}
 

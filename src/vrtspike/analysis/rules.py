@@ -29,10 +29,10 @@ GPU_MEMORY_USABLE = 0.90
 
 @dataclass(frozen=True)
 class Run:
-    """Figures and settings of a run; figures that were not logged exceed no limit.
+    """Values and settings of a run; values that were not logged exceed no limit.
 
     Attributes:
-        figures: figures of the run's logs.
+        figures: values from the run's logs.
         settings: settings of the run.
     """
 

@@ -55,11 +55,11 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
         folder: folder of all benchmarks.
     """
     evaluations = {path.parent.name: read_summary(path) for path in summaries}
-    figures, metrics = quality_table([[summary] for summary in evaluations.values()])
+    values, metrics = quality_table([[summary] for summary in evaluations.values()])
     first = next(iter(metrics.values()), None)
     kinds = [] if first is None else list(first.kinds)
-    means = _table("Test sequences", "metric", "preset", figures=kinds)
-    rows = texts(figures, quality_formats(metrics)).to_dict("records")
+    means = _table("Test sequences", "metric", "preset", values=kinds)
+    rows = texts(values, quality_formats(metrics)).to_dict("records")
     for name, metric in metrics.items():
         for preset, row in zip(evaluations, rows, strict=True):
             cells = [row[f"{name} {kind}"] for kind in metric.kinds]
@@ -69,15 +69,15 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
         for preset, summary in evaluations.items()
         for warning in summary.get("warnings", ())
     ]
-    seconds = _table("Seconds per stage", "stage", figures=["jobs", "seconds"])
+    seconds = _table("Seconds per stage", "stage", values=["jobs", "seconds"])
     for stage, (jobs, duration) in stage_seconds(benchmarks, folder).items():
         seconds.add_row(stage, str(jobs), f"{duration:.1f}")
     return Group(means, *warnings, seconds)
 
 
-def _table(title: str, *names: str, figures: Iterable[str]) -> Table:
-    """Return an empty table with columns of names and right-aligned columns of figures."""
+def _table(title: str, *names: str, values: Iterable[str]) -> Table:
+    """Return an empty table with columns of names and right-aligned columns of values."""
     table = Table(*names, title=title, title_justify="left", box=SIMPLE_HEAD)
-    for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
+    for value in values:
+        table.add_column(value, justify="right", no_wrap=True)
     return table

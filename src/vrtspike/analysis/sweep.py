@@ -81,7 +81,7 @@ def _row(
     runs: Sequence[tuple[PublishedRun, Path]],
     metrics: Mapping[str, Metric],
 ) -> dict[str, Any]:
-    """Return the values and metrics of a member; not a number if a seed has no figure."""
+    """Return the values and metrics of a member; not a number if a seed has no value."""
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
     logs = [read_run_logs(folder).validation.reindex(columns=list(metrics)) for _, folder in runs]
     ends = [log.astype("float64").tail(1) for log in logs]
@@ -95,12 +95,12 @@ def _row(
 def parallel_coordinates(
     table: pd.DataFrame, keys: Sequence[str], metrics: Sequence[Metric]
 ) -> go.Figure:
-    """Draw a line for each preset through its values and figures, coloured by the first metric.
+    """Draw a line for each preset through its settings and metrics, coloured by the first metric.
 
     Args:
         table: table from :func:`write_sweep`.
         keys: the columns of values, shown as categories.
-        metrics: the columns of figures.
+        metrics: the columns of metrics.
     """
     axes = []
     for key in keys:

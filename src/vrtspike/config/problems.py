@@ -8,8 +8,10 @@ The interface is divided by who calls it, because packages import only from earl
 - :class:`Problem`: for every problem; :func:`find_problem` returns it.
 - :class:`PreparedProblem`, :class:`EstimatedProblem`: for some problems; :func:`prepared_problem`
   and :func:`estimated_problem` return them, or None.
+- :class:`VariedProblem`: for some problems; :func:`frame_keys` returns its constant.
 - :class:`vrtspike.training.fit.TrainableProblem`: its function ``build``, for training.
 - :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`: its function ``evaluate``.
+- :class:`vrtspike.reporting.problem_page.ReportedProblem`: its function ``page``, optional.
 """
 
 from __future__ import annotations
@@ -106,6 +108,19 @@ class Metric:
         return min(values)
 
 
+@dataclass(frozen=True)
+class FrameKeys:
+    """Keys of a problem's summaries on the frames of their test split.
+
+    Attributes:
+        variants: keys that differ between variants of a split, whose frames cannot be compared.
+        encodings: keys that change the digest of the data, but no frame.
+    """
+
+    variants: tuple[str, ...] = ()
+    encodings: tuple[str, ...] = ()
+
+
 _ROOT = Path(__file__).parents[1]
 
 PROBLEMS: Mapping[str, str] = {
@@ -200,6 +215,17 @@ class EstimatedProblem(Problem, Protocol):
         """Return memory of a training in GiB: fixed, and per sample of a micro-step."""
 
 
+@runtime_checkable
+class VariedProblem(Problem, Protocol):
+    """A problem with variants of the frames of one split: its module defines ``FRAME_KEYS``.
+
+    Attributes:
+        FRAME_KEYS: keys of its summaries that tell the variants apart.
+    """
+
+    FRAME_KEYS: FrameKeys
+
+
 def all_metrics() -> dict[str, Metric]:
     """Return the metrics of all problems by name; the first problem's for a name that two have."""
     return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
@@ -266,3 +292,19 @@ def estimated_problem(name: str) -> EstimatedProblem | None:
     """
     problem = find_problem(name)
     return problem if isinstance(problem, EstimatedProblem) else None
+
+
+def frame_keys(name: str) -> FrameKeys:
+    """Return the keys that tell variants of a problem's test frames apart; none without variants.
+
+    Args:
+        name: value of TASK.
+
+    Raises:
+        ConfigError: if there is no such problem.
+
+    >>> frame_keys("deblurring").variants, frame_keys("sst").variants
+    (('blur_dir',), ())
+    """
+    problem = find_problem(name)
+    return problem.FRAME_KEYS if isinstance(problem, VariedProblem) else FrameKeys()

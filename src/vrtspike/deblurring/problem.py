@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.problems import FrameKeys
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
@@ -23,12 +24,14 @@ from vrtspike.system.errors import ConfigError
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.data.clips.dataset import DatasetManifest
+    from vrtspike.reporting.problem_page import ProblemPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.objectives import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = Settings
+FRAME_KEYS = FrameKeys(variants=("blur_dir",), encodings=("bins",))
 TEACHER = "TRAIN.DISTILL.TEACHER"
 
 
@@ -171,3 +174,10 @@ def evaluate(job: EvaluationJob) -> list[str]:
     from vrtspike.evaluation.summary import summary_lines
 
     return summary_lines(evaluate_run(job))
+
+
+def page() -> ProblemPage:
+    """Return the words, columns and pictures of the deblurring on the report page."""
+    from vrtspike.deblurring.page import DeblurringPage
+
+    return DeblurringPage()

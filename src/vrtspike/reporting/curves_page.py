@@ -12,8 +12,9 @@ from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.run_quality import Contents
-from vrtspike.runs.published import read_published
+from vrtspike.reporting.page_data import CurvesData, CurvesRun
+from vrtspike.reporting.problem_page import validation_note
+from vrtspike.runs.published import PublishedRun, read_published
 
 CURVES_PAGE = "curves.html"
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "curves.js")
@@ -36,23 +37,25 @@ def write_curves_page(
     Raises:
         RunError: if a run is missing, or its log is damaged.
     """
-    runs = [_run(folder, values or {}) for folder in folders]
+    runs = [read_published(folder) for folder in folders]
+    names = [line_name(run.name, values or {}) for run in runs]
+    settings = {name: run.settings for name, run in zip(names, runs, strict=True)}
+    data: CurvesData = {
+        "runs": [
+            _curves(folder, run, name)
+            for folder, run, name in zip(folders, runs, names, strict=True)
+        ],
+        "training_note": validation_note(settings),
+    }
     facts = [f"{len(runs)} trainings", "figures of validations, not of the test split"]
     page = OfflinePage(Verdict(title, facts), {"training": "Curves"}, SCRIPTS)
-    atomic_write_text(output / CURVES_PAGE, page.render({"runs": runs}))
+    atomic_write_text(output / CURVES_PAGE, page.render(data))
 
 
-def _run(folder: Path, values: Mapping[str, Mapping[str, Any]]) -> Contents:
-    """Return the curves of a run, and what the page says of them."""
-    run = read_published(folder)
-    settings = run.settings
-    metrics = find_problem(settings.TASK).METRICS
-    return {
-        "name": line_name(run.name, values),
-        "uses_spikes": settings.value("MODEL.USE_SPIKE"),
-        "validation": settings.value("DATA.VALIDATION"),
-        "curves": training_curves(read_run_logs(folder), metrics),
-    }
+def _curves(folder: Path, run: PublishedRun, name: str) -> CurvesRun:
+    """Return the curves of a run under the name of its line."""
+    metrics = find_problem(run.settings.TASK).METRICS
+    return {"name": name, "curves": training_curves(read_run_logs(folder), metrics)}
 
 
 def line_name(name: str, values: Mapping[str, Mapping[str, Any]]) -> str:

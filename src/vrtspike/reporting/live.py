@@ -1,4 +1,4 @@
-"""The state of a run while it trains, as plain data: figures, curves, the last pictures."""
+"""The state of a run while it trains, as plain data: values, curves, the last pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vrtspike.analysis.live_logs import LiveLogs
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
-from vrtspike.reporting.run_quality import Contents
+from vrtspike.reporting.page_data import Curves
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.validation_pictures import find_pictures
@@ -26,7 +26,7 @@ RUNNING = "running"
 
 
 @dataclass(frozen=True)
-class ValidationFigure:
+class ValidationValue:
     """A metric of the validations.
 
     Attributes:
@@ -81,8 +81,8 @@ class Snapshot:
     speed: SpeedFigures
     remaining_s: float | None
     idle_s: float | None
-    validation: tuple[ValidationFigure, ...]
-    curves: Mapping[str, Mapping[str, Contents]]
+    validation: tuple[ValidationValue, ...]
+    curves: Curves
     pictures: Mapping[str, Path]
     pictures_step: int
 
@@ -208,9 +208,9 @@ def _idle_s(logs: RunLogs, now: float) -> float | None:
     return max(0.0, now - max(last))
 
 
-def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationFigure]:
+def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationValue]:
     """The metrics that were validated with a finite value, in the order of their problem."""
-    figures = []
+    results = []
     for name, metric in metrics.items():
         if name not in table:
             continue
@@ -221,5 +221,5 @@ def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[Vali
         best = metric.best(finite)
         best_step = int(finite.index[finite == best][0])
         last = metric.text(float(finite.iloc[-1]))
-        figures.append(ValidationFigure(metric.label, last, metric.text(best), best_step))
-    return figures
+        results.append(ValidationValue(metric.label, last, metric.text(best), best_step))
+    return results

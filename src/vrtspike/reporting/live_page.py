@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict
 from pathlib import Path
 
 from vrtspike.io.images import read_rgb
@@ -11,21 +10,16 @@ from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
+from vrtspike.reporting.page_data import LiveRun
 from vrtspike.reporting.pictures import encode
-from vrtspike.reporting.run_quality import Contents
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 
 
-def live_contents(snapshot: Snapshot) -> Contents:
+def live_contents(snapshot: Snapshot) -> LiveRun:
     """The state of a run as the page takes it, a JSON value.
-
-    Returns:
-        ``name``, ``heading``, ``facts`` (``title``, ``text``) and ``curves`` of the run;
-        ``share``: finished part, 0 to 1, None if unknown; ``has_ended``; ``pictures``: ``step`` and
-        ``files``, the WebP in base64 by name.
 
     Raises:
         DataError: if a picture cannot be read.
@@ -37,7 +31,7 @@ def live_contents(snapshot: Snapshot) -> Contents:
     return {
         "name": snapshot.name,
         "heading": heading(snapshot),
-        "facts": [asdict(fact) for fact in facts(snapshot)],
+        "facts": [{"title": fact.title, "text": fact.text} for fact in facts(snapshot)],
         "share": share,
         "has_ended": snapshot.has_ended,
         "curves": snapshot.curves,
@@ -51,9 +45,7 @@ def live_json(snapshot: Snapshot) -> str:
 
 
 def live_page(snapshot: Snapshot) -> str:
-    """The page, with the present state of the run; the page requests ``snapshot.json`` in the same
-    folder.
-    """
+    """The page with the present state of the run, which requests ``snapshot.json`` beside it."""
     return TEMPLATES.get_template("reporting/assets/live.html").render(
         title=snapshot.name,
         data=script_json({"runs": [live_contents(snapshot)]}),

@@ -1,4 +1,4 @@
-"""The figures of a run in words: the same on the page and in a terminal."""
+"""The values of a run in words: the same on the page and in a terminal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CURVE_CELLS = 32
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure with its name.
+    """A value with its name.
 
     Attributes:
-        title: equal to the title of the figure's curve, if it has one.
-        text: the figure with its unit.
+        title: equal to the title of the value's curve, if it has one.
+        text: the value with its unit.
     """
 
     title: str
@@ -39,13 +39,13 @@ def heading(snapshot: Snapshot) -> str:
 
 
 def facts(snapshot: Snapshot) -> list[Fact]:
-    """All figures of a run that are known so far."""
+    """All values of a run that are known so far."""
     result = [Fact(title, f"{value:.4g}") for title, value in snapshot.losses.items()]
     if snapshot.learning_rate is not None:
         result.append(Fact("learning rate", f"{snapshot.learning_rate:.3g}"))
-    for figure in snapshot.validation:
+    for value in snapshot.validation:
         result.append(
-            Fact(figure.label, f"{figure.last}, best {figure.best} after step {figure.best_step}")
+            Fact(value.label, f"{value.last}, best {value.best} after step {value.best_step}")
         )
     if snapshot.samples_per_second is not None:
         result.append(Fact(RATES["samples_per_second"], f"{snapshot.samples_per_second:.3g}"))
@@ -76,9 +76,9 @@ def _step_words(speed: SpeedFigures) -> str:
 
 
 def text_lines(snapshot: Snapshot) -> list[str]:
-    """The lines for a terminal: the heading, then a line of each figure with its curve."""
+    """The lines for a terminal: the heading, then a line of each value with its curve."""
     rows = facts(snapshot)
-    curves = {title: curve for group in snapshot.curves.values() for title, curve in group.items()}
+    curves = snapshot.curves["train"] | snapshot.curves["validation"]
     width = max((len(fact.title) for fact in rows), default=0)
     lines = [heading(snapshot)]
     if not snapshot.losses:

@@ -1,20 +1,20 @@
-"""Measurements for the report page: training curves, time, memory, and alignment."""
+"""Measurements for the report page: training curves, time and memory."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from vrtspike.analysis.findings import Finding
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric
-from vrtspike.io.files import finite_or_null
-from vrtspike.reporting.run_quality import Contents, read_table, records
+from vrtspike.reporting.page_data import Curve, Curves, FindingText, Performance
+from vrtspike.reporting.run_quality import records
 
 POINTS = 800
 """Largest number of points of a curve."""
@@ -32,7 +32,7 @@ MEMORY = {
 
 def curves_of(
     table: pd.DataFrame, columns: Mapping[str, str], points: int = POINTS
-) -> dict[str, Contents]:
+) -> dict[str, Curve]:
     """Return the curves of columns, if the table has them and they contain numbers.
 
     Args:
@@ -41,10 +41,9 @@ def curves_of(
         points: largest number of points; neighbouring values are averaged.
 
     Returns:
-        by title ``steps``: the last step of each point; ``values``: means, None without finite
-        values; ``width``: logged steps per point.
+        the curves by title.
     """
-    curves: dict[str, Contents] = {}
+    curves: dict[str, Curve] = {}
     for column, title in columns.items():
         if column not in table:
             continue
@@ -64,8 +63,8 @@ def curves_of(
     return curves
 
 
-def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
-    """Return the curves of a run by title, for ``train`` and ``validation``.
+def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> Curves:
+    """Return the curves of a run.
 
     Args:
         logs: logs of the run.
@@ -88,59 +87,37 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
     return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
-def performance(analysis: Analysis) -> Contents:
-    """Return time and memory of a run, with findings.
-
-    Returns:
-        figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
-        0 to 1; ``sections`` of :func:`~vrtspike.analysis.section_times.summarize_sections`;
-        curves of ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``,
-        the most important first, keys as ``KEY: value``.
-    """
+def performance(analysis: Analysis) -> Performance:
+    """Return time and memory of a run, with findings."""
     speed = analysis.figures.speed
     memory = analysis.figures.memory
     logs = analysis.logs
-    times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
-    sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")}
     return {
-        **finite_or_null(times | sizes),
-        "parts": speed.step_parts,
+        "step_ms": _finite(speed.step_ms),
+        "samples_per_second": _finite(speed.samples_per_second),
+        "data_share": _finite(speed.data_share),
+        "process_mb": _finite(memory.process_mb),
+        "gpu_peak_mb": _finite(memory.gpu_peak_mb),
+        "parts": dict(speed.step_parts),
         "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
-        "findings": [
-            asdict(finding) | {"keys": finding.key_lines} for finding in analysis.findings
-        ],
+        "findings": [_finding_text(finding) for finding in analysis.findings],
     }
 
 
-def read_alignment(path: Path) -> Contents | None:
-    """Read the alignment of a data set from its table; None without a table.
+def _finite(value: float | None) -> float | None:
+    """Return a number if it is finite, else None."""
+    return None if value is None or not math.isfinite(value) else value
 
-    Args:
-        path: ``results/data/<data set>/alignment.csv``.
 
-    Returns:
-        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without spikes;
-        medians of the ``offset`` (measured less expected centre of an exposure, in spike steps) and
-        of the ``correlation`` of spikes and sharp frame; ``rows``, one per sequence: ``split``,
-        ``sequence``, ``exposures``, and both medians with their extremes ``_low`` and ``_high``.
-    """
-    if not path.is_file():
-        return None
-    table = read_table(path, "prepare the data again")
-    table["offset"] = table["center"] - table["expected_center"]
-    aggregations = {"exposures": ("frame", "size")}
-    for name in ("offset", "correlation"):
-        aggregations[name] = (name, "median")
-        aggregations[f"{name}_low"] = (name, "min")
-        aggregations[f"{name}_high"] = (name, "max")
-    groups = table.groupby(["split", "sequence"], as_index=False)
-    sequences = groups.agg(**aggregations)
-    (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
+def _finding_text(finding: Finding) -> FindingText:
+    """Return the texts of a finding."""
     return {
-        "dataset": path.parent.name,
-        "exposures": len(table),
-        **medians,
-        "rows": records(sequences),
+        "symptom": finding.symptom,
+        "severity": finding.severity,
+        "figure": finding.figure,
+        "change": finding.change,
+        "effect": finding.effect,
+        "keys": finding.key_lines,
     }

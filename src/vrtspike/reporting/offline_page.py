@@ -23,7 +23,7 @@ class Verdict:
     """The beginning of a page.
 
     Attributes:
-        sentence: the main result; figures between ``**`` are shown in bold.
+        sentence: the main result; numbers between ``**`` are shown in bold.
         facts: short statements below it.
         preset: preset of the best run; empty if none was evaluated.
     """
@@ -57,7 +57,7 @@ class OfflinePage:
     intro: str = ""
     has_files: bool = False
 
-    def render(self, data: Mapping[str, Any]) -> str:
+    def render(self, data: Mapping[str, object]) -> str:
         """Return the HTML of the page with its data, any JSON values."""
         sentence = html.escape(self.headline.sentence)
         return TEMPLATES.get_template("reporting/assets/page.html").render(

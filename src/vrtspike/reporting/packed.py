@@ -1,4 +1,4 @@
-"""Packing a run as a folder for publication: weights, settings, statistics, figures, model card.
+"""Packing a run as a folder for publication: weights, settings, statistics, evaluation, model card.
 
 The folder suits the Hugging Face hub, and can be read like the run itself
 (:func:`~vrtspike.runs.published.read_finished`).
@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.evaluation_files import find_evaluation
+from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.problems import find_problem
 from vrtspike.io.files import atomic_path, file_digest, write_json
+from vrtspike.reporting.problem_page import problem_page
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import CARD, FIGURES, RECORD, SETTINGS, STATISTICS, WEIGHTS
@@ -24,7 +25,7 @@ from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
 
 _OTHER_BYTES = 100_000
-"""Upper limit of the size of settings, figures and card."""
+"""Upper limit of the size of settings, evaluation and card."""
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
 PRECISION = "weights_precision"
 """Key of a pack's ``run.json``: the type of its weights; ``precision`` is that of a training."""
@@ -65,7 +66,7 @@ def pack_run(
 
     require_published(folder / WEIGHTS)
     record = read_record(folder) or {}
-    figures = find_evaluation(folder, run, evaluation)
+    summary = find_evaluation(folder, run, evaluation)
     weights, statistics = folder / WEIGHTS, folder / STATISTICS
     _require_space(output, weights.stat().st_size + _OTHER_BYTES)
     with atomic_path(output) as temporary:
@@ -77,16 +78,16 @@ def pack_run(
         if statistics.is_file():
             shutil.copyfile(statistics, temporary / STATISTICS)
         write_json(temporary / SETTINGS, run.public_contents())
-        if figures is not None:
-            write_json(temporary / FIGURES, without_folders(figures))
+        if summary is not None:
+            write_json(temporary / FIGURES, without_folders(summary))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         kept |= {"git": _git(record), PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        card = _card(run, kept, figures, licence)
+        card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
-    return [missing] if figures is None else []
+    return [missing] if summary is None else []
 
 
 def _require_space(output: Path, size: int) -> None:
@@ -110,14 +111,14 @@ def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _card(
-    run: PublishedRun, record: Mapping[str, Any], figures: Mapping[str, Any] | None, licence: str
+    run: PublishedRun, record: Mapping[str, Any], summary: Summary | None, licence: str
 ) -> str:
     """Return the model card: front matter for the hub, then the description.
 
     Args:
         run: the run.
         record: ``run.json`` of the pack.
-        figures: figures of the run's evaluation.
+        summary: summary of the run's evaluation; None without one.
         licence: licence of the weights.
     """
     from vrtspike.plotting.templates import TEMPLATES
@@ -131,13 +132,13 @@ def _card(
         licence=licence if _PLAIN.fullmatch(licence) else _quote(licence),
         run=run,
         model=settings.value("MODEL.TYPE"),
-        spikes=settings.value("MODEL.USE_SPIKE"),
+        words=problem_page(settings.TASK).card(settings),
         kept=settings.untrained_weights is not None,
-        dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
+        dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
-        figures=figures,
+        figures=summary,
         metrics=find_problem(settings.TASK).METRICS,
     )
 

@@ -2,57 +2,107 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from vrtspike.analysis.intervals import LEVEL
-from vrtspike.analysis.quality_tables import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
-from vrtspike.io.images import read_rgb
-from vrtspike.reporting.measurements import read_alignment
+from vrtspike.reporting.embedding import (
+    embed_examples,
+    embed_validation_pictures,
+    embed_videos,
+    evaluation_of,
+)
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.pictures import (
-    ERROR_TOP,
-    LEVELS,
-    encode,
-    encode_examples,
-    encode_within,
-    error_colours,
+from vrtspike.reporting.page_data import DataPart, Evaluation, MetricMeans, ReportData, Run
+from vrtspike.reporting.pictures import error_colours
+from vrtspike.reporting.problem_page import (
+    ProblemPage,
+    problem_page,
+    problem_pages,
+    validation_note,
 )
-from vrtspike.reporting.run_quality import Contents, in_base64
 from vrtspike.reporting.runs import read_run
-
-ABOUT_SPIKES = (
-    "A spike camera takes no frames: each of its pixels gathers light and sends a spike whenever "
-    "it has enough, up to tens of thousands of times a second. Recorded beside a camera's blurry "
-    "frame, spikes tell what moved while its shutter was open."
-)
+from vrtspike.runs.published import read_published
 
 
-def verdict(runs: Sequence[Contents]) -> Verdict:
+def verdict(runs: Sequence[Run]) -> Verdict:
     """Write the verdict on the best of the evaluated runs.
 
-    The best run has the best restored figure of the first evaluation's main metric, among the runs
-    with the same test frames, because figures of different frames cannot be compared.
+    The best run has the best result by the first evaluation's main metric, among the runs with the
+    same test frames, because values of different frames cannot be compared.
 
     Args:
         runs: runs from :func:`vrtspike.reporting.runs.read_run`, at least one.
     """
-    pairs = [(run, leading_metric(run["evaluation"])) for run in runs]
-    evaluated = [(run, metric) for run, metric in pairs if metric is not None]
+    evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
     if not evaluated:
-        return _verdict_without_figures(runs)
+        return _verdict_without_values(runs)
+    comparable = [entry for entry in evaluated if entry.compared_by == evaluated[0].compared_by]
+    best = max if evaluated[0].metric["larger_is_better"] else min
+    leader = best(comparable, key=lambda entry: entry.result)
+    facts = _facts(leader)
+    names = [entry.run["name"] for entry in comparable]
+    others = [entry.run["name"] for entry in evaluated if entry.run["name"] not in names]
+    if others:
+        facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
+    return Verdict(_sentence(leader, len(comparable)), facts, leader.run["name"])
 
-    def compared_by(run: Contents, metric: Contents) -> list[object]:
-        return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
 
-    first = evaluated[0]
-    comparable = [pair for pair in evaluated if compared_by(*pair) == compared_by(*first)]
-    best = max if first[1]["larger_is_better"] else min
-    run, metric = best(comparable, key=lambda pair: pair[1]["restored"])
-    evaluation = run["evaluation"]
-    origin = dict(run["origin"]["facts"])
+@dataclass(frozen=True)
+class _LeadingResult:
+    """A run with the metric of the page's first sentence, whose means are finite.
+
+    Attributes:
+        run: the run.
+        evaluation: its evaluation.
+        metric: the metric.
+        reference: mean of the reference.
+        result: mean of the result.
+        gain: improvement of the result over the reference.
+    """
+
+    run: Run
+    evaluation: Evaluation
+    metric: MetricMeans
+    reference: float
+    result: float
+    gain: float
+
+    @property
+    def compared_by(self) -> tuple[str, dict[str, Any]]:
+        """The metric and the test frames, which are equal for comparable runs."""
+        return self.metric["name"], self.evaluation["test_frames"]
+
+
+def _leading_result(run: Run) -> _LeadingResult | None:
+    """Return the result of a run by its first metric with finite means; None without one."""
+    evaluation = evaluation_of(run)
+    if evaluation is None:
+        return None
+    for metric in evaluation["metrics"]:
+        reference = metric["reference"]
+        result = metric["result"]
+        gain = metric["gain"]
+        if reference is not None and result is not None and gain is not None:
+            return _LeadingResult(run, evaluation, metric, reference, result, gain)
+    return None
+
+
+def _verdict_without_values(runs: Sequence[Run]) -> Verdict:
+    """Return the verdict on runs without values of test frames, with the reasons."""
+    trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
+    default = "the evaluation has no finite figure"
+    reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
+    return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
+
+
+def _facts(leader: _LeadingResult) -> list[str]:
+    """Return short statements on the best run."""
+    metric = leader.metric
+    evaluation = leader.evaluation
     facts = [
         *evaluation["warnings"],
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
@@ -62,66 +112,39 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
         low, high = (f"{end:+.{metric['decimals']}f}" for end in metric["gain_interval"])
         ends = f"{low} to {high} {metric['unit']}".rstrip().replace("-", "−")
         facts.append(f"{100 * LEVEL:.0f} % interval of the gain, over sequences: {ends}")
-    if run["training_seconds"] is not None:
+    if leader.run["training_seconds"] is not None:
+        origin = dict(leader.run["origin"]["facts"])
         facts.append(f"trained: {origin['training']}, {origin['machine']}")
-    names = [member["name"] for member, _ in comparable]
-    others = [member["name"] for member, _ in evaluated if member["name"] not in names]
-    if others:
-        facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
-    return Verdict(_sentence(run, metric, len(comparable)), facts, run["name"])
+    return facts
 
 
-def _verdict_without_figures(runs: Sequence[Contents]) -> Verdict:
-    """Return the verdict on runs without figures of test frames, with the reasons."""
-    trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
-    default = "the evaluation has no finite figure"
-    reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
-    return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
-
-
-def leading_metric(evaluation: Contents) -> Contents | None:
-    """Return the metric of the page's first sentence: the first one with finite figures."""
-    metrics: list[Contents] = evaluation.get("metrics", [])
-    for metric in metrics:
-        if None not in (metric["blurry"], metric["restored"], metric["gain"]):
-            return metric
-    return None
-
-
-def _sentence(run: Contents, metric: Contents, compared: int) -> str:
+def _sentence(leader: _LeadingResult, compared: int) -> str:
     """Return the main result of the best run in a sentence, with the number of compared runs."""
+    run = leader.run
+    metric = leader.metric
+    evaluation = leader.evaluation
 
     def bold(value: float) -> str:
         text = f"{value:.{metric['decimals']}f} {metric['unit']}"
         return f"**{text.strip()}**"
 
-    evaluation = run["evaluation"]
-    gain = metric["gain"]
     best = f", best of {compared}," if compared > 1 else ""
-    change = f"a {'gain' if gain >= 0 else 'loss'} of {bold(abs(gain))}"
-    if bold(abs(gain)) == bold(0.0):
+    change = f"a {'gain' if leader.gain >= 0 else 'loss'} of {bold(abs(leader.gain))}"
+    if bold(abs(leader.gain)) == bold(0.0):
         change = "no change"
-    # The unit dB implies PSNR of RGB; other metrics are named.
-    title = "" if metric["title"] == "PSNR" else f"{metric['title']} "
+    is_implied = metric["title"] == problem_page(run["problem"]).implied_metric
+    title = "" if is_implied else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
         f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
-        f"{evaluation['dataset']} from {title}{bold(metric['blurry'])} "
-        f"({metric['before']}) to {bold(metric['restored'])} ({metric['after']}{lower}): "
+        f"{evaluation['dataset']} from {title}{bold(leader.reference)} "
+        f"({metric['before']}) to {bold(leader.result)} ({metric['after']}{lower}): "
         f"{change}, at {run['origin']['commit']}."
     )
 
 
 PAGE_BYTES = 19_000_000
 """Size to which pictures may fill a page; with their names it stays below 20 MB."""
-
-VIDEO_BYTES = 2_000_000
-ALL_VIDEO_BYTES = 6_000_000
-"""Videos up to the first size are embedded in the page, up to the second size in total; others are
-linked."""
-
-VALIDATION_BYTES = 3_000_000
-"""Size to which pictures of validations may fill a page."""
 
 SCRIPTS = (
     "dom.js",
@@ -133,16 +156,19 @@ SCRIPTS = (
     "page.js",
 )
 
+DATA = "data"
+"""Section on the data of problems."""
+
 SECTIONS = {
     "pictures": "Pictures",
     "figures": "Figures",
     "training": "Training",
     "cost": "Time and memory",
-    "data": "Data",
+    DATA: "Data",
     "findings": "Findings",
     "origin": "Origin",
 }
-"""Titles of the sections by their names in the page."""
+"""Titles of the sections by their names in the page; one on data is left out if it is empty."""
 
 ORDERS = ("typical first", "worst first", "best first")
 """Orders of the frames that a reader may choose; the first is that of a new page."""
@@ -172,69 +198,66 @@ def write_report_page(
         DataError: if a picture cannot be read.
     """
     runs = [read_run(results, name, preset_folder) for name in presets]
-    datasets = dict.fromkeys(run["dataset"] for run in runs)
-    tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
-    evaluations = [run["evaluation"] for run in runs]
-    _embed_videos(_join(evaluations, "videos"), output)
-    _embed_validations(runs)
-    examples = _join(evaluations, "examples")
-    files = [example.pop("files") for example in examples]
+    pages = problem_pages(run["problem"] for run in runs)
+    embed_videos(runs, results, output)
+    embed_validation_pictures(runs, results)
     headline = verdict(runs)
-    data = {
-        "best": headline.preset,
-        "alignments": [table for table in tables if table is not None],
-        "runs": runs,
-        "maps": {"tops": {"error": ERROR_TOP}, "colours": error_colours()},
-        "words": {
-            "model": "Preset",
-            "videos": "Videos: blurry, restored, sharp",
-            "left_out": " from worst to best",
-        },
-        "orders": ORDERS,
-    }
-    intro = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
-    page = OfflinePage(headline, SECTIONS, SCRIPTS, intro)
+    data = _report_data(headline, pages, runs, results)
+    sections = SECTIONS.copy()
+    if not data["data"]:
+        del sections[DATA]
+    intro = _joined(page.about for page in pages.values())
+    page = OfflinePage(headline, sections, SCRIPTS, intro)
     budget = page_bytes - len(page.render(data).encode())
-    form, pictures = encode_examples(files, budget)
-    for number, example in enumerate(examples):
-        example["pictures"] = pictures.get(number)
-    for evaluation in evaluations:
-        examples_of_run = evaluation.get("examples", ())
-        evaluation["examples"] = [example for example in examples_of_run if example["pictures"]]
-    data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures), "folder": None}
+    data["pictures"] = embed_examples(runs, results, budget)
     atomic_write_text(output, page.render(data))
     return headline
 
 
-def _join(evaluations: Sequence[Contents], name: str) -> list[Contents]:
-    """Return the entries of a list in all evaluations."""
-    return [entry for evaluation in evaluations for entry in evaluation.get(name, ())]
+def _report_data(
+    headline: Verdict, pages: Mapping[str, ProblemPage], runs: list[Run], results: Path
+) -> ReportData:
+    """Return the data of the page, without example pictures."""
+    # Runs of several problems share the general words.
+    words = next(iter(pages.values())) if len(pages) == 1 else ProblemPage()
+    return {
+        "best": headline.preset,
+        "runs": runs,
+        "data": _data_parts(pages, runs, results),
+        "galleries": {
+            name: page.examples.gallery for name, page in pages.items() if page.examples is not None
+        },
+        "colours": error_colours(),
+        "words": {
+            "model": "Preset",
+            "videos": words.videos,
+            "left_out": " from worst to best",
+            "seconds": words.seconds,
+        },
+        "orders": ORDERS,
+        "training_note": _training_note(pages, runs, results),
+        "pictures": {"form": "", "left_out": 0, "folder": None},
+    }
 
 
-def _embed_validations(runs: Sequence[Contents]) -> None:
-    """Put the pictures of validations into the data of a page."""
-    pictures = _join(runs, "validation_pictures")
-    files = [picture.pop("file") for picture in pictures]
-
-    def encode_picture(index: int, side: int, quality: int) -> dict[str, str]:
-        return {"data": encode(read_rgb(files[index]), side, quality)}
-
-    _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
-    for number, picture in enumerate(pictures):
-        picture |= encoded.get(number, {"data": None})
-    for run in runs:
-        shown = [picture for picture in run["validation_pictures"] if picture["data"] is not None]
-        run["validation_pictures"] = shown
+def _data_parts(
+    pages: Mapping[str, ProblemPage], runs: Sequence[Run], results: Path
+) -> list[DataPart]:
+    """Return the parts of the section on the data, of all problems."""
+    parts = []
+    for name, page in pages.items():
+        datasets = dict.fromkeys(run["dataset"] for run in runs if run["problem"] == name)
+        parts += page.data_parts(results, list(datasets))
+    return parts
 
 
-def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
-    """Put small videos into the data of a page; large ones are only linked."""
-    left = ALL_VIDEO_BYTES
-    for video in videos:
-        path = video.pop("file")
-        size = path.stat().st_size
-        link = os.path.relpath(path.resolve(), output.resolve().parent)
-        video |= {"data": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
-        if size <= min(VIDEO_BYTES, left):
-            video["data"] = in_base64(path)
-            left -= size
+def _training_note(pages: Mapping[str, ProblemPage], runs: Sequence[Run], results: Path) -> str:
+    """Return the sentences below the curves of training."""
+    names = [run["name"] for run in runs]
+    settings = {name: read_published(results / "train" / name).settings for name in names}
+    return _joined([validation_note(settings), *(page.values_note for page in pages.values())])
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Join texts that are not empty, each once."""
+    return " ".join(dict.fromkeys(text for text in texts if text))

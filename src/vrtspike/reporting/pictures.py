@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.reporting.problem_page import ExampleKinds
 from vrtspike.system.cpus import available_cpus
 
 ERROR_TOP = 32
 """Difference in grey values that error maps show in the brightest colour."""
 
-GRAY = frozenset({"spikes"})
-"""Kinds of pictures that are grey."""
+ERROR = "error"
+"""Kind of the pictures of :func:`error_map`."""
 
 THREADS = 4
 """Threads of the rule."""
@@ -43,18 +45,18 @@ Encoded = TypeVar("Encoded", str, bytes)
 """An encoded picture."""
 
 
-def error_map(restored: Picture, sharp: Picture) -> Picture:
+def error_map(result: Picture, truth: Picture) -> Picture:
     """Compute the error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
-        restored: restored frame, uint8 (H, W, 3).
-        sharp: sharp frame of the same shape.
+        result: frame made by a model, uint8 (H, W, 3).
+        truth: true frame of the same shape.
 
     Returns:
         uint8 (H, W, 3) RGB: the mean absolute difference over the channels, ``ERROR_TOP`` grey
         values and more in the brightest colour.
     """
-    difference = cv2.absdiff(restored, sharp).astype(np.float32).mean(axis=-1)
+    difference = cv2.absdiff(result, truth).astype(np.float32).mean(axis=-1)
     return coloured(difference, ERROR_TOP)
 
 
@@ -105,20 +107,32 @@ def encode_webp(picture: Picture, side: int, quality: int) -> bytes:
     return contents.tobytes()
 
 
+@dataclass(frozen=True)
+class ExamplePictures:
+    """The pictures of an example frame.
+
+    Attributes:
+        files: files by kind, among them the result and the truth.
+        kinds: kinds of pictures of its problem.
+    """
+
+    files: Mapping[str, Path]
+    kinds: ExampleKinds
+
+
 def encode_examples(
-    examples: Sequence[Mapping[str, Path]], budget: int
+    examples: Sequence[ExamplePictures], budget: int
 ) -> tuple[str, dict[int, Mapping[str, str]]]:
     """Encode the pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
-        examples: examples, the worst first: files by kind, ``blurry``, ``restored``, ``sharp``, and
-            ``spikes`` if there are any.
+        examples: the examples, the worst first.
         budget: maximum number of characters of all pictures together. If even the last level is too
             large, examples are left out evenly.
 
     Returns:
         the format of all pictures, in words; and pictures by index of the example and kind, WebP in
-        base64, with the added kinds ``error`` and ``thumbnail``.
+        base64, with the added kinds :data:`ERROR` and ``thumbnail``.
 
     Raises:
         DataError: if a picture cannot be read.
@@ -190,11 +204,14 @@ def _lengths(encoded: Sequence[Mapping[str, Encoded]]) -> NDArray[np.int64]:
     return np.array([sum(map(len, pictures.values())) for pictures in encoded], np.int64)
 
 
-def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str]:
+def _encode(example: ExamplePictures, side: int, quality: int) -> dict[str, str]:
     """Encode the pictures of an example, with its error map and thumbnail."""
+    kinds = example.kinds
     pictures: dict[str, Picture] = {
-        kind: read_gray(path) if kind in GRAY else read_rgb(path) for kind, path in files.items()
+        kind: read_gray(path) if kind in kinds.gray else read_rgb(path)
+        for kind, path in example.files.items()
     }
-    pictures["error"] = error_map(pictures["restored"], pictures["sharp"])
+    result = pictures[kinds.gallery["right"]]
+    pictures[ERROR] = error_map(result, pictures[kinds.truth])
     encoded = {kind: encode(picture, side, quality) for kind, picture in pictures.items()}
-    return encoded | {"thumbnail": encode(pictures["restored"], *THUMBNAIL)}
+    return encoded | {"thumbnail": encode(result, *THUMBNAIL)}

@@ -1,4 +1,4 @@
-"""The evaluation of a run for the report page: figures, sequences, frames, examples, videos."""
+"""The evaluation of a run for the report page: metrics, sequences, frames, examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +18,41 @@ from vrtspike.analysis.evaluation_files import (
     FRAMES,
     SEQUENCES,
     SUMMARY,
-    VIDEOS,
+    Summary,
     evaluation_folder,
     find_evaluation,
 )
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
-from vrtspike.analysis.quality_tables import column_name, metrics_of_problem, test_frame_entries
+from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.analysis.quality_tables import (
+    column_name,
+    frame_entries,
+    metrics_of_problem,
+    problem_of,
+)
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
+from vrtspike.reporting.page_data import Evaluation, Example, MetricMeans, NotEvaluated, Row
+from vrtspike.reporting.problem_page import ProblemPage, problem_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 
 _ADVICE = "evaluate again"
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 """Keys that a summary must have."""
-_METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after", "columns")
-
 MAX_FRAMES = 3000
 """Maximum number of points of the plot of all frames; of more frames every n-th is drawn."""
 
 
-Contents = dict[str, Any]
-"""Data for the page's JavaScript: JSON values and paths."""
-
-
-def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
-    """Read the evaluation of a run, or the ``reason`` why there is none.
+def read_evaluation(folder: Path, run: PublishedRun) -> Evaluation | NotEvaluated:
+    """Read the evaluation of a run, or the reason why there is none.
 
     Args:
         folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
         run: the run; an evaluation of another run is ignored.
 
     Returns:
-        entries of the summary on the test frames; ``metrics``, first the one that ranks frames and
-        examples, then the others in the order of the problem; ``interval_method``, how the
-        intervals of their gains were computed, empty without one;
-        ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
-        figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence,
-        frame, figure; ``examples``, worst first, with the paths of their ``files`` by kind;
-        ``videos`` with the path of their ``file``; ``figures`` in base64.
+        the evaluation, without its videos and without the pictures of its examples.
 
     Raises:
         RunError: if a file is damaged or missing, or the summary was changed after the evaluation.
@@ -70,30 +67,37 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
             f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
             "problem write what docs/extending.md lists"
         )
-    frame_facts = test_frame_entries(summary)
+    page = problem_page(problem_of(summary))
+    frame_facts = frame_entries(summary)
     protocol = frame_facts["protocol"]
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
-    metrics = _metrics(summary, protocol, sequences)
+    metrics = _metrics(page, summary, protocol, sequences)
+    sequence_rows = records(sequences)
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     columns = [column for metric in metrics for column in metric["columns"]]
     drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
+    examples = read_examples(folder / EXAMPLES) if page.examples else ExampleIndex("", [])
     return {
-        **frame_facts,
+        "dataset": summary["dataset"],
+        "split": summary["split"],
+        "frames": summary["frames"],
+        "sequences": summary["sequences"],
+        "test_frames": frame_facts,
+        "frames_text": _frames_text(summary, protocol, page.frames_detail(summary)),
         "model_seconds_per_frame": summary.get("model_seconds_per_frame"),
         "metrics": metrics,
         "interval_method": METHOD if any(metric["gain_interval"] for metric in metrics) else "",
         "warnings": summary.get("warnings", []),
-        "spikes_note": summary.get("spikes_alone_note", ""),
-        "sequence_rows": records(sequences),
+        "notes": page.notes(summary),
+        "remark": page.remark(metrics, sequence_rows),
+        "sequence_rows": sequence_rows,
         "frame_rows": [[*row.values()] for row in records(drawn)],
         "frame_step": step,
         "worst": _worst(summary),
-        **_examples(folder / EXAMPLES),
-        "videos": [
-            {"label": video.stem, "file": video}
-            for video in sorted((folder / VIDEOS).glob("*.mp4"))
-        ],
+        "choice": examples.choice,
+        "examples": [example.data for example in examples.examples],
+        "videos": [],
         "figures": [
             {"caption": figure["caption"], "data": in_base64(folder / figure["file"])}
             for figure in summary.get("figures") or ()
@@ -101,22 +105,64 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     }
 
 
-def _metrics(summary: Mapping[str, Any], protocol: str, sequences: pd.DataFrame) -> list[Contents]:
+def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
+    """Return the test frames of an evaluation in words.
+
+    Args:
+        summary: its summary.
+        protocol: its main protocol.
+        detail: further words of the problem.
+    """
+    sequences = "sequence" if summary["sequences"] == 1 else "sequences"
+    of_protocol = "" if protocol == OWN_PROTOCOL else f", protocol {protocol}"
+    return (
+        f"{summary['frames']} frames of {summary['sequences']} {sequences} in "
+        f"{summary['dataset']}/{summary['split']}{detail}{of_protocol}"
+    )
+
+
+def _metrics(
+    page: ProblemPage, summary: Summary, protocol: str, sequences: pd.DataFrame
+) -> list[MetricMeans]:
     """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
     items = metrics_of_problem(summary).items()
     ranked = sorted(items, key=lambda item: item[0] not in ranking)
     return [
-        _metric(metric, summary, protocol)
-        | {"gain_interval": _gain_interval(metric, summary, sequences)}
+        _metric(page, metric, summary, protocol, sequences)
         for name, metric in ranked
         if name in summary["metrics"]
     ]
 
 
+def _metric(
+    page: ProblemPage, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
+) -> MetricMeans:
+    """Return a metric with its means, which are None, with the reason, if they are not finite."""
+    means = summary["metrics"][metric.name]
+    return {
+        # Names contain the protocol, because the page compares metrics of one name.
+        "name": column_name(metric.name, protocol),
+        "title": column_name(metric.title, protocol),
+        "definition": summary.get("definitions", {}).get(metric.name, ""),
+        "unit": metric.unit,
+        "decimals": metric.decimals,
+        "larger_is_better": metric.larger_is_better,
+        "before": metric.before,
+        "after": metric.after,
+        "columns": metric.columns,
+        "reference": means.get(metric.before),
+        "result": means.get(metric.after),
+        "gain": means.get("gain"),
+        "gain_interval": _gain_interval(metric, summary, sequences),
+        "extra": page.extra_reference(metric, summary),
+        "reason": means.get("reason", ""),
+    }
+
+
 def _gain_interval(
-    metric: Metric, summary: Mapping[str, Any], sequences: pd.DataFrame
+    metric: Metric, summary: Summary, sequences: pd.DataFrame
 ) -> tuple[float, float] | None:
     """Compute the interval of a metric's gain from the means of the sequences.
 
@@ -137,8 +183,8 @@ def _gain_interval(
     return interval_of_mean(gains, weights)
 
 
-def _worst(summary: Mapping[str, Any]) -> list[tuple[str, str, float]]:
-    """Return the sequence, name and figure of the worst frames."""
+def _worst(summary: Summary) -> list[tuple[str, str, float]]:
+    """Return the sequence, name and value of the worst frames."""
     rows = []
     for frame in summary.get("worst") or ():
         for name in frame.keys() - {"sequence", "frame"}:
@@ -170,49 +216,67 @@ def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
     return table[table["protocol"] == protocol].dropna(axis=1, how="all")
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def records(table: pd.DataFrame) -> list[Row]:
     """Convert rows to JSON values: numbers with six digits, None for numbers that are not finite.
 
     >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, math.inf]}))
     [{'name': 'a', 'rate': 1.23457e-07}, {'name': 'b', 'rate': None}]
     """
     short = table.map(lambda value: float(f"{value:.6g}") if isinstance(value, float) else value)
-    rows: list[dict[str, Any]] = json.loads(short.to_json(orient="records", double_precision=15))
+    rows: list[Row] = json.loads(short.to_json(orient="records", double_precision=15))
     return rows
 
 
-def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Contents:
-    """Return a metric with its means: ``blurry`` (input), ``restored``, ``gain``, ``spikes``.
+@dataclass(frozen=True)
+class ExampleFiles:
+    """An example frame, and the files of its pictures by kind."""
 
-    ``spikes`` is the mean of pictures from spikes alone. Means without finite number are None, with
-    the ``reason``.
+    data: Example
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True)
+class ExampleIndex:
+    """The example frames of an evaluation.
+
+    Attributes:
+        choice: their choice in words; empty without examples.
+        examples: the examples, the worst first.
     """
-    figures = summary["metrics"][metric.name]
-    alone = summary.get("spikes_alone") or {}
-    return {
-        **{key: getattr(metric, key) for key in _METRIC_FIELDS},
-        # Names contain the protocol, because the page compares metrics of one name.
-        "name": column_name(metric.name, protocol),
-        "title": column_name(metric.title, protocol),
-        "definition": summary.get("definitions", {}).get(metric.name, ""),
-        "blurry": figures.get(metric.before),
-        "restored": figures.get(metric.after),
-        "gain": figures.get("gain"),
-        "spikes": alone.get(metric.name),
-        "spikes_in_gray": getattr(metric, "of_colour", True),
-        "reason": figures.get("reason", ""),
-    }
+
+    choice: str
+    examples: list[ExampleFiles]
 
 
-def _examples(folder: Path) -> Contents:
-    """Return the examples of an evaluation, the paths of their files, and their choice."""
+def read_examples(folder: Path) -> ExampleIndex:
+    """Read the example frames of an evaluation; none without their index.
+
+    Args:
+        folder: folder of the examples.
+
+    Raises:
+        RunError: if the index is damaged.
+    """
     index = folder / EXAMPLES_INDEX
     if not index.is_file():
-        return {"choice": "", "examples": []}
+        return ExampleIndex("", [])
     contents = read_mapping(index, _ADVICE)
     missing = [name for name in ("choice", "examples") if name not in contents]
     if missing:
         raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
-    for example in contents["examples"]:
-        example["files"] = {kind: folder / file for kind, file in example["files"].items()}
-    return {name: contents[name] for name in ("choice", "examples")}
+    return ExampleIndex(
+        contents["choice"], [_example(entry, folder) for entry in contents["examples"]]
+    )
+
+
+def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
+    """Return an entry of the index of examples, without pictures."""
+    data: Example = {
+        "label": entry["label"],
+        "sequence": entry["sequence"],
+        "frame": entry["frame"],
+        "chosen": entry["chosen"],
+        "metrics": entry["metrics"],
+        "pictures": {},
+    }
+    return ExampleFiles(data, {kind: folder / file for kind, file in entry["files"].items()})

@@ -19,15 +19,15 @@ from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
-from vrtspike.reporting.run_quality import Contents, read_evaluation
+from vrtspike.reporting.page_data import Origin, Run
+from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun
-from vrtspike.runs.validation_pictures import find_pictures
 from vrtspike.system.progress_bar import duration_words
 
 
-def read_run(results: Path, name: str, presets: Path) -> Contents:
+def read_run(results: Path, name: str, presets: Path) -> Run:
     """Read one run below a folder of results.
 
     Args:
@@ -36,12 +36,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         presets: folder of the presets.
 
     Returns:
-        the run's ``name`` and ``dataset``; ``parameters`` of its model,
-        ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
-        ``training_seconds`` (None if nothing was trained); ``uses_spikes``: whether its model uses
-        spikes, None for a problem without spikes; ``validation``: the value of ``DATA.VALIDATION``,
-        None without validations; ``validation_pictures``: ``step``, ``name`` and ``file`` of each
-        picture of a validation; ``curves``, ``evaluation``, ``performance`` and ``origin``.
+        the run, without pictures of validations.
 
     Raises:
         RunError: if the run is missing, or a file is damaged.
@@ -56,17 +51,12 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     trains = run.settings.untrained_weights is None
     return {
         "name": name,
+        "problem": run.settings.TASK,
         "dataset": dataset_name(run),
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
         "training_seconds": seconds if trains else None,
-        "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
-        "validation": run.settings.value("DATA.VALIDATION") if trains else None,
-        "validation_pictures": [
-            {"step": step, "name": picture, "file": path}
-            for step, pictures in find_pictures(folder).items()
-            for picture, path in pictures.items()
-        ],
+        "validation_pictures": [],
         "curves": training_curves(logs, analysis.metrics),
         "evaluation": read_evaluation(folder, run),
         "performance": performance(analysis),
@@ -92,7 +82,7 @@ DEFAULTS = "the defaults of all keys"
 
 def read_origin(
     folder: Path, run: PublishedRun, record: Mapping[str, Any], seconds: float, presets: Path
-) -> Contents:
+) -> Origin:
     """Collect the origin of a published run.
 
     Args:
@@ -101,11 +91,6 @@ def read_origin(
         record: contents of its ``run.json``.
         seconds: duration of the training.
         presets: folder of the presets, with the base preset.
-
-    Returns:
-        ``commit`` of the code that trained it, in words; ``base``: name of the settings that its
-        own are compared with; ``differences``: key, base value, own value; ``facts``: name and
-        value of everything else, in order.
     """
     base, base_settings = _base(run.name, presets, run.settings)
     environment = record["environment"]
@@ -185,11 +170,11 @@ def _weights_text(path: Path) -> str:
     return f"{path.name}, {size}, SHA-256 {file_digest(path)}"
 
 
-def setting_changes(base: RunSettings, settings: RunSettings) -> tuple[tuple[str, ...], ...]:
+def setting_changes(base: RunSettings, settings: RunSettings) -> list[tuple[str, ...]]:
     """Return key, base value and own value of every setting that differs, values as JSON."""
     text = functools.partial(json.dumps, ensure_ascii=False)
     differences = unequal(shown_tree(base), shown_tree(settings), text=text)
-    return tuple((key, *values) for key, values in differences.items())
+    return [(key, *values) for key, values in differences.items()]
 
 
 def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float:

@@ -13,9 +13,16 @@ from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.compared import ComparedFrames
 from vrtspike.restoration.folder_figures import RestoredClip, frame_figures
+from vrtspike.restoration.gallery import GALLERY
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.page_contents import ModelOnPage, frame_doubts, headline, model_contents
-from vrtspike.restoration.page_pictures import TOPS, choose_frames, write_page_pictures
+from vrtspike.restoration.page_contents import (
+    PROBLEM,
+    ModelOnPage,
+    frame_doubts,
+    headline,
+    model_contents,
+)
+from vrtspike.restoration.page_pictures import choose_frames, write_page_pictures
 from vrtspike.restoration.pictures import Pictures, require_size, sequence_name
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import PAGE, PAGE_PICTURES, RESTORED, SIDE_BY_SIDE, VIDEO
@@ -151,7 +158,8 @@ def _data(
         "frames": list(models[0].clip.source.names),
         "origin": [*origin, *(("doubt", message) for message in record["doubts"])],
         "orders": ORDERS,
-        "maps": {"tops": TOPS, "colours": error_colours()},
+        "galleries": {PROBLEM: GALLERY},
+        "colours": error_colours(),
         "words": {
             "model": "Model",
             "videos": "Videos",

@@ -37,6 +37,9 @@ _METRICS = {
 }
 """Title, unit, decimals and definition; the first that was measured ranks the frames."""
 
+PROBLEM = "restored"
+"""Name of the gallery of the page."""
+
 _REASONS = {
     "psnr": "PSNR is below that of the blurry frame",
     "reblur": "PSNR when blurred again is below that of the blurry frame",
@@ -116,6 +119,7 @@ def model_contents(
     ]
     return {
         "name": model.label,
+        "problem": PROBLEM,
         "doubtful": model.doubtful,
         "figures": {
             column: [figures.get(column) for figures in model.figures] for column in columns
@@ -153,12 +157,11 @@ def model_metrics(figures: Figures) -> list[dict[str, Any]]:
                 "columns": [f"{name}_blur", name],
                 "before": "blurry",
                 "after": "restored",
-                "blurry": blurry,
-                "restored": restored,
+                "reference": blurry,
+                "result": restored,
                 "gain": gain,
                 "larger_is_better": True,
-                "spikes": None,
-                "spikes_in_gray": False,
+                "extra": None,
             }
         )
     return metrics
@@ -200,12 +203,12 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     if metrics:
         metric = metrics[0]
         # The unit dB alone would suggest PSNR.
-        sentence += f": {metric['title']} {_value(metric, 'blurry')} (blurry) to "
-        sentence += _value(metric, "restored")
+        sentence += f": {metric['title']} {_value(metric, 'reference')} (blurry) to "
+        sentence += _value(metric, "result")
         for other in models[1:]:
             for other_metric in model_metrics(other.figures):
                 if other_metric["name"] == metric["name"]:
-                    sentence += f"; {other.label} to {_value(other_metric, 'restored')}"
+                    sentence += f"; {other.label} to {_value(other_metric, 'result')}"
     facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
     if len(models) == 1:
         facts = [_doubt_fact(first)]

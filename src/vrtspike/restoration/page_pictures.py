@@ -11,7 +11,6 @@ import numpy as np
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.pictures import (
-    ERROR_TOP,
     THUMBNAIL,
     Picture,
     coloured,
@@ -21,6 +20,7 @@ from vrtspike.reporting.pictures import (
 )
 from vrtspike.restoration.clip_spikes import ClipSpikes
 from vrtspike.restoration.folder_figures import RestoredClip
+from vrtspike.restoration.gallery import TOPS
 from vrtspike.restoration.no_reference import reblur_residual
 from vrtspike.restoration.result_record import PAGE_PICTURES, remove_page_pictures
 from vrtspike.restoration.spikes_alone import instant_picture
@@ -30,8 +30,6 @@ LEVELS = ((1280, 80), (1280, 64), (960, 60), (800, 56), (640, 54), (520, 50), (4
 """Longest side in pixels and quality of WebP, from the best to the smallest."""
 SMALL = frozenset({"spikes", "error", "difference", "residual"})
 """Kinds of pictures with half the side and quality: they are shown small beside the others."""
-TOPS = {"error": ERROR_TOP, "difference": 2 * ERROR_TOP, "residual": ERROR_TOP // 4}
-"""Grey values that maps show in the brightest colour."""
 MAX_FRAMES = 1_000
 """Largest number of frames with pictures; of a longer clip they are chosen evenly."""
 

@@ -69,7 +69,8 @@ _LOGS_AND_FILES = (
 _SETTINGS = ("vrtspike.config", "vrtspike.settings")
 """Modules of settings, which are compared by their values."""
 
-_TABLES = StageInputs(parts=("METRICS", "SETTINGS"))
+_TABLES = StageInputs(parts=("METRICS", "SETTINGS", "FRAME_KEYS"))
+_PAGES = StageInputs(parts=(*_TABLES.parts, "page"))
 
 STAGE_INPUTS: Mapping[str, StageInputs] = {
     # A shard's job has code of both stages.
@@ -86,10 +87,10 @@ STAGE_INPUTS: Mapping[str, StageInputs] = {
     "analyze_performance.py": _TABLES,
     "compare.py": _TABLES,
     "ablation.py": _TABLES,
-    "seeds.py": _TABLES,
-    "sweep.py": _TABLES,
+    "seeds.py": _PAGES,
+    "sweep.py": _PAGES,
     "leaderboard.py": _TABLES,
-    "report_page.py": _TABLES,
+    "report_page.py": _PAGES,
     "demo_summary.py": StageInputs(parts=("METRICS",)),
     "bundle_weights.py": StageInputs(parts=("METRICS",)),
 }

@@ -12,8 +12,10 @@ from vrtspike.system.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 ALL_CORES = 1024
-"""Number of cores that no machine reaches; Snakemake limits it to ``--cores``, a profile replaces
-it."""
+"""Number of cores that no machine reaches.
+
+Snakemake limits it to ``--cores``, a profile replaces it.
+"""
 
 
 class LocalDevices:

@@ -182,9 +182,11 @@ class SnakemakeInternals:
     def force_rerun(self, path: str, reason: str) -> None:
         """Force the job that makes a file to run.
 
-        Snakemake does not make missing or damaged files again if later results exist, and has no
-        public interface by which an input function could force it: a changed param would make the
-        job stale once more after it has run, and ``--forcerun`` is read before the plan.
+        Snakemake does not make missing or damaged files again if later results exist, and none of
+        its triggers can say so. A param or an input that names the damage is another one after the
+        job has run, which makes the job stale once more. The date of a marker file would be written
+        by every plan, also by a dry run. ``--forcerun`` is read before the plan, whose jobs are
+        known only when their input functions are called: these call this function.
         """
         if not self.is_main:
             return

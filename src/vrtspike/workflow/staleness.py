@@ -126,7 +126,8 @@ def rerun_damaged(
     """Return an input function without files that forces the rerun of a missing or damaged result.
 
     Snakemake does not make a missing file again if later results exist. However, a job that fails
-    or is killed loses its outputs, while results of the former outputs remain.
+    or is killed loses its outputs, while results of the former outputs remain. No trigger of
+    Snakemake expresses this, see ``SnakemakeInternals.force_rerun``.
 
     Args:
         results: folder of all results.

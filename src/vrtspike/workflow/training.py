@@ -23,9 +23,6 @@ from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.errors import ConfigError, UserError, first_few
 
-_DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
-"""Number of last parts of a manifest's path that identify the data set."""
-
 Origin = Literal["trained", "downloaded", "given"]
 """Source of weights: trained or downloaded by jobs of this workflow, or given by the user."""
 
@@ -126,12 +123,14 @@ class Trainings:
         """Return the difference between the data of a preset and the data of a run, if any."""
         before = Path(run.dataset)
         now = self._workflow.manifest(preset)
-        problem = find_problem(self._workflow.preset(preset).TASK)
+        settings = self._workflow.preset(preset)
+        problem = find_problem(settings.TASK)
         try:
             digest = problem.dataset_digest(now)
         except UserError:  # the data are not prepared
-            is_other = before.parts[-_DATA_PARTS:] != now.parts[-_DATA_PARTS:]
-            return ["another data set"] if is_other else []
+            # The data set is identified by its folder below the data, wherever the results lie.
+            count = len(Path(problem.data_folder(settings), now.name).parts)
+            return [] if before.parts[-count:] == now.parts[-count:] else ["another data set"]
         return ["the data have changed"] if digest != run.dataset_digest else []
 
     def _weight_changes(self, preset: str, run: RunIdentity) -> list[str]:

@@ -232,8 +232,8 @@ function curveControls() {
   return [el("label", {}, "Smoothing", smoothing), el("label", {}, logarithmic, "logarithmic")];
 }
 
-/** Curves of training and of validations; `figures` is a sentence on the figures of the page. */
-function showTraining(figures = "") {
+/** Curves of training and of validations. */
+function showTraining() {
   const place = body("training");
   const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
   function chooser(kind) {
@@ -264,31 +264,15 @@ function showTraining(figures = "") {
       el("div", {}, chooser("train"), chart("Training", lines("train", true, "No training step was logged."))),
       el("div", {}, chooser("validation"), chart("Validation", lines("validation", false, "No validation in these runs."))),
     ),
-    el("p", { className: "note", textContent: trainingNote(figures) }),
+    el("p", { className: "note", textContent: trainingNote() }),
   );
 }
 
-function trainingNote(figures) {
+function trainingNote() {
   const widths = report.runs.flatMap((run) => Object.values(run.curves.train).map((curve) => curve.width));
   const widest = Math.max(1, ...widths);
-  const thinned = widest > 1 ? ` A point is the mean of up to ${widest} logged steps.` : "";
-  if (report.runs.every((run) => run.uses_spikes === null)) {
-    return thinned.trim(); // of videos alone crops are validated
-  }
-  return `${validationNote()} ${figures}${thinned}`;
-}
-
-const VALIDATED = { held_out: "training sequences that are held out", test: "test frames" };
-
-/** What validations look at, which DATA.VALIDATION of each run says. */
-function validationNote() {
-  const named = report.runs.filter((run) => run.validation in VALIDATED);
-  const kinds = [...new Set(named.map((run) => run.validation))];
-  if (kinds.length === 1) {
-    return `Validations while training are of centre crops of ${VALIDATED[kinds[0]]}.`;
-  }
-  const parts = kinds.map((kind) => `${named.filter((run) => run.validation === kind).map((run) => run.name).join(", ")} of ${VALIDATED[kind]}`);
-  return parts.length ? `Validations while training are of centre crops: ${parts.join("; ")}.` : "";
+  const thinned = widest > 1 ? `A point is the mean of up to ${widest} logged steps.` : "";
+  return [report.training_note, thinned].filter(Boolean).join(" ");
 }
 
 function showCost() {
@@ -340,10 +324,10 @@ function showCost() {
   );
 }
 
-/** A choice of the memory that is shown of many runs; null of few, which show all of theirs. */
+/** A choice of the memory that is shown of several runs; null of one, which shows all of its own. */
 function memoryChoice() {
   const titles = [...new Set(report.runs.flatMap((run) => Object.keys(run.performance.memory)))];
-  if (!manyRuns || !titles.length) {
+  if (!severalRuns || !titles.length) {
     return null;
   }
   settings.memory = titles[0];
@@ -402,6 +386,7 @@ function stepParts() {
 /** A legend above a chart, where it covers no point. */
 const TOP_LEGEND = { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } };
 
+/** Curves of one title of all runs, or all curves of a single run, where `titles` is null. */
 function costLines(kind, titles, axis, missing) {
   const traces = visibleRuns().flatMap(({ run, index }) =>
     Object.entries(run.performance[kind])
@@ -410,8 +395,8 @@ function costLines(kind, titles, axis, missing) {
         x: curve.steps,
         y: curve.values,
         mode: curve.steps.length > 30 ? "lines" : "lines+markers",
-        name: severalRuns || !titles ? [severalRuns ? run.name : "", titles ? "" : title].filter(Boolean).join(", ") : title,
-        line: { color: titles || severalRuns ? lineColour(index) : lineColour(place), width: 2, dash: titles || !severalRuns ? "solid" : DASHES[place % DASHES.length] },
+        name: severalRuns ? run.name : title,
+        line: { color: lineColour(titles ? index : place), width: 2 },
       })),
   );
   if (!traces.length) {
@@ -499,64 +484,39 @@ function frameChart(chosen) {
   };
 }
 
-function showAlignments() {
+/** The parts of the problems on their data, if there are any: words and plots of dots. */
+function showData() {
   const place = body("data");
-  if (!place) {
-    return;
-  }
-  if (!report.alignments.length) {
-    place.append(el("p", { className: "absent", textContent: "No table of the alignment of spikes and frames." }));
-  }
-  for (const data of report.alignments) {
-    if (severalRuns || report.alignments.length > 1) {
-      place.append(el("h3", { textContent: data.dataset }));
+  const heads = severalRuns || report.data.length > 1;
+  for (const part of report.data) {
+    if (heads && part.title) {
+      place.append(el("h3", { textContent: part.title }));
     }
-    place.append(el("p", { textContent: alignmentWords(data) }));
-    if (!data.exposures) {
-      continue;
+    place.append(el("p", { className: part.is_missing ? "absent" : "", textContent: part.text }));
+    if (part.plots.length) {
+      place.append(
+        el("div", { className: "charts" }, ...part.plots.map(dotChart)),
+        el("p", { className: "note", textContent: part.note }),
+      );
     }
-    const label = (row) => `${row.split}/${row.sequence}`;
-    const strip = (value, x) => () => {
-      const rows = data.rows.filter((row) => row[value] !== null);
-      const side = (end, sign) => rows.map((row) => sign * (row[`${value}_${end}`] - row[value]));
-      return rows.length
-        ? {
-            traces: [{
-              type: "scatter",
-              mode: "markers",
-              x: rows.map((row) => row[value]),
-              y: rows.map(label),
-              error_x: { type: "data", symmetric: false, array: side("high", 1), arrayminus: side("low", -1), thickness: 1.5, width: 0, color: css("--run-0") },
-              marker: { color: css("--run-0"), size: 8 },
-              hovertemplate: "%{y}: %{x}<extra></extra>",
-            }],
-            layout: layout(x, "", { yaxis: { type: "category", autorange: "reversed", tickfont: { size: 11 } } }),
-          }
-        : "Nothing can be said: these sequences do not move enough.";
-    };
-    const height = `${Math.max(14, 5 + 1.2 * data.rows.length)}rem`;
-    place.append(
-      el(
-        "div",
-        { className: "charts" },
-        chart("Correlation of spikes and sharp frame", strip("correlation", "correlation"), height),
-        chart("Found less expected centre of the exposure", strip("offset", "spike steps"), height),
-      ),
-      el("p", { className: "note", textContent: "A dot is the median of a sequence, the line reaches from its lowest to its highest frame." }),
-    );
   }
 }
 
-function alignmentWords(data) {
-  if (!data.exposures) {
-    return `${data.dataset} has no spikes.`;
-  }
-  const steps = data.offset === null ? 0 : Math.abs(data.offset);
-  const side = data.offset < 0 ? "before" : "after";
-  const offset = data.offset === null ? "" : `, found ${number(steps, 2)} spike steps ${side} its expected place (median)`;
-  const known = data.rows.filter((row) => row.correlation !== null);
-  const lowest = known.toSorted((a, b) => a.correlation - b.correlation)[0];
-  return data.correlation === null
-    ? `${data.exposures} exposures; nothing can be said about their alignment.`
-    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median); the sequence with the lowest is ${lowest.split}/${lowest.sequence}. The sharp frame is the middle one of its exposure${offset}.`;
+/** A chart with a row for each dot. */
+function dotChart({ title, axis, missing, dots }) {
+  const height = `${Math.max(14, 5 + 1.2 * dots.length)}rem`;
+  const known = dots.filter(({ value }) => value !== null);
+  const make = () => ({
+    traces: [{
+      type: "scatter",
+      mode: "markers",
+      x: known.map(({ value }) => value),
+      y: known.map(({ label }) => label),
+      error_x: { type: "data", symmetric: false, array: known.map(({ value, high }) => high - value), arrayminus: known.map(({ value, low }) => value - low), thickness: 1.5, width: 0, color: css("--run-0") },
+      marker: { color: css("--run-0"), size: 8 },
+      hovertemplate: "%{y}: %{x}<extra></extra>",
+    }],
+    layout: layout(axis, "", { yaxis: { type: "category", autorange: "reversed", tickfont: { size: 11 } } }),
+  });
+  return chart(title, () => (known.length ? make() : missing), height);
 }

@@ -47,7 +47,7 @@ function number(value, decimals, sign = false) {
   return sign ? `+${text}` : text;
 }
 
-/** Three digits of a figure whose size is not known. */
+/** Three digits of a value whose size is not known. */
 function short(value) {
   if (value === null || value === undefined) {
     return "–";
@@ -59,20 +59,20 @@ function withUnit(text, unit) {
   return unit ? `${text} ${unit}` : text;
 }
 
-/** A figure of a metric with its unit; a dash where there is none. */
-function figureText(metric, value) {
+/** A value of a metric with its unit; a dash where there is none. */
+function valueText(metric, value) {
   const text = number(value, metric.decimals);
   return value === null || value === undefined ? text : withUnit(text, metric.unit);
 }
 
-/** What figures of the spikes alone are called: the sensor sees no colours. */
-function spikesTitle(metric) {
-  return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";
+/** The title of a further reference of a metric, with its qualifier. */
+function extraTitle({ extra }) {
+  return [extra.title, extra.qualifier].filter(Boolean).join(", ");
 }
 
-/** The column of tables with the figures of the spikes alone. */
-function spikesColumn(metric) {
-  return `${metric.columns[1]}_spikes`;
+/** A value of a further reference of a metric in a row of a table; null where there is none. */
+function extraValue({ extra }, row) {
+  return extra ? row[extra.column] ?? null : null;
 }
 
 function clamp(value, low, high) {

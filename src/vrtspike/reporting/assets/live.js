@@ -1,4 +1,4 @@
-/* A running training: its figures, curves and pictures, asked for again and again. */
+/* A running training: its values, curves and pictures, asked for again and again. */
 
 const EVERY_MS = 5000;
 

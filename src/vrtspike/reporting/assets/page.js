@@ -7,26 +7,26 @@ function metricColumns(metric) {
     { ...same, title: metric.after },
     { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: metric.decimals },
     { ...same, title: metric.before },
-    ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
+    ...(metric.hasExtra ? [{ ...same, title: extraTitle(metric) }] : []),
   ];
 }
 
-/** Metrics of all evaluations, each once; those with a figure of the spikes alone say so. */
+/** Metrics of all evaluations, each once; those with a mean of a further reference say so. */
 function allMetrics(evaluations) {
   const found = new Map();
   for (const metric of evaluations.flatMap((evaluation) => evaluation.metrics)) {
-    const known = found.get(metric.name) ?? { ...metric, withSpikes: false };
-    known.withSpikes ||= metric.spikes !== null;
+    const known = found.get(metric.name) ?? { ...metric, hasExtra: false };
+    known.hasExtra ||= (metric.extra?.mean ?? null) !== null;
     found.set(metric.name, known);
   }
   return [...found.values()];
 }
 
-function gain(metric, blurry, restored) {
-  if (blurry === null || restored === null) {
+function gain(metric, reference, result) {
+  if (reference === null || result === null) {
     return null;
   }
-  return metric.larger_is_better ? restored - blurry : blurry - restored;
+  return metric.larger_is_better ? result - reference : reference - result;
 }
 
 function showFigures() {
@@ -45,7 +45,7 @@ function showFigures() {
     meansTable(evaluated, metrics, "Means over the test sequences"),
     ...[otherWarnings(evaluated)].filter(Boolean),
     ...(severalRuns ? [costsTable(evaluated)] : []),
-    ...[spikesWin(evaluated)].filter(Boolean),
+    ...[remarks(evaluated)].filter(Boolean),
   );
   if (first) {
     let chosen = first;
@@ -61,26 +61,29 @@ function showFigures() {
       el("div", { className: "charts" }, frames, ...[worstFrames(evaluated, first)].filter(Boolean)),
     );
   }
-  place.append(figureNotes(evaluated, metrics));
+  place.append(valueNotes(evaluated, metrics));
 }
 
 function framesTitle(metric) {
   return `${metric.title} of every test frame, improved ${metric.larger_is_better ? "above" : "below"} the line`;
 }
 
-/** What one has to know of figures; the head of the page says that of the best preset. */
+/** Warnings on values; the head of the page says that of the best preset. */
 function otherWarnings(evaluated) {
   const others = evaluated.filter((run) => run.name !== report.best);
   const lines = others.flatMap((run) => run.evaluation.warnings.map((text) => `${run.name}: ${sentence(text)}`));
   return lines.length ? el("p", { className: "note warnings", textContent: lines.join(" ") }) : null;
 }
 
-/** What each preset's figures were bought with. */
+/** Time and size of each preset. */
 function costsTable(evaluated) {
   const columns = [
     { title: "preset", text: true },
     { title: "training, min" },
-    { title: "restoring, s a frame", explanation: "The model alone, without reading and measuring" },
+    {
+      title: report.words.seconds,
+      explanation: "The model alone, without reading and measuring",
+    },
     { title: "parameters, M" },
     { title: "weights, MB" },
   ];
@@ -95,21 +98,12 @@ function costsTable(evaluated) {
   return table(columns, rows, { sortable: false, caption: "Time and size" });
 }
 
-/** Where the picture from spikes alone is nearer to the sharp frame than the restored one. */
-function spikesWin(evaluated) {
-  const lines = evaluated.flatMap(({ name, evaluation: e }) => {
-    const metric = e.metrics[0];
-    const better = (row) => {
-      const [alone, restored] = [spikesColumn(metric), metric.columns[1]].map((column) => row[column] ?? null);
-      return alone !== null && restored !== null && (metric.larger_is_better ? alone > restored : alone < restored);
-    };
-    const rows = metric ? e.sequence_rows.filter(better) : [];
-    const names = rows.map((row) => row.sequence).join(", ");
-    return rows.length ? [`${severalRuns ? `${name}: ` : ""}On ${rows.length} of ${e.sequence_rows.length} sequences (${names}) the picture from spikes alone has the better ${metric.title}.`] : [];
-  });
-  const why =
-    "It is compared in grey, where no colour can be wrong, and needs no training: a model that was trained for a short time, or met motion that its data did not have, may stay behind it.";
-  return lines.length ? el("p", { className: "spikes-win", textContent: `${lines.join(" ")} ${why}` }) : null;
+/** Remarks of the problems on their runs, with each explanation once. */
+function remarks(evaluated) {
+  const given = evaluated.filter(({ evaluation }) => evaluation.remark);
+  const lines = given.map(({ name, evaluation }) => `${severalRuns ? `${name}: ` : ""}${evaluation.remark.sentence}`);
+  const explanations = new Set(given.map(({ evaluation }) => evaluation.remark.explanation));
+  return lines.length ? el("p", { className: "remarks", textContent: [...lines, ...explanations].join(" ") }) : null;
 }
 
 /** The table by sequence, of one metric at a time; `chosen` is called with another one. */
@@ -144,7 +138,7 @@ function sequenceTable(evaluated, metric) {
         at(after),
         gain(metric, at(before), at(after)),
         at(before),
-        ...(metric.withSpikes ? [at(spikesColumn(metric))] : []),
+        ...(metric.hasExtra ? [isMeasured ? extraValue(metric, row) : null] : []),
         row.frames,
       ];
     });
@@ -168,11 +162,9 @@ function worstFrames(evaluated, metric) {
   return rows.length ? el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), table(columns, rows, { tall: rows.length > 12 })) : null;
 }
 
-/** What each figure is of, where the presets were not evaluated on the same frames. */
+/** Test frames of each preset, where the presets were not evaluated on the same frames. */
 function testFrames(evaluated) {
-  const words = evaluated.map(({ evaluation: e }) =>
-    `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${e.protocol === "own" ? "" : `, protocol ${e.protocol}`}`,
-  );
+  const words = evaluated.map(({ evaluation }) => evaluation.frames_text);
   if (new Set(words).size < 2) {
     return null;
   }
@@ -180,11 +172,9 @@ function testFrames(evaluated) {
   return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so that their figures do not compare. ${each.join("; ")}.` });
 }
 
-function figureNotes(evaluated, metrics) {
+function valueNotes(evaluated, metrics) {
   const lines = metrics.map((metric) => `${metric.title}: ${metric.definition}.`);
-  for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note).filter(Boolean))) {
-    lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
-  }
+  lines.push(...new Set(evaluated.flatMap((run) => run.evaluation.notes)));
   for (const run of evaluated) {
     for (const metric of run.evaluation.metrics.filter((other) => other.reason)) {
       lines.push(`No ${metric.title} of ${run.name}: ${metric.reason}.`);
@@ -272,16 +262,13 @@ function showOrigin() {
   }
 }
 
-if (!report.alignments.length && report.runs.every((run) => run.uses_spikes === null)) {
-  document.getElementById("data").remove(); // it is about spikes
-}
 showNavigation();
 showPictures();
 showFigures();
-showTraining("The figures above are of whole test frames.");
+showTraining();
 body("training").append(...[validationPictures()].filter(Boolean));
 showCost();
-showAlignments();
+showData();
 showFindings();
 showOrigin();
 document.documentElement.dataset.ready = "yes";

@@ -1,6 +1,6 @@
 /* The page of restored frames: its sections, in order. */
 
-/** One figure of every frame: of the blurry ones, by each model, and those in doubt. */
+/** One value of every frame: of the blurry ones, by each model, and those in doubt. */
 function frameCurves(metric) {
   const [before, after] = metric.columns;
   const mode = report.frames.length > 30 ? "lines" : "lines+markers";

@@ -106,6 +106,7 @@ function intervalText(metric) {
 function meansTable(evaluated, metrics, caption) {
   const names = (metric) => [metric.after, metric.before].join();
   const sameNames = new Set(metrics.map(names)).size < 2;
+  const withExtra = metrics.find((metric) => metric.hasExtra);
   const withIntervals = evaluated.some(({ evaluation }) => evaluation.metrics.some((metric) => metric.gain_interval));
   const columns = [
     ...(severalRuns ? [{ title: report.words.model.toLowerCase(), text: true }] : []),
@@ -114,22 +115,23 @@ function meansTable(evaluated, metrics, caption) {
     { title: "gain" },
     ...(withIntervals ? [{ title: "its 95 % interval" }] : []),
     { title: sameNames && metrics.length ? metrics[0].before : "before" },
-    ...(metrics.some((metric) => metric.withSpikes) ? [{ title: "spikes alone" }] : []),
+    ...(withExtra ? [{ title: withExtra.extra.title }] : []),
   ];
   const rows = metrics.flatMap((metric) =>
     evaluated.map(({ name, evaluation }) => {
       const own = evaluation.metrics.find((other) => other.name === metric.name);
-      const gray = own?.spikes != null && own.spikes_in_gray ? " (grey)" : "";
+      const extra = own?.extra?.mean ?? null;
+      const qualifier = extra !== null && own.extra.qualifier ? ` (${own.extra.qualifier})` : "";
       const change = own?.gain ?? null;
       const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
       return [
         ...(severalRuns ? [name] : []),
         withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
-        number(own?.restored, metric.decimals),
+        number(own?.result, metric.decimals),
         el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
         ...(withIntervals ? [intervalText(own)] : []),
-        number(own?.blurry, metric.decimals),
-        ...(columns.at(-1).title === "spikes alone" ? [number(own?.spikes, metric.decimals) + gray] : []),
+        number(own?.reference, metric.decimals),
+        ...(withExtra ? [number(extra, metric.decimals) + qualifier] : []),
       ];
     }),
   );

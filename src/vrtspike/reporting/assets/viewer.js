@@ -1,26 +1,20 @@
 /* Pictures: two of them with a boundary to move, others beside, all zoomed in step. */
 
-const PICTURE_NAMES = {
-  blurry: "Blurry",
-  restored: "Restored",
-  sharp: "Sharp",
-  spikes: "Spike image",
-  error: "Error map",
-  difference: "Difference",
-  residual: "Blurred again",
-};
-/** Pictures beside the two with the boundary. */
-const PANELS = ["sharp", "spikes", "error", "difference", "residual"];
 const SHOWN_PANELS = 3;
 const MOST_ZOOM = 16;
 const PIXELS_FROM = 5;
 
 /** What all views show; whoever changes it calls `update`. */
-const look = { run: 0, example: 0, left: "blurry", right: "restored", split: 50, zoom: 1, x: 0, y: 0 };
+const look = { run: 0, example: 0, left: null, right: null, split: 50, zoom: 1, x: 0, y: 0 };
 const views = new Set();
 
 function examplesOf(run) {
   return report.runs[run].evaluation.examples ?? [];
+}
+
+/** The kinds of pictures of a run, with their words. */
+function galleryOf(run) {
+  return report.galleries[report.runs[run].problem];
 }
 
 function shownExample() {
@@ -55,12 +49,13 @@ function sameSplit(one, other) {
   return one.dataset === other.dataset && one.split === other.split;
 }
 
-/** Pictures of an example by name: its own, and the restored ones of other runs. */
+/** Pictures of an example by name: its own, and the results of other runs. */
 function picturesOf(example) {
   const found = new Map();
-  for (const what of Object.keys(PICTURE_NAMES)) {
-    if (what in example.pictures) {
-      found.set(what, { title: PICTURE_NAMES[what], address: () => pictureAddress(example, what) });
+  const { kinds, by, right } = galleryOf(look.run);
+  for (const { name, title } of kinds) {
+    if (name in example.pictures) {
+      found.set(name, { title, address: () => pictureAddress(example, name) });
     }
   }
   report.runs.forEach((run, index) => {
@@ -69,8 +64,8 @@ function picturesOf(example) {
     );
     if (same && index !== look.run && sameSplit(run.evaluation, report.runs[look.run].evaluation)) {
       found.set(`run-${index}`, {
-        title: `Restored by ${run.name}`,
-        address: () => pictureAddress(same, "restored"),
+        title: `${by} ${run.name}`,
+        address: () => pictureAddress(same, right),
       });
     }
   });
@@ -240,7 +235,8 @@ function showPictures() {
   order.addEventListener("change", fillStrip);
   let frames = [];
   let chosen = 0;
-  const shown = new Set(panelsOf(withExamples).slice(0, SHOWN_PANELS));
+  const beside = kindsOf(withExamples).filter(({ is_beside }) => is_beside);
+  const shown = new Set(beside.slice(0, SHOWN_PANELS).map(({ name }) => name));
   const toggles = el("span", { className: "bar" });
   const zoomText = el("output", { className: "zoom number" });
   views.add({ place: () => (zoomText.textContent = `${Math.round(100 * look.zoom)} %`) });
@@ -291,8 +287,8 @@ function showPictures() {
   function fillStage() {
     const example = shownExample();
     const pictures = picturesOf(example);
-    for (const [side, usual] of [["left", "blurry"], ["right", "restored"]]) {
-      look[side] = pictures.has(look[side]) ? look[side] : usual;
+    for (const side of ["left", "right"]) {
+      look[side] = pictures.has(look[side]) ? look[side] : galleryOf(look.run)[side];
       choices[side].replaceChildren(
         ...[...pictures].map(([name, picture]) =>
           el("option", { value: name, textContent: picture.title, selected: name === look[side] }),
@@ -319,17 +315,17 @@ function showPictures() {
       }
     }
     const example = shownExample();
-    const wanted = PANELS.filter((what) => what in example.pictures);
+    const wanted = galleryOf(look.run).kinds.filter(({ name, is_beside }) => is_beside && name in example.pictures);
     toggles.replaceChildren(
-      ...wanted.map((what) => {
+      ...wanted.map(({ name, title }) => {
         const button = el("button", {
           type: "button",
-          textContent: PICTURE_NAMES[what],
-          attributes: { "aria-pressed": shown.has(what) },
+          textContent: title,
+          attributes: { "aria-pressed": shown.has(name) },
         });
         button.addEventListener("click", () => {
-          if (!shown.delete(what)) {
-            shown.add(what);
+          if (!shown.delete(name)) {
+            shown.add(name);
           }
           fillPanels();
           [...toggles.children].find((other) => other.textContent === button.textContent).focus();
@@ -337,14 +333,13 @@ function showPictures() {
         return button;
       }),
     );
-    together.classList.toggle("alone", !wanted.some((what) => shown.has(what)));
+    together.classList.toggle("alone", !wanted.some(({ name }) => shown.has(name)));
     panels.replaceChildren(
-      ...wanted.filter((what) => shown.has(what)).map((what) => {
+      ...wanted.filter(({ name }) => shown.has(name)).map((kind) => {
         const view = new View("panel");
         view.isPanel = true;
-        const title = `${PICTURE_NAMES[what]}: ${frameName(example)}`;
-        view.element.append(view.image(pictureAddress(example, what), title));
-        const words = [PICTURE_NAMES[what], what in report.maps.tops ? mapScale(what) : null];
+        view.element.append(view.image(pictureAddress(example, kind.name), `${kind.title}: ${frameName(example)}`));
+        const words = [kind.title, kind.top === null ? null : mapScale(kind.top)];
         return el("figure", {}, view.element, el("figcaption", {}, ...words.filter(Boolean)));
       }),
     );
@@ -357,7 +352,7 @@ function showPictures() {
     const isTypical = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
     caption.replaceChildren(
       el("div", { textContent: isTypical ? typicalName(example, metrics[0]) : frameName(example) }),
-      el("dl", {}, ...metrics.map((metric) => figureOf(example, metric))),
+      el("dl", {}, ...metrics.map((metric) => valuesOf(example, metric))),
       ...(example.doubts ?? []).map((text) => el("div", { className: "loss", textContent: `In doubt: ${text}` })),
     );
   }
@@ -421,7 +416,7 @@ function showPictures() {
       el(
         "span",
         {},
-        el("b", { textContent: metric ? figureText(metric, value) : "" }),
+        el("b", { textContent: metric ? valueText(metric, value) : "" }),
         el("br"),
         `${example.label} ${example.frame}`,
         example.doubts?.length ? el("div", { className: "loss", textContent: "in doubt" }) : null,
@@ -478,7 +473,7 @@ function frameName(example) {
 
 const PLACES = { worst: "the worst", middle: "the middle one", best: "the best" };
 
-/** The name of the frame with the median figure of all that are shown. */
+/** The name of the frame with the median value of all that are shown. */
 function typicalName(example, metric) {
   const count = examplesOf(look.run).length;
   const places = example.chosen.map((place) => PLACES[place]).join(" and ");
@@ -486,14 +481,15 @@ function typicalName(example, metric) {
   return `${example.label}, frame ${example.frame}: typical, with the median ${metric.title} of the ${count} frames shown${within}`;
 }
 
-function figureOf(example, metric) {
-  const [before, after, alone] = [...metric.columns, spikesColumn(metric)].map((column) => example.metrics[column] ?? null);
+function valuesOf(example, metric) {
+  const [before, after] = metric.columns.map((column) => example.metrics[column] ?? null);
+  const other = extraValue(metric, example.metrics);
   if (before === null && after === null) {
     return null;
   }
-  // A dash stands for an infinite one: what equals the sharp frame.
+  // A dash stands for an infinite one: of equal pictures.
   const words = [before, after].map((value) => number(value, metric.decimals)).join(" → ");
-  const extra = alone === null ? "" : ` (${spikesTitle(metric)} ${number(alone, metric.decimals)})`;
+  const extra = other === null ? "" : ` (${extraTitle(metric)} ${number(other, metric.decimals)})`;
   return el(
     "div",
     {},
@@ -502,32 +498,31 @@ function figureOf(example, metric) {
   );
 }
 
-/** Pictures beside the two with the boundary that any of these runs has. */
-function panelsOf(runs) {
-  const examples = runs.flatMap(examplesOf);
-  return PANELS.filter((what) => examples.some(({ pictures }) => what in pictures));
+/** Kinds of pictures that any example of these runs has, each once. */
+function kindsOf(runs) {
+  const kinds = new Map();
+  for (const run of runs.filter((index) => examplesOf(index).length)) {
+    for (const kind of galleryOf(run).kinds) {
+      if (examplesOf(run).some(({ pictures }) => kind.name in pictures)) {
+        kinds.set(kind.name, kind);
+      }
+    }
+  }
+  return [...kinds.values()];
 }
 
-function mapScale(what) {
-  const gradient = `linear-gradient(to right, ${report.maps.colours.join(", ")})`;
+function mapScale(top) {
+  const gradient = `linear-gradient(to right, ${report.colours.join(", ")})`;
   const bar = el("i", { style: `background: ${gradient}` });
-  return el("span", { className: "scale" }, " 0", bar, `${report.maps.tops[what]}+`);
+  return el("span", { className: "scale" }, " 0", bar, `${top}+`);
 }
-
-const MAP_NOTES = {
-  error: (top) => `The error map is the distance of restored and sharp, mean over the colours: black is 0, the lightest colour ${top} or more of 255 grey values.`,
-  difference: (top) => `The difference is the distance of restored and blurry, mean over the colours: the lightest colour is ${top} or more of 255 grey values.`,
-  residual: (top) => `Blurred again: the restored frame, with the blur that the spikes measure added, against the blurry frame. Black is equal, the lightest colour ${top} or more of 255 grey values.`,
-};
 
 function pictureNotes() {
   const choices = new Set(report.runs.map((run) => run.evaluation.choice).filter(Boolean));
   const left = report.pictures.left_out;
-  const kinds = panelsOf(report.runs.map((_, run) => run));
-  const maps = kinds.filter((what) => what in report.maps.tops);
+  const kinds = kindsOf(report.runs.map((_, run) => run));
   const notes = [
-    "The spike image is what the sensor saw, made from its spikes alone.",
-    ...maps.map((what) => MAP_NOTES[what](report.maps.tops[what])),
+    ...kinds.map(({ note }) => note).filter(Boolean),
     `Pictures are kept as ${report.pictures.form}; error maps were computed before that.`,
     "Double click, pinch, or turn the wheel with Ctrl to zoom; drag to move. With the boundary in focus: arrows, Home and End move it, + and − zoom, Shift and arrows move the picture.",
   ];

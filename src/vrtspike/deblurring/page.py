@@ -1,0 +1,132 @@
+"""The deblurring on the report page: its words, columns and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vrtspike.analysis.evaluation_files import Summary
+from vrtspike.config.problems import Metric
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
+from vrtspike.metrics.metric import ImageMetric
+from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, Row
+from vrtspike.reporting.problem_page import CardWords, ExampleKinds, ProblemPage
+from vrtspike.restoration.gallery import GALLERY
+
+_SPIKES_ALONE = "spikes alone"
+_WHY_SPIKES_WIN = (
+    "It is compared in grey, where no colour can be wrong, and needs no training: a model that was "
+    "trained for a short time, or met motion that its data did not have, may stay behind it."
+)
+_RESTORED_WORSE = (
+    "other cameras, motion, exposures and noise may restore worse. Restored frames are estimates, "
+    "no evidence of what was there."
+)
+_EXPECTED_SPIKES = "Spikes are expected with integrating pixels, and an exposure of each frame."
+_VALIDATED = {"held_out": "training sequences that are held out", "test": "test frames"}
+"""Frames of validations by the value of DATA.VALIDATION."""
+
+
+class DeblurringPage(ProblemPage):
+    """The words, columns and pictures of the deblurring on the report page."""
+
+    about = (
+        "A spike camera takes no frames: each of its pixels gathers light and sends a spike "
+        "whenever it has enough, up to tens of thousands of times a second. Recorded beside a "
+        "camera's blurry frame, spikes tell what moved while its shutter was open."
+    )
+    # Of RGB; other metrics in dB are named.
+    implied_metric = "PSNR"
+    seconds = "restoring, s a frame"
+    videos = "Videos: blurry, restored, sharp"
+    values_note = "The figures above are of whole test frames."
+    examples = ExampleKinds(GALLERY, truth="sharp", gray=frozenset({"spikes"}))
+
+    def frames_detail(self, summary: Summary) -> str:
+        """Return the folder of the blurry frames, if the summary names one."""
+        folder = summary.get("blur_dir")
+        return f", blurry ones of {folder}" if folder else ""
+
+    def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference:
+        """Return the figures of pictures from spikes alone, which the sensor sees in grey."""
+        alone = summary.get("spikes_alone") or {}
+        is_of_colour = not isinstance(metric, ImageMetric) or metric.of_colour
+        return {
+            "title": _SPIKES_ALONE,
+            "qualifier": "grey" if is_of_colour else "",
+            "column": f"{metric.name}_spikes",
+            "mean": alone.get(metric.name),
+        }
+
+    def notes(self, summary: Summary) -> list[str]:
+        """Return the note on the pictures from spikes alone, if the summary has one."""
+        note = summary.get("spikes_alone_note", "")
+        if not note:
+            return []
+        return [f"Spikes alone: {note.removeprefix(f'{_SPIKES_ALONE}: ')}."]
+
+    def remark(self, metrics: Sequence[MetricMeans], sequences: Sequence[Row]) -> Remark | None:
+        """Name the sequences where pictures from spikes alone are better than restored ones."""
+        if not metrics:
+            return None
+        metric = metrics[0]
+        better = [row["sequence"] for row in sequences if _is_better_alone(row, metric)]
+        if not better:
+            return None
+        return {
+            "sentence": f"On {len(better)} of {len(sequences)} sequences ({', '.join(better)}) the "
+            f"picture from spikes alone has the better {metric['title']}.",
+            "explanation": _WHY_SPIKES_WIN,
+        }
+
+    def validation_note(self, runs: Mapping[str, RunSettings]) -> str:
+        """Name the frames whose crops were validated, which DATA.VALIDATION selects."""
+        names: dict[str, list[str]] = {}
+        for name, settings in runs.items():
+            if settings.untrained_weights is None:
+                frames = _VALIDATED[settings.value("DATA.VALIDATION")]
+                names.setdefault(frames, []).append(name)
+        if not names:
+            return ""
+        if len(names) == 1:
+            return f"Validations while training are of centre crops of {next(iter(names))}."
+        parts = [f"{', '.join(group)} of {frames}" for frames, group in names.items()]
+        return f"Validations while training are of centre crops: {'; '.join(parts)}."
+
+    def card(self, settings: RunSettings) -> CardWords:
+        """Return the words of a model card, which mention spikes if the model uses them."""
+        if settings.value("MODEL.USE_SPIKE"):
+            return CardWords(
+                pipeline="image-to-image",
+                tags=("deblurring", "spike-camera"),
+                usage="restored = model.restore(frames, spikes)",
+                worse=_RESTORED_WORSE,
+                limits=(_EXPECTED_SPIKES,),
+            )
+        return CardWords(
+            pipeline="image-to-image",
+            tags=("deblurring",),
+            usage="restored = model.restore(frames)",
+            worse=_RESTORED_WORSE,
+        )
+
+    def data_parts(self, results: Path, datasets: Sequence[str]) -> list[DataPart]:
+        """Return the alignment of spikes and frames of each data set."""
+        files = (results / "data" / name / "alignment.csv" for name in datasets)
+        tables = [read_alignment(file) for file in files]
+        parts = [alignment_part(table) for table in tables if table is not None]
+        if parts:
+            return parts
+        missing = "No table of the alignment of spikes and frames."
+        return [{"title": "", "text": missing, "is_missing": True, "plots": [], "note": ""}]
+
+
+def _is_better_alone(row: Row, metric: MetricMeans) -> bool:
+    """Return whether the picture from spikes alone is better in a row of the sequences."""
+    extra = metric["extra"]
+    alone = None if extra is None else row.get(extra["column"])
+    restored = row.get(metric["columns"][1])
+    if alone is None or restored is None:
+        return False
+    return bool(alone > restored) if metric["larger_is_better"] else bool(alone < restored)

@@ -1,0 +1,130 @@
+"""Pictures and videos that the report page contains."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
+from vrtspike.io.images import read_rgb
+from vrtspike.reporting.page_data import Evaluation, PictureFacts, Run, ValidationPicture, Video
+from vrtspike.reporting.pictures import (
+    LEVELS,
+    ExamplePictures,
+    encode,
+    encode_examples,
+    encode_within,
+)
+from vrtspike.reporting.problem_page import problem_page
+from vrtspike.reporting.run_quality import in_base64, read_examples
+from vrtspike.runs.validation_pictures import find_pictures
+
+VIDEO_BYTES = 2_000_000
+ALL_VIDEO_BYTES = 6_000_000
+"""Maximum sizes of an embedded video, and of all of them; other videos are linked."""
+
+VALIDATION_BYTES = 3_000_000
+"""Size to which pictures of validations may fill a page."""
+
+
+def evaluation_of(run: Run) -> Evaluation | None:
+    """Return the evaluation of a run; None without one."""
+    evaluation = run["evaluation"]
+    return None if "reason" in evaluation else evaluation
+
+
+def embed_examples(runs: Sequence[Run], results: Path, budget: int) -> PictureFacts:
+    """Put pictures into the examples of runs; examples without pictures are left out.
+
+    Args:
+        runs: the runs, whose examples have no pictures.
+        results: folder of all results.
+        budget: characters of all pictures together.
+
+    Returns:
+        facts on the pictures.
+
+    Raises:
+        DataError: if a picture cannot be read.
+    """
+    examples = []
+    pictures = []
+    for run in runs:
+        evaluation = evaluation_of(run)
+        kinds = problem_page(run["problem"]).examples
+        if evaluation is None or kinds is None:
+            continue
+        folder = evaluation_folder(results / "train" / run["name"]) / EXAMPLES
+        files = [example.files for example in read_examples(folder).examples]
+        examples += evaluation["examples"]
+        pictures += [ExamplePictures(named, kinds) for named in files]
+    form, encoded = encode_examples(pictures, budget)
+    for number, example in enumerate(examples):
+        example["pictures"] = encoded.get(number, {})
+    for run in runs:
+        evaluation = evaluation_of(run)
+        if evaluation is not None:
+            kept = [example for example in evaluation["examples"] if example["pictures"]]
+            evaluation["examples"] = kept
+    return {"form": form, "left_out": len(examples) - len(encoded), "folder": None}
+
+
+def embed_validation_pictures(runs: Sequence[Run], results: Path) -> None:
+    """Put the pictures of validations into runs, up to a size.
+
+    Args:
+        runs: the runs.
+        results: folder of all results.
+
+    Raises:
+        DataError: if a picture cannot be read.
+    """
+    files: list[tuple[Run, int, str, Path]] = []
+    for run in runs:
+        for step, pictures in find_pictures(results / "train" / run["name"]).items():
+            files += [(run, step, name, path) for name, path in pictures.items()]
+
+    def encode_picture(index: int, side: int, quality: int) -> dict[str, str]:
+        _, _, _, path = files[index]
+        return {"data": encode(read_rgb(path), side, quality)}
+
+    _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
+    for number, contents in sorted(encoded.items()):
+        run, step, name, _ = files[number]
+        picture: ValidationPicture = {"step": step, "name": name, "data": contents["data"]}
+        run["validation_pictures"].append(picture)
+
+
+def embed_videos(runs: Sequence[Run], results: Path, output: Path) -> None:
+    """Put small videos into the evaluations of runs; large ones are only linked.
+
+    Args:
+        runs: the runs.
+        results: folder of all results.
+        output: the page.
+    """
+    left = ALL_VIDEO_BYTES
+    for run in runs:
+        evaluation = evaluation_of(run)
+        if evaluation is None:
+            continue
+        folder = evaluation_folder(results / "train" / run["name"])
+        for path in sorted((folder / VIDEOS).glob("*.mp4")):
+            video = _linked_video(path, output)
+            size = path.stat().st_size
+            if size <= min(VIDEO_BYTES, left):
+                video["data"] = in_base64(path)
+                left -= size
+            evaluation["videos"].append(video)
+
+
+def _linked_video(path: Path, output: Path) -> Video:
+    """Return a video as a link from a page."""
+    link = os.path.relpath(path.resolve(), output.resolve().parent)
+    return {
+        "label": path.stem,
+        "data": None,
+        "link": Path(link).as_posix(),
+        "megabytes": round(path.stat().st_size / 1e6, 2),
+    }

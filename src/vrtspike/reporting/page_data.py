@@ -1,0 +1,463 @@
+"""Types of the data of pages: JSON values that the scripts in ``assets`` read.
+
+Numbers that are not finite are None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict, final
+
+Row = dict[str, Any]
+"""A row of a table by column: texts, and numbers with six digits."""
+
+
+class Curve(TypedDict):
+    """A curve over the steps of a training.
+
+    Attributes:
+        steps: the last step of each point.
+        values: means over the steps of each point.
+        width: logged steps per point.
+    """
+
+    steps: list[int]
+    values: list[float | None]
+    width: int
+
+
+class Curves(TypedDict):
+    """The curves of a run by title, of training steps and of validations."""
+
+    train: dict[str, Curve]
+    validation: dict[str, Curve]
+
+
+class ExtraReference(TypedDict):
+    """A further reference of a metric, beside the one that its gain is over.
+
+    Attributes:
+        title: name of the reference.
+        qualifier: restriction of its values, such as ``grey``; empty for none.
+        column: column of its values in the tables of an evaluation.
+        mean: mean over the test frames.
+    """
+
+    title: str
+    qualifier: str
+    column: str
+    mean: float | None
+
+
+class MetricMeans(TypedDict):
+    """A metric with its means over the test frames of an evaluation.
+
+    Attributes:
+        name, title: of the metric; they include a protocol other than the default.
+        definition: definition of the measured quantity.
+        unit: empty for none.
+        decimals: shown digits after the decimal point.
+        larger_is_better: False if smaller values are better.
+        before, after: names of the reference and of the result.
+        columns: columns of the reference and of the result in tables.
+        reference, result: means of both.
+        gain: improvement of the result over the reference.
+        gain_interval: interval of the gain; None without one.
+        extra: a further reference; None without one.
+        reason: reason for a missing mean; empty for none.
+    """
+
+    name: str
+    title: str
+    definition: str
+    unit: str
+    decimals: int
+    larger_is_better: bool
+    before: str
+    after: str
+    columns: tuple[str, str]
+    reference: float | None
+    result: float | None
+    gain: float | None
+    gain_interval: tuple[float, float] | None
+    extra: ExtraReference | None
+    reason: str
+
+
+class Remark(TypedDict):
+    """A remark on the results of a run.
+
+    Attributes:
+        sentence: the remark.
+        explanation: its explanation, which runs with the same remark share.
+    """
+
+    sentence: str
+    explanation: str
+
+
+class Example(TypedDict):
+    """An example frame.
+
+    Attributes:
+        label: name of its sequence in captions.
+        sequence, frame: names in the tables of the evaluation.
+        chosen: places within its sequence by the main metric: ``worst``, ``middle``, ``best``.
+        metrics: values by column.
+        pictures: WebP in base64 by kind.
+    """
+
+    label: str
+    sequence: str
+    frame: str
+    chosen: list[str]
+    metrics: dict[str, float | None]
+    pictures: Mapping[str, str]
+
+
+class Video(TypedDict):
+    """A video of an evaluation.
+
+    Attributes:
+        label: its name.
+        data: MP4 in base64; None for a large one.
+        link: path relative to the page.
+        megabytes: size, in 10**6 bytes.
+    """
+
+    label: str
+    data: str | None
+    link: str
+    megabytes: float
+
+
+class Drawing(TypedDict):
+    """A picture that an evaluation has drawn: PNG in base64, with a caption."""
+
+    caption: str
+    data: str
+
+
+@final
+class Evaluation(TypedDict):
+    """The evaluation of a run.
+
+    Attributes:
+        dataset, split, frames, sequences: the test frames, the last two as numbers.
+        test_frames: entries of the summary that are equal for evaluations on the same frames.
+        frames_text: the test frames in words.
+        model_seconds_per_frame: time of the model for a frame; None if unknown.
+        metrics: first the one that ranks frames and examples, then in the order of the problem.
+        interval_method: method of the intervals of gains; empty without one.
+        warnings: warnings of the evaluation.
+        notes: sentences on its values.
+        remark: a remark of the problem; None for none.
+        sequence_rows: a row for each sequence.
+        frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
+            frame.
+        frame_step: distance of the frames in ``frame_rows``.
+        worst: sequence, frame and value of the worst frames.
+        choice: choice of the examples, in words.
+        examples: example frames, the worst first.
+        videos: videos of sequences.
+        figures: pictures that the evaluation has drawn.
+    """
+
+    dataset: str
+    split: str
+    frames: int
+    sequences: int
+    test_frames: dict[str, Any]
+    frames_text: str
+    model_seconds_per_frame: float | None
+    metrics: list[MetricMeans]
+    interval_method: str
+    warnings: list[str]
+    notes: list[str]
+    remark: Remark | None
+    sequence_rows: list[Row]
+    frame_rows: list[list[Any]]
+    frame_step: int
+    worst: list[tuple[str, str, float]]
+    choice: str
+    examples: list[Example]
+    videos: list[Video]
+    figures: list[Drawing]
+
+
+@final
+class NotEvaluated(TypedDict):
+    """The reason why a run has no evaluation."""
+
+    reason: str
+
+
+class FindingText(TypedDict):
+    """A finding; see :class:`vrtspike.analysis.findings.Finding`, with keys as ``KEY: value``."""
+
+    symptom: str
+    severity: str
+    figure: str
+    change: str
+    effect: str
+    keys: list[str]
+
+
+class Performance(TypedDict):
+    """Time and memory of a run.
+
+    Attributes:
+        step_ms, samples_per_second, data_share, process_mb, gpu_peak_mb: values of
+            :class:`vrtspike.analysis.figures.RunFigures`.
+        parts: shares of a step, 0 to 1.
+        sections: rows of :func:`vrtspike.analysis.section_times.summarize_sections`.
+        throughput, memory: curves by title, memory in megabytes of 2**20 bytes.
+        findings: the most important first.
+    """
+
+    step_ms: float | None
+    samples_per_second: float | None
+    data_share: float | None
+    process_mb: float | None
+    gpu_peak_mb: float | None
+    parts: dict[str, float]
+    sections: list[Row]
+    throughput: dict[str, Curve]
+    memory: dict[str, Curve]
+    findings: list[FindingText]
+
+
+class Origin(TypedDict):
+    """The origin of a run.
+
+    Attributes:
+        commit: commit of the code that trained it, in words.
+        base: name of the settings that its own are compared with.
+        differences: key, base value and own value of each setting that differs.
+        facts: name and value of everything else, in order.
+    """
+
+    commit: str
+    base: str
+    differences: list[tuple[str, ...]]
+    facts: list[tuple[str, str]]
+
+
+class ValidationPicture(TypedDict):
+    """A picture of a validation: step, name, and WebP in base64."""
+
+    step: int
+    name: str
+    data: str
+
+
+class Run(TypedDict):
+    """A run of the report page.
+
+    Attributes:
+        name: name of the preset.
+        problem: name of its problem.
+        dataset: name of its data set.
+        parameters: number of parameters of its model; None if unknown.
+        weights_mb: size of its file of weights in 10**6 bytes; None if it is missing.
+        training_seconds: duration of its training; None if nothing was trained.
+        validation_pictures: pictures of its validations, by step.
+        curves: curves of its training.
+        evaluation: its evaluation, or the reason why there is none.
+        performance: time and memory.
+        origin: settings, code and machine.
+    """
+
+    name: str
+    problem: str
+    dataset: str
+    parameters: int | None
+    weights_mb: float | None
+    training_seconds: float | None
+    validation_pictures: list[ValidationPicture]
+    curves: Curves
+    evaluation: Evaluation | NotEvaluated
+    performance: Performance
+    origin: Origin
+
+
+class PictureKind(TypedDict):
+    """A kind of pictures of example frames.
+
+    Attributes:
+        name: key of the pictures.
+        title: its name on the page.
+        is_beside: True if it is shown beside the two pictures with the movable boundary.
+        note: explanation; empty for none.
+        top: grey values that the brightest colour of a map shows; None if it is no map.
+    """
+
+    name: str
+    title: str
+    is_beside: bool
+    note: str
+    top: int | None
+
+
+class Gallery(TypedDict):
+    """The kinds of pictures of example frames, and their words.
+
+    Attributes:
+        kinds: all kinds in the order of menus.
+        left, right: kinds on both sides of the boundary at first.
+        by: words before the name of another run, for its picture of the kind ``right``.
+    """
+
+    kinds: list[PictureKind]
+    left: str
+    right: str
+    by: str
+
+
+class PictureFacts(TypedDict):
+    """Facts on all example pictures of a page.
+
+    Attributes:
+        form: their format, in words.
+        left_out: number of frames that were left out.
+        folder: folder of the pictures beside the page; None if the page contains them.
+    """
+
+    form: str
+    left_out: int
+    folder: str | None
+
+
+class Words(TypedDict):
+    """Words of a page.
+
+    Attributes:
+        model: name of what a run stands for: a preset, a model.
+        videos: heading of the videos.
+        left_out: end of the sentence on frames that were left out.
+        seconds: title of the column with the seconds of a frame.
+    """
+
+    model: str
+    videos: str
+    left_out: str
+    seconds: str
+
+
+class Dot(TypedDict):
+    """A dot of a plot with a line from ``low`` to ``high``; values that are None are left out."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class DotPlot(TypedDict):
+    """A plot of a row of dots.
+
+    Attributes:
+        title: its title.
+        axis: title of the axis of the values.
+        missing: sentence in place of a plot without dots.
+        dots: the dots from the top to the bottom.
+    """
+
+    title: str
+    axis: str
+    missing: str
+    dots: list[Dot]
+
+
+class DataPart(TypedDict):
+    """A part of the section on the data.
+
+    Attributes:
+        title: name of the data set; empty for none.
+        text: sentences on it.
+        is_missing: True if the text says that there are no facts.
+        plots: plots of it.
+        note: note below the plots.
+    """
+
+    title: str
+    text: str
+    is_missing: bool
+    plots: list[DotPlot]
+    note: str
+
+
+class ReportData(TypedDict):
+    """The data of the report page.
+
+    Attributes:
+        best: preset of the best run; empty if none was evaluated.
+        runs: the runs, in order.
+        data: parts of the section on the data.
+        galleries: by problem; problems without example pictures have none.
+        colours: colours of maps from 0 to the brightest, in CSS.
+        words: words of the page.
+        orders: orders of the frames that a reader may choose.
+        training_note: sentences below the curves.
+        pictures: facts on the example pictures.
+    """
+
+    best: str
+    runs: list[Run]
+    data: list[DataPart]
+    galleries: dict[str, Gallery]
+    colours: list[str]
+    words: Words
+    orders: tuple[str, ...]
+    training_note: str
+    pictures: PictureFacts
+
+
+class CurvesRun(TypedDict):
+    """A run of the page of curves."""
+
+    name: str
+    curves: Curves
+
+
+class CurvesData(TypedDict):
+    """The data of the page of curves; ``training_note`` is below the curves."""
+
+    runs: list[CurvesRun]
+    training_note: str
+
+
+class FactText(TypedDict):
+    """A value of a live page with its name."""
+
+    title: str
+    text: str
+
+
+class LivePictures(TypedDict):
+    """The last pictures of a training: their step, and WebP in base64 by name."""
+
+    step: int
+    files: dict[str, str]
+
+
+class LiveRun(TypedDict):
+    """The state of a training on the live page.
+
+    Attributes:
+        name: the preset.
+        heading: first line of the page.
+        facts: values with their names.
+        share: finished part, 0 to 1; None if unknown.
+        has_ended: True if no training runs any more.
+        curves: curves so far.
+        pictures: the last pictures.
+    """
+
+    name: str
+    heading: str
+    facts: list[FactText]
+    share: float | None
+    has_ended: bool
+    curves: Curves
+    pictures: LivePictures
