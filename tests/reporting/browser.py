@@ -14,6 +14,9 @@ PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE_MS = 800_000
 """For each thing that is waited for, since a machine may be busy."""
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+"""A window of a phone, for :func:`opened`."""
+
 Point = tuple[float, float]
 """Pixels of the window, to the right and down."""
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.reporting.browser import PROGRAM, chromium, drag, opened, place, touch
+from tests.reporting.browser import PHONE, PROGRAM, chromium, drag, opened, place, touch
 from tests.reporting.results import (
     HEIGHT,
     WIDTH,
@@ -29,7 +29,6 @@ from vrtspike.runs.validation_pictures import picture_file
 
 HANDLE, STAGE, CAPTION, PANELS = ".handle", ".stage", ".caption", ".panels figcaption"
 ORDER, RIGHT = ".thumbs select", ".side.right"
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 Show = Callable[..., Page]
 
 pytestmark = [

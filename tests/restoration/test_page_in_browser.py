@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.reporting.browser import PROGRAM, chromium, drag, opened, place
+from tests.reporting.browser import PHONE, PROGRAM, chromium, drag, opened, place
 from tests.restoration.folder_runs import NAMES
 from vrtspike.restoration.compared import read_compared
 from vrtspike.restoration.folder_page import write_folder_page
 from vrtspike.restoration.request import open_request
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 Show = Callable[..., Page]
 
 pytestmark = [

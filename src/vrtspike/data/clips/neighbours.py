@@ -23,7 +23,9 @@ def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch
     """
     clip = voxels[:, 1:-1]
     filled = without_neighbours(clip)
-    before, after = present[:, :, None, None, None, None].unbind(dim=1)
+    # (B, 1, 1, 1, 1) each: one value for all voxels of a clip.
+    before = present[:, 0].reshape(-1, 1, 1, 1, 1)
+    after = present[:, 1].reshape(-1, 1, 1, 1, 1)
     first = torch.where(before, voxels[:, :1], filled[:, :1])
     last = torch.where(after, voxels[:, -1:], filled[:, -1:])
     return torch.cat((first, clip, last), dim=1)
