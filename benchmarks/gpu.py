@@ -238,9 +238,11 @@ def prepare(
         model.compile(backend="eager")
 
     def micro_step() -> None:
+        # As in the training loop, autocast keeps the casts of weights for the backward pass.
         with precision.autocast():
             restored = model(*clip)
-        precision.scaler.scale(loss(restored)).backward()
+            with precision.exact():
+                precision.scaler.scale(loss(restored)).backward()
 
     return micro_step, optimizer
 

@@ -85,4 +85,7 @@ def _micro_step(settings: Settings, attention: str, clips: int, side: int) -> It
                 restored = model(blur, voxels).float()
             return charbonnier(restored, torch.zeros_like(restored))
 
-        yield _MicroStep(model, (blur, voxels), loss)
+        # As in the training loop, autocast keeps the casts of weights until after the backward
+        # pass, which itself runs outside of it.
+        with precision.autocast(), precision.exact():
+            yield _MicroStep(model, (blur, voxels), loss)
