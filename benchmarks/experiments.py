@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from real_samples import sample_psnr
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.cluster.launch import Launch, launch
 from vrtspike.deblurring import problem
@@ -30,8 +31,23 @@ from vrtspike.system import cli
 ROOT = Path(__file__).resolve().parents[1]
 CPU = torch.device("cpu")
 SEEDS = (0, 7, 11)
-Measured = Callable[[Path, dict[str, Any]], Iterator[None]]
-"""Measures missing results on a data set (its manifest); yields when they have changed."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Data of an experiment.
+
+    Attributes:
+        dataset: manifest of the data set.
+        samples: folder of real frames (``real_samples.py``); None to leave them out.
+    """
+
+    dataset: Path
+    samples: Path | None = None
+
+
+Measured = Callable[[Inputs, dict[str, Any]], Iterator[None]]
+"""Measures missing results; yields when they have changed."""
 
 
 def run_experiment(
@@ -49,12 +65,14 @@ def run_experiment(
     parser = argparse.ArgumentParser(description=about, formatter_class=cli.HelpFormatter)
     default = Path("results/data/demo/k32/dataset.json")
     parser.add_argument("--dataset", type=Path, default=default, help="the demo's")
+    parser.add_argument("--samples", type=Path, help="folder of real frames, measured as well")
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
     kept = ROOT / "benchmarks" / "results" / f"{program}.json"
     results = read_json(kept) if kept.is_file() else {}
     if not arguments.check:
-        for _ in measured(arguments.dataset, results):
+        inputs = Inputs(arguments.dataset, arguments.samples)
+        for _ in measured(inputs, results):
             write_json(kept, results)
     text = with_part(page, f"{program}.py", section(results))
     if arguments.check:
@@ -98,7 +116,7 @@ Runs = dict[str, dict[str, dict[str, float]]]
 def measure_variants(
     preset: str,
     variants: Mapping[str, Variant],
-    dataset: Path,
+    inputs: Inputs,
     runs: Runs,
     further: Callable[[Settings], dict[str, float]] = lambda settings: {},
 ) -> Iterator[None]:
@@ -107,7 +125,7 @@ def measure_variants(
     Args:
         preset: name of the preset.
         variants: variants by the names that the page shows.
-        dataset: manifest of the data set.
+        inputs: data of the experiment; the PSNR of a real frame is stored under its name.
         runs: known runs; missing ones are added.
         further: returns further figures, from a variant's settings.
     """
@@ -117,12 +135,16 @@ def measure_variants(
             if str(seed) in by_seed:
                 continue
             with TemporaryDirectory() as folder:
-                run = trained(preset, {**variant.changes, "SEED": seed}, dataset, Path(folder))
-                weights = Path(folder) / "result" / WEIGHTS
+                changes = {**variant.changes, "SEED": seed}
+                run = trained(preset, changes, inputs.dataset, Path(folder))
+                result = Path(folder) / "result"
                 output = Path(folder) / "evaluation"
-                problem.evaluate(EvaluationJob(weights, run, dataset, output, CPU))
+                job = EvaluationJob(result / WEIGHTS, run, inputs.dataset, output, CPU)
+                problem.evaluate(job)
                 metrics = read_json(output / "summary.json")["metrics"]
-            figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
+                figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
+                if inputs.samples is not None:
+                    figures |= sample_psnr(result, inputs.samples)
             figures["blurry"] = metrics["psnr"]["blurry"]
             by_seed[str(seed)] = {**figures, **further(deblurring_settings(run.settings, preset))}
             print(f"{name}, seed {seed}: {by_seed[str(seed)]}", flush=True)
@@ -137,7 +159,8 @@ def variants_table(
     Args:
         variants: the present variants.
         runs: figures of all runs.
-        columns: title and decimals of the mean of further figures.
+        columns: title and decimals of the mean of further figures; a variant without them has a
+            dash.
     """
     rows = []
     for name in [*variants, *(name for name in runs if name not in variants)]:
@@ -146,8 +169,8 @@ def variants_table(
         spread = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one seed"
         means = []
         for key, (_, decimals) in columns.items():
-            mean = statistics.fmean(run[key] for run in figures)
-            means.append(f"{mean:.{decimals}f}")
+            measured = [run[key] for run in figures if key in run]
+            means.append(f"{statistics.fmean(measured):.{decimals}f}" if measured else "-")
         title = name if name in variants else f"*{name}*"
         rows.append([title, f"{statistics.fmean(values):.2f}", spread, *means])
     titles = [title for title, _ in columns.values()]

@@ -14,9 +14,17 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from experiments import ROOT, SEEDS, Runs, Variant, measure_variants, run_experiment, variants_table
+from experiments import (
+    ROOT,
+    SEEDS,
+    Inputs,
+    Runs,
+    Variant,
+    measure_variants,
+    run_experiment,
+    variants_table,
+)
 from vrtspike.system import cli
 
 STEPS = 800
@@ -36,9 +44,9 @@ VARIANTS = {
 }
 
 
-def measured(dataset: Path, runs: Runs) -> Iterator[None]:
+def measured(inputs: Inputs, runs: Runs) -> Iterator[None]:
     """Train and evaluate missing runs."""
-    return measure_variants("finetune", VARIANTS, dataset, runs)
+    return measure_variants("finetune", VARIANTS, inputs, runs)
 
 
 def section(runs: Runs) -> str:

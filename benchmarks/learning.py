@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from torch.nn import functional
 from experiments import (
     ROOT,
     SEEDS,
+    Inputs,
     Variant,
     markdown,
     measure_variants,
@@ -157,12 +157,12 @@ NETWORKS = {
 }
 
 
-def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
+def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
     """Measure missing results of both experiments."""
     if "linear" not in results:
-        results["linear"] = linear_part(load_dataset(dataset))
+        results["linear"] = linear_part(load_dataset(inputs.dataset))
         yield
-    yield from measure_variants("demo", NETWORKS, dataset, results.setdefault("network", {}))
+    yield from measure_variants("demo", NETWORKS, inputs, results.setdefault("network", {}))
 
 
 def section(results: Mapping[str, Any]) -> str:

@@ -11,12 +11,20 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments import ROOT, SEEDS, Runs, Variant, measure_variants, run_experiment, variants_table
+from experiments import (
+    ROOT,
+    SEEDS,
+    Inputs,
+    Runs,
+    Variant,
+    measure_variants,
+    run_experiment,
+    variants_table,
+)
 from vrtspike.models import build_model
 from vrtspike.settings import Settings
 from vrtspike.system import cli
@@ -42,9 +50,9 @@ def gflop(settings: Settings) -> dict[str, float]:
     return {"gflop": counter.get_total_flops() / data.CLIP_LEN / 1e9}
 
 
-def measured(dataset: Path, runs: Runs) -> Iterator[None]:
+def measured(inputs: Inputs, runs: Runs) -> Iterator[None]:
     """Train and evaluate what is not known yet."""
-    return measure_variants("light_demo", VARIANTS, dataset, runs, gflop)
+    return measure_variants("light_demo", VARIANTS, inputs, runs, gflop)
 
 
 def section(runs: Runs) -> str:

@@ -22,6 +22,9 @@ def test_the_table_has_means_ranges_and_former_variants():
         "| other | 27.00 | one seed | 4.0 |",
         "| *former* | 28.00 | one seed | 3.0 |",
     ]
+    runs = {"**it**": {"0": {"psnr": 29.0, "frame": 33.0}}, "other": RUNS["other"]}
+    rows = experiments.variants_table(VARIANTS, runs, {"frame": ("a frame", 1)}).splitlines()
+    assert rows[2:] == ["| **it** | 29.00 | one seed | 33.0 |", "| other | 27.00 | one seed | - |"]
 
 
 def test_only_the_part_of_a_program_changes_and_an_outdated_page_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.endurance.submitted import TIMEOUT_S, OnCluster
-from tests.workflow.project import tiny_project
+from tests.workflow.project import tiny_outside_project
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
@@ -15,8 +15,11 @@ pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
 
 @pytest.mark.core
 def test_from_raw_data_to_the_report(cluster, repository, tmp_path_factory):
-    """Every stage that computes is a job of the cluster; its result is that of this machine."""
-    project = tiny_project(repository, tmp_path_factory.mktemp("raw") / "project")
+    """Every stage that computes is a job of the cluster; its result is that of this machine.
+
+    The project lies outside the clone, as most on a cluster do.
+    """
+    project = tiny_outside_project(repository, tmp_path_factory.mktemp("raw") / "project")
     on = OnCluster(project, cluster)
     with on.start("report", "--config", "PRESETS=[tiny]") as run:
         output = run.succeed()

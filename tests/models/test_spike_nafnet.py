@@ -72,13 +72,17 @@ def test_local_means_are_those_of_windows_of_three_by_three_cells(size):
             torch.testing.assert_close(means[:, :, row, column], expected)
 
 
-def test_attention_to_cells_is_that_to_the_whole_of_a_crop_of_two_cells():
+@pytest.mark.parametrize("size", [(12, 11), (5, 3), (12, 6)])
+def test_attention_to_cells_is_that_to_the_whole_of_a_crop_of_two_cells(size):
     whole, local = ChannelAttention(4), ChannelAttention(4, cell=6)
     local.load_state_dict(whole.state_dict())
-    crop = torch.randn(2, 4, 12, 11)
-    torch.testing.assert_close(local(crop), whole(crop))
-    wide = torch.randn(2, 4, 12, 60)
-    assert not torch.allclose(local(wide), whole(wide), atol=0.01)
+    crop = torch.randn(2, 4, *size)
+    means = crop.mean(dim=(2, 3), keepdim=True)
+    windows = local_mean(crop, 6)
+    torch.testing.assert_close(windows, means.expand_as(windows))
+    assert torch.equal(local(crop), whole(crop))
+    wide = torch.randn(2, 4, 12, 13)
+    assert not torch.allclose(local(wide), whole(wide), atol=1e-4)
 
 
 def test_attention_to_cells_does_not_reach_further_than_two_cells_and_a_half():

@@ -181,6 +181,34 @@ def tiny_project(repository: Path, folder: Path) -> Project:
     """A copy with a tiny data set and the presets ``tiny``, ``other`` and ``long``."""
     project = Project.copy(repository, folder)
     shutil.rmtree(project.folder / "config/presets")
+    _fill_tiny(project)
+    return project
+
+
+@dataclass(frozen=True)
+class OutsideProject(Project):
+    """A project in a folder outside the clone whose workflow it runs."""
+
+    clone: Project
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of the clone."""
+        return self.clone.environment
+
+
+def tiny_outside_project(repository: Path, folder: Path) -> Project:
+    """A project of ``vrtspike init`` with what :func:`tiny_project` has; the clone lies beside."""
+    clone = Project.copy(repository, folder.with_name("clone"))
+    made = clone.python("-m", "vrtspike", "init", str(folder))
+    assert made.returncode == 0, made.stderr
+    project = OutsideProject(folder, clone)
+    _fill_tiny(project)
+    return project
+
+
+def _fill_tiny(project: Project) -> None:
+    """Write the tiny data set, its presets and the configuration."""
     project.write("config/presets/tiny.yaml", TINY)
     project.write("config/presets/other.yaml", "BASE: tiny\nTRAIN:\n  OPTIM: {LR: 1.0e-4}\n")
     project.write(
@@ -188,4 +216,3 @@ def tiny_project(repository: Path, folder: Path) -> Project:
     )
     project.write("config/config.yaml", CONFIG)
     make_tiny_data(project.folder / "data/tiny")
-    return project

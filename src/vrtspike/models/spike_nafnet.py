@@ -83,11 +83,18 @@ class ChannelAttention(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> same shape."""
-        if not self.cell:
+        if self._has_one_window(x):
             return x * super().forward(x.mean(dim=(2, 3), keepdim=True))
         weights = super().forward(local_mean(x, self.cell))
         enlarged = functional.interpolate(weights, scale_factor=self.cell, mode="bilinear")
         return x * enlarged[..., : x.shape[-2], : x.shape[-1]]
+
+    def _has_one_window(self, x: Tensor) -> bool:
+        """Tell whether the windows of all cells are the whole picture, as of training crops."""
+        if not self.cell:
+            return True
+        # An exported network must not depend on the sizes of its example.
+        return not torch.compiler.is_exporting() and max(x.shape[-2:]) <= 2 * self.cell
 
 
 class NAFBlock(nn.Module):
