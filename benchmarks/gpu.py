@@ -238,6 +238,8 @@ def prepare(
         model.compile(backend="eager")
 
     def micro_step() -> None:
+        if settings.TRAIN.GRADIENT_ACCUMULATION_STEPS == 1:
+            optimizer.zero_grad()
         # As in the training loop, autocast keeps the casts of weights for the backward pass.
         with precision.autocast():
             restored = model(*clip)

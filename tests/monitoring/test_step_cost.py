@@ -86,6 +86,8 @@ def test_operations_and_traffic_by_hand() -> None:
     accumulation = [3 * weight, 3 * weight]
     operations = [*forward, *backward, *accumulation]
     assert traffic == Traffic(len(operations), sum(operations))
+    first = count_traffic(layers, lambda: layers(x).sum(), accumulates=False)
+    assert first == Traffic(len(forward + backward), sum(forward + backward))
 
 
 def test_views_and_allocations_are_no_operations() -> None:

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
+from vrtspike.models.alignment import MAX_SAMPLED_CUDA, DeformableAlignment
 from vrtspike.monitoring.step_cost import StepCost, Traffic, count_step, count_traffic
 from vrtspike.training.precision import Precision
 
@@ -41,13 +42,17 @@ def step_cost(settings: Settings, side: int) -> StepCost:
 
 
 def step_traffic(settings: Settings, side: int) -> Traffic:
-    """Count operations and memory traffic of a micro-step of the preset's own clips.
+    """Count operations and memory traffic of a micro-step of the preset's own clips, as on a GPU.
 
-    Attention is one operation, as with ``MODEL.VRT.ATTENTION: sdpa`` on a GPU. Arguments as for
-    :func:`step_cost`.
+    Attention is one operation, as with ``MODEL.VRT.ATTENTION: sdpa``, and frames are aligned in
+    large pieces. Arguments as for :func:`step_cost`.
     """
+    accumulates = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS > 1
     with _micro_step(settings, "sdpa", settings.TRAIN.BATCH_SIZE, side) as step:
-        return count_traffic(step.model, step.loss)
+        for module in step.model.modules():
+            if isinstance(module, DeformableAlignment):
+                module.max_sampled = MAX_SAMPLED_CUDA
+        return count_traffic(step.model, step.loss, accumulates=accumulates)
 
 
 @dataclass(frozen=True)

@@ -241,13 +241,20 @@ def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], 
     return memory.peak
 
 
-def count_traffic(model: nn.Module, loss: Callable[[], Tensor]) -> Traffic:
-    """Count operations and memory traffic of a micro-step; arguments as for :func:`working_bytes`.
+def count_traffic(
+    model: nn.Module, loss: Callable[[], Tensor], *, accumulates: bool = True
+) -> Traffic:
+    """Count operations and memory traffic of a micro-step.
 
     Attention counts as one operation with its inputs and outputs, as on a GPU.
+
+    Args:
+        model: the model.
+        loss: as for :func:`working_bytes`.
+        accumulates: the micro-step adds its gradients to those of a former one.
     """
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
+        parameter.grad = torch.zeros_like(parameter) if accumulates else None
     with fused_attention(), TrafficCounter() as counter:
         loss().backward()
     return Traffic(counter.operations, counter.moved)
