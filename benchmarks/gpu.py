@@ -1,7 +1,8 @@
 """Measure the presets on a GPU: agreement with a CPU, speed and peak memory.
 
 Each part runs in a process of its own with a time limit. Times are medians of CUDA events, memory
-is ``torch.cuda.max_memory_allocated``. The results are written after each part to
+is ``torch.cuda.max_memory_allocated``. Beside them stands what was counted of the steps of this
+commit (``benchmarks/presets.py``). The results are written after each part to
 ``benchmarks/results/gpu_<device>.json`` and shown as a table; the exit status is 1 unless all parts
 finish and agree. A preset that is out of memory is no failure.
 """
@@ -27,6 +28,7 @@ from torch._inductor.exc import InductorError
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
+from vrtspike.deblurring.costs import clip_cost
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model
@@ -171,6 +173,23 @@ def training(device: torch.device, names: Sequence[str], *, compiled: bool = Fal
         yield name, train(load(name), device, compiled)
 
 
+def counted(names: Sequence[str]) -> Figures:
+    """Yield the operations, memory traffic and arithmetic of a micro-step of each preset."""
+    for name in names:
+        settings = load(name)
+        cost = clip_cost(name, settings)
+        if cost is not None:
+            batch = settings.TRAIN.BATCH_SIZE
+            yield (
+                name,
+                {
+                    "operations": cost.operations,
+                    "moved_tb": batch * cost.moved_tb,
+                    "tflop": batch * cost.run_tflop,
+                },
+            )
+
+
 def attention(device: torch.device) -> Figures:
     """Time micro-steps of a preset with each implementation of window attention."""
     for name in ATTENTION:
@@ -219,9 +238,13 @@ def prepare(
         model.compile(backend="eager")
 
     def micro_step() -> None:
+        if settings.TRAIN.GRADIENT_ACCUMULATION_STEPS == 1:
+            optimizer.zero_grad()
+        # As in the training loop, autocast keeps the casts of weights for the backward pass.
         with precision.autocast():
             restored = model(*clip)
-        precision.scaler.scale(loss(restored)).backward()
+            with precision.exact():
+                precision.scaler.scale(loss(restored)).backward()
 
     return micro_step, optimizer
 
@@ -303,7 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answer[name] = finite_or_null(figures)
             write_json(options.answer, answer)
         return 0
-    results: dict[str, Any] = {"machine": describe_environment(device), "parts": {}}
+    results: dict[str, Any] = {
+        "machine": describe_environment(device),
+        "counted": dict(counted((*FIRST, *MORE))),
+        "parts": {},
+    }
     name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']['name']}".lower()).strip(
         "_"
     )

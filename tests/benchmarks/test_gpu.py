@@ -12,6 +12,7 @@ import torch
 
 import gpu
 from tests.presets import video_presets
+from vrtspike.deblurring.costs import clip_cost
 from vrtspike.io.files import read_json
 
 CPU = torch.device("cpu")
@@ -45,6 +46,16 @@ def test_parts_are_tried_on_a_cpu(part, monkeypatch):
         assert row["frames/s" if part == "restoring" else "clips/s"] > 0
 
 
+def test_what_was_counted_stands_beside_what_is_measured():
+    light = gpu.load("light")
+    row = clip_cost("light", light)
+    assert dict(gpu.counted(["light"]))["light"] == {
+        "operations": row.operations,
+        "moved_tb": light.TRAIN.BATCH_SIZE * row.moved_tb,
+        "tflop": light.TRAIN.BATCH_SIZE * row.run_tflop,
+    }
+
+
 def test_kernels_are_sorted_by_time(monkeypatch):
     monkeypatch.setattr(gpu, "SMALL", ["light_demo"])
     figures = list(gpu.kernels(CPU))
@@ -73,7 +84,9 @@ def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, 
     call = ["--device", "cpu", "--output", str(tmp_path)]
     assert gpu.main([*call, "--only", "attention", "--patience", "0.001"]) == 1
     (file,) = tmp_path.glob("gpu_*.json")
-    assert read_json(file)["parts"]["attention"]["status"].startswith("cut off after")
+    results = read_json(file)
+    assert results["parts"]["attention"]["status"].startswith("cut off after")
+    assert set(results["counted"]) == {*gpu.FIRST, *gpu.MORE}
     assert capsys.readouterr().out.startswith("attention: cut off after 0 s")
     result = gpu.run_apart("attention", "nonsense", 5.0)
     assert (result["status"], result["figures"]) == ("failed", {})

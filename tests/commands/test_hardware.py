@@ -13,6 +13,7 @@ from vrtspike.commands.hardware import (
     measure_speed,
     named_gpu,
 )
+from vrtspike.commands.step_speed import speed_of_gpu
 from vrtspike.system.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 
@@ -58,7 +59,7 @@ def test_gpus_are_known_by_name():
 
 def test_the_speed_of_this_machine_is_measured():
     # From an old laptop on which others work to a large server.
-    assert 0.0002 < measure_speed(None)[0] < 20
+    assert 0.0002 < measure_speed(None)[0].tflops < 20
 
 
 def test_a_gpu_of_this_machine_is_measured(install_gpus, monkeypatch):
@@ -66,9 +67,12 @@ def test_a_gpu_of_this_machine_is_measured(install_gpus, monkeypatch):
     install_gpus(GPUS[0] | {"name": "NVIDIA H100 PCIe"})
     gpus = find_gpus()
     monkeypatch.setattr(hardware, "measure_bandwidth", lambda device: 0.6)
-    assert measure_speed(gpus) == (
-        pytest.approx(2.52),
-        "2.5 TFLOP/s in a training step, by 0.60 TB/s of memory of a copy now",
+    monkeypatch.setattr(hardware, "measure_peak", lambda device, dtype: 400e12)
+    speed, text = measure_speed(gpus)
+    assert speed == speed_of_gpu(0.6, 400.0)
+    assert text == (
+        "15.0 us an operation and 0.27 TB/s in a training step, by 0.60 TB/s of memory of a copy "
+        "now"
     )
 
     def broken(*_: object) -> float:

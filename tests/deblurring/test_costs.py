@@ -29,7 +29,9 @@ def test_a_clip_of_another_size_costs_in_proportion():
     assert half.tflop == pytest.approx(row["tflop"] / 2)
     assert half.run_tflop == pytest.approx(row["run_tflop"] / 2)
     assert half.clip_gib == pytest.approx(row["clip_gib"] / 2)
-    # Weights and moments do not shrink with the clip.
+    assert half.moved_tb == pytest.approx(row["moved_tb"] / 2)
+    # Weights, moments and operations do not shrink with the clip.
+    assert half.operations == row["operations"]
     assert half.state_gib == whole.state_gib
     assert half.parameters == row["parameters"]
 
@@ -70,6 +72,7 @@ def test_phases_cost_their_mean_and_need_memory_for_the_largest():
     row = table()["presets"]["compact"]
     # Half of the epochs on a quarter of the area.
     assert cost.run_tflop == pytest.approx(row["run_tflop"] * (1 + 0.25) / 2)
+    assert cost.moved_tb == pytest.approx(row["moved_tb"] * (1 + 0.25) / 2)
     state = 16 * row["parameters"] / 2**30
     assert cost.gpu_gib == pytest.approx(state + cost.batch * row["clip_gib"])
     assert cost.batch == preset("compact").TRAIN.BATCH_SIZE

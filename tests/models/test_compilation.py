@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from shutil import which
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
+from vrtspike.config.loading import load_preset
+from vrtspike.models import build_model
 from vrtspike.models.tmsa import TMSABlock
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
+from vrtspike.models.windows import Windows
+from vrtspike.settings import Settings
 from vrtspike.settings.model import ModelSettings
 
 
@@ -55,16 +60,44 @@ def test_a_compiled_model_has_the_gradients_of_the_plain_one(
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.endurance
-@pytest.mark.slow
-def test_every_block_runs_compiled(small_vrt: Callable[..., VRT]) -> None:
-    # More kinds of block than PyTorch compiles unasked.
-    options = {"depths": (2,) * 2 + (1,) * 7, "drop_path_rate": 0.2, "use_checkpoint_ffn": True}
+def test_each_kind_of_block_is_one_graph(small_vrt: Callable[..., VRT]) -> None:
+    # Every block has a rate of stochastic depth of its own; the first has none.
+    options = {"depths": (4,) * 3 + (2,) * 6, "drop_path_rate": 0.2}
     model = VRTSpike(small_vrt(attention="sdpa", **options), ModelSettings(), bins=0)
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
-    compiler = Compiler()
-    model.compile(backend=compiler)
+    kinds = set()
+
+    def note(block: TMSABlock, inputs: tuple[torch.Tensor, Windows, torch.Tensor]) -> None:
+        x, windows, _ = inputs
+        kinds.add(
+            (x.shape, windows.window, windows.counts, block.attn.mutual, block.drop_path.drops)
+        )
+
+    hooks = [block.register_forward_pre_hook(note) for block in blocks]
+    x = torch.rand(1, 3, 3, 32, 32)
     with torch.no_grad():
-        model(torch.rand(1, 3, 3, 32, 32), None)
-    assert compiler.runs >= len(blocks)
-    assert 8 < compiler.graphs
+        model(x, None)
+    for hook in hooks:
+        hook.remove()
+    compiler = Compiler()
+    model.compile(backend=compiler, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            model(x, None)
+    assert compiler.runs == 2 * len(blocks)
+    # More than PyTorch compiles unasked.
+    assert 8 < len(kinds) < len(blocks)
+    assert compiler.graphs == len(kinds)
+
+
+def test_the_light_model_is_one_graph_for_each_size(repository: Path) -> None:
+    settings = load_preset(repository / "config/presets/light_demo.yaml")
+    assert isinstance(settings, Settings)
+    model = build_model(settings)
+    compiler = Compiler()
+    model.compile(backend=compiler, fullgraph=True)
+    for side in (32, 32, 64, 96):
+        frames = torch.rand(1, 3, 3, side, side)
+        voxels = torch.randn(1, 3, settings.DATA.NUM_VOXEL_BINS, side // 2, side // 2)
+        model(frames, voxels).mean().backward()
+    assert (compiler.graphs, compiler.runs) == (3, 4)

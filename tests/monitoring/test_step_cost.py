@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.monitoring.step_cost import count_step
+from vrtspike.monitoring.step_cost import (
+    Traffic,
+    TrafficCounter,
+    count_step,
+    count_traffic,
+    fused_attention,
+)
 
 
 def two_layers(*, again: bool) -> tuple[nn.Module, Tensor]:
@@ -60,3 +68,81 @@ def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> Non
     cost = count_step(layer, (x,), lambda: layer(x).sum())
     assert cost.forward_flop == 2 * 6 * 9 * 100
     assert cost.flop == 3 * cost.forward_flop
+
+
+def test_operations_and_traffic_by_hand() -> None:
+    layers, x = two_layers(again=False)
+    traffic = count_traffic(layers, lambda: layers(x).sum())
+    rows = 4 * 5 * 8
+    weight = 4 * 8 * 8
+    number = 4
+    product = 2 * rows + weight
+    forward = [product, 2 * rows, product, rows + number]
+    # The gradient of the sum, which is expanded to all rows; that of the second weight, of its
+    # input, of the sigmoid, of the first weight.
+    expanded = number + rows + weight
+    backward = [2 * number, expanded, expanded, 3 * rows, product]
+    # Gradients are added to those of the micro-steps before.
+    accumulation = [3 * weight, 3 * weight]
+    operations = [*forward, *backward, *accumulation]
+    assert traffic == Traffic(len(operations), sum(operations))
+    first = count_traffic(layers, lambda: layers(x).sum(), accumulates=False)
+    assert first == Traffic(len(forward + backward), sum(forward + backward))
+
+
+def test_views_and_allocations_are_no_operations() -> None:
+    x = torch.ones(4, 4)
+    with TrafficCounter() as counter:
+        for tensor in (torch.empty(3), x.new_empty(2), torch.empty_like(x), x.view(16), x.detach()):
+            assert tensor.numel()
+        assert counter.operations == 0
+        x.new_zeros(2)
+    assert (counter.operations, counter.moved) == (1, x.nbytes + 2 * 4)
+
+
+def test_attention_is_one_operation_with_its_inputs_and_outputs() -> None:
+    problems, heads, tokens, width = 3, 2, 64, 8
+    with FakeTensorMode():
+        layers = nn.ParameterList([torch.empty(1, heads, tokens, tokens)])
+        x = torch.empty(problems, heads, tokens, width)
+
+        def loss() -> Tensor:
+            return functional.scaled_dot_product_attention(x, x, x, attn_mask=layers[0]).sum()
+
+        traffic = count_traffic(layers, loss)
+    number = 4
+    operand = 4 * problems * heads * tokens * width
+    bias = 4 * heads * tokens * tokens
+    # The kernel keeps the sum of exponentials of each row, and two integers of its random numbers.
+    kept = 4 * problems * heads * tokens + 2 * 8
+    forward = [3 * operand + bias + operand + kept, operand + number]
+    # The gradient of the bias is one for each problem before it is summed.
+    gradients = 3 * operand + problems * bias
+    attention = number + 3 * operand + bias + operand + kept + gradients
+    backward = [2 * number, attention, problems * bias + bias]
+    accumulation = [3 * bias]
+    operations = [*forward, *backward, *accumulation]
+    assert traffic == Traffic(len(operations), sum(operations))
+
+
+def test_recomputed_attention_is_one_operation_again() -> None:
+    with FakeTensorMode():
+        layers = nn.ParameterList([torch.empty(1, 2, 64, 64)])
+        x = torch.empty(3, 2, 64, 8)
+
+        def attend(bias: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(x, x, x, attn_mask=bias)
+
+        once = count_traffic(layers, lambda: attend(layers[0]).sum())
+        twice = count_traffic(
+            layers, lambda: checkpoint(attend, layers[0], use_reentrant=False).sum()
+        )
+    assert twice.operations == once.operations + 1
+
+
+def test_attention_takes_the_types_of_autocast() -> None:
+    with FakeTensorMode(), fused_attention(), torch.autocast("cpu", torch.bfloat16):
+        x = torch.empty(1, 2, 8, 8)
+        mask = torch.empty(1, 2, 8, 8)
+        attended = functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    assert attended.dtype == torch.bfloat16

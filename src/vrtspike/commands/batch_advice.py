@@ -1,18 +1,19 @@
-"""Batches of presets that fit a device, and their learning rates.
+"""Batches of presets that fit a device, their gain in time, and their learning rates.
 
-Larger micro-batches with the samples of a step unchanged come first: on a GPU they launch fewer
-operations, and they change no learning rate. A step over n times as many samples has gradients
-whose noise is smaller by the root of n, so the rate may be larger by as much (Krizhevsky, "One
-weird trick for parallelizing convolutional neural networks", 2014).
+Larger micro-batches with the samples of a step unchanged come first: they launch fewer operations
+and change no learning rate. A step over n times as many samples has gradients whose noise is
+smaller by the root of n, so the rate may be larger by as much (Krizhevsky, "One weird trick for
+parallelizing convolutional neural networks", 2014).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from vrtspike.commands.hardware import Machine
-from vrtspike.commands.preset_fit import FLOAT32, USABLE, Fit
+from vrtspike.commands.preset_fit import FLOAT32, USABLE, Fit, training_hours
 from vrtspike.config.problems import estimated_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
@@ -20,6 +21,9 @@ from vrtspike.deblurring.costs import ClipCost
 
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""
+
+MIN_GAIN = 0.01
+"""Smallest share of the hours that is worth a line."""
 
 
 def batch_advice(
@@ -36,18 +40,20 @@ def batch_advice(
         name of the preset, and the batches as text.
     """
     device_gib = machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib
-    costs = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
+    costs = {fit.name: fit.cost for fit in fits if fit.cost is not None}
     for name, settings in workflow.presets.items():
         if settings.untrained_weights is not None:
             continue  # the preset trains nothing
         problem = estimated_problem(settings.TASK)
+        hours = None
         if name in costs:
-            memory = _counted_memory(costs[name], machine)
+            memory = _counted_memory(costs[name].largest, machine)
+            hours = partial(training_hours, costs[name], machine)
         elif problem is not None:
             memory = problem.memory(settings)
         else:
             continue
-        text = advise_batch(settings, *memory, USABLE * device_gib)
+        text = advise_batch(settings, *memory, USABLE * device_gib, hours)
         if text:
             yield name, text
 
@@ -58,7 +64,13 @@ def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float]:
     return factor * cost.state_gib, factor * cost.clip_gib
 
 
-def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> str:
+def advise_batch(
+    settings: RunSettings,
+    fixed: float,
+    sample: float,
+    usable: float,
+    hours: Callable[[int], float] | None = None,
+) -> str:
     """Advise batches of a preset on a device.
 
     The largest micro-batch that fits comes first; accumulation keeps the samples of a step. If the
@@ -70,6 +82,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
         fixed: GiB of a training without samples.
         sample: GiB for each sample of a micro-step.
         usable: GiB of the device that may be filled.
+        hours: function from the samples of a micro-step to the hours of the training, if known.
 
     Returns:
         keys and values; empty if no sample fits.
@@ -88,7 +101,8 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     if accumulates or fitting < step_samples:
         batch = max(n for n in range(1, min(fitting, step_samples) + 1) if step_samples % n == 0)
         keys = _batch_keys(batch, step_samples // batch, accumulates)
-        proposals.append(f"{keys}, {step_samples} samples a step as before")
+        gain = _gain_text(train.BATCH_SIZE, batch, hours)
+        proposals.append(f"{keys}, {step_samples} samples a step as before{gain}")
     growth = 1
     if fitting >= step_samples:
         growth = min(MAX_BATCH_GROWTH, 2 ** int(math.log2(fitting / step_samples)))
@@ -106,6 +120,17 @@ def _batch_keys(batch: int, micro_steps: int, accumulates: bool) -> str:
     if micro_steps > 1 or accumulates:
         keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={micro_steps}"
     return keys
+
+
+def _gain_text(batch: int, larger: int, hours: Callable[[int], float] | None) -> str:
+    """Return the hours that larger micro-batches save; empty if they are unknown or few."""
+    if hours is None:
+        return ""
+    before = hours(batch)
+    saved = before - hours(larger)
+    if saved < MIN_GAIN * before:
+        return ""
+    return f": saves {saved:,.2f} of {before:,.2f} hours"
 
 
 def _rate_text(settings: RunSettings, step_samples: int, growth: int) -> str:

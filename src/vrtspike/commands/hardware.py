@@ -7,29 +7,27 @@ from dataclasses import dataclass
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
+from vrtspike.commands.step_speed import H100, H100_BANDWIDTH, StepSpeed, speed_of_cpu, speed_of_gpu
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 from vrtspike.training.arithmetic import measure_peak
 
-GPU_FLOP_PER_BYTE = 4.2
-"""FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most
-operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``), 5.2 (``compact``);
-``benchmarks/gpu.py``. These FLOP/s are 1 to 2 % of those of a large matrix product."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
 _COPY_BYTES, _COPIES = 1 << 28, 5
 
 GPUS = {
-    "A6000": ("NVIDIA RTX A6000", 48, 0.768),
-    "4090": ("NVIDIA GeForce RTX 4090", 24, 1.008),
-    "A100": ("NVIDIA A100-SXM4-80GB", 80, 2.039),
-    "H100": ("NVIDIA H100 80GB HBM3", 80, 3.35),
-    "H200": ("NVIDIA H200", 141, 4.8),
+    "A6000": ("NVIDIA RTX A6000", 48, 0.768, 155.0),
+    "4090": ("NVIDIA GeForce RTX 4090", 24, 1.008, 165.0),
+    "A100": ("NVIDIA A100-SXM4-80GB", 80, 2.039, 312.0),
+    "H100": ("NVIDIA H100 80GB HBM3", 80, H100_BANDWIDTH, H100.tflops),
+    "H200": ("NVIDIA H200", 141, 4.8, 989.0),
 }
-"""Driver's name, GiB of memory, and TB/s of memory by the data sheet, by short name."""
+"""Driver's name and GiB of memory; TB/s of memory and TFLOP/s in bfloat16 by the data sheet, by
+short name."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,16 @@ class GpuKind:
     memory_gib: float
 
     @property
-    def bandwidth(self) -> float | None:
-        """TB/s of its memory by the data sheet; None for other cards than those of :data:`GPUS`.
+    def data_sheet(self) -> tuple[float, float] | None:
+        """TB/s of memory and TFLOP/s in bfloat16; None for cards that are not in :data:`GPUS`.
 
-        >>> [GpuKind(f"NVIDIA H100 {kind}", 1, 80).bandwidth for kind in ("80GB HBM3", "PCIe")]
-        [3.35, None]
+        >>> [GpuKind(f"NVIDIA H100 {kind}", 1, 80).data_sheet for kind in ("80GB HBM3", "PCIe")]
+        [(3.35, 989.0), None]
         """
-        rates = {name: rate for key, (card, _, rate) in GPUS.items() for name in (key, card)}
-        return rates.get(self.name)
+        for short_name, (card, _, bandwidth, tflops) in GPUS.items():
+            if self.name in (short_name, card):
+                return bandwidth, tflops
+        return None
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Machine:
         cpus: number of usable CPUs.
         memory_gib: memory of the machine, or of the container.
         gpu: GPUs of the machine; None for none.
-        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
-        speed: source of ``tflops``, with the figure in words.
+        step_speed: speed of one GPU, or of all CPUs.
+        speed: ``step_speed`` and its source in words.
     """
 
     cpus: int
     memory_gib: float
     gpu: GpuKind | None
-    tflops: float
+    step_speed: StepSpeed
     speed: str
 
 
@@ -107,8 +107,8 @@ def named_gpu(name: str, count: int) -> GpuKind:
     return GpuKind(kind, count, GPUS[kind][1])
 
 
-def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
-    """Estimate TFLOP/s of a training step, and return them with their source in words.
+def measure_speed(gpu: GpuKind | None) -> tuple[StepSpeed, str]:
+    """Estimate the speed of training steps, and return it with its source in words.
 
     For a GPU from its data sheet, or from a measurement on this machine if it is not listed.
 
@@ -120,18 +120,33 @@ def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
     """
     if gpu is None:
         rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
-        return rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now"
-    bandwidth = gpu.bandwidth
+        text = f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now"
+        return speed_of_cpu(rate), text
+    rates = gpu.data_sheet
     source = f"of {gpu.name}'s data sheet"
-    if bandwidth is None:
+    if rates is None:
+        rates = _measure_gpu(gpu)
         source = "of a copy now"
-        try:
-            bandwidth = measure_bandwidth(torch.device("cuda"))
-        except (RuntimeError, AssertionError) as error:
-            raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-    rate = GPU_FLOP_PER_BYTE * bandwidth
-    memory = f"{bandwidth:.2f} TB/s of memory {source}"
-    return rate, f"{rate:.1f} TFLOP/s in a training step, by {memory}"
+    bandwidth, tflops = rates
+    speed = speed_of_gpu(bandwidth, tflops)
+    text = (
+        f"{1e6 * speed.operation_s:.1f} us an operation and {speed.bandwidth:.2f} TB/s in a "
+        f"training step, by {bandwidth:.2f} TB/s of memory {source}"
+    )
+    return speed, text
+
+
+def _measure_gpu(gpu: GpuKind) -> tuple[float, float]:
+    """Measure the TB/s of memory and the TFLOP/s in bfloat16 of this machine's GPU.
+
+    Raises:
+        RunError: if the GPU does not work.
+    """
+    device = torch.device("cuda")
+    try:
+        return measure_bandwidth(device), measure_peak(device, torch.bfloat16) / 1e12
+    except (RuntimeError, AssertionError) as error:
+        raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
 
 
 def measure_bandwidth(device: torch.device) -> float:

@@ -118,8 +118,7 @@ def assess(
     if cost is None:
         return Fit(name, [reason("uncounted")])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
-    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-    hours = cost.clips * cost.run_tflop / machine.tflops / efficiency / 3600
+    hours = training_hours(cost, machine, cost.batch)
     stores = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk = stores + cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = [
@@ -136,6 +135,18 @@ def assess(
         if not path.is_file()
     ]
     return Fit(name, reasons, cost, memory, hours)
+
+
+def training_hours(cost: TrainingCost, machine: Machine, batch: int) -> float:
+    """Predict the hours of a training with ``batch`` clips a micro-step."""
+    seconds = machine.step_speed.seconds(
+        operations=cost.clips / batch * cost.largest.operations,
+        moved_tb=cost.clips * cost.moved_tb,
+        tflop=cost.clips * cost.run_tflop,
+    )
+    gpus = machine.gpu.count if machine.gpu else 0
+    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
+    return seconds / efficiency / 3600
 
 
 def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:

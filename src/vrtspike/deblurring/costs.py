@@ -1,7 +1,8 @@
 """Cost of training a preset, from the steps that ``benchmarks/presets.py`` has counted.
 
-``preset_costs.json`` beside this file holds memory and arithmetic of a micro-step of each preset
-(:mod:`vrtspike.deblurring.step_cost`). Another clip costs in proportion to its pixels.
+``preset_costs.json`` beside this file holds memory, arithmetic, operations and memory traffic of a
+micro-step of each preset (:mod:`vrtspike.deblurring.step_cost`). Another clip costs in proportion
+to its pixels; the number of operations does not depend on the clips.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class ClipCost:
         clip_gib: GPU memory for each clip of a micro-step.
         tflop: TFLOP of forward and backward pass, without recomputation.
         run_tflop: TFLOP of forward and backward pass, with recomputation.
+        moved_tb: TB that the operations of a micro-step read and write for each clip.
+        operations: operations of a micro-step.
         parameters: number of parameters of the model.
     """
 
@@ -64,6 +67,8 @@ class ClipCost:
     clip_gib: float
     tflop: float
     run_tflop: float
+    moved_tb: float
+    operations: int
     parameters: int
 
 
@@ -100,6 +105,8 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
         row["clip_gib"] * pixels,
         row["tflop"] * pixels,
         row["run_tflop"] * pixels,
+        row["moved_tb"] * pixels,
+        row["operations"],
         row["parameters"],
     )
 
@@ -132,6 +139,7 @@ class TrainingCost:
         steps: optimiser steps.
         clips: clips that one GPU processes, repetitions included.
         run_tflop: TFLOP of a clip with recomputation, averaged over the phases.
+        moved_tb: TB of memory traffic of a clip, averaged over the phases.
         largest: cost of a clip of the largest crop, which determines the memory.
         batch: clips of a micro-step.
     """
@@ -139,6 +147,7 @@ class TrainingCost:
     steps: int
     clips: int
     run_tflop: float
+    moved_tb: float
     largest: ClipCost
     batch: int
 
@@ -185,6 +194,7 @@ def training_cost(
         steps=steps,
         clips=steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE,
         run_tflop=largest.run_tflop * mean_area / side**2,
+        moved_tb=largest.moved_tb * mean_area / side**2,
         largest=largest,
         batch=train.BATCH_SIZE,
     )

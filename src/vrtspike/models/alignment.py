@@ -21,7 +21,7 @@ _SLOPE = 0.1
 # Maximum number of values sampled at once: 16 MiB stay in the cache of a CPU, a frame of 64 x 64
 # with 96 channels. A GPU has no such cache, and few large pieces (512 MiB) keep it busy.
 _MAX_SAMPLED_CPU = 1 << 22
-_MAX_SAMPLED_CUDA = 1 << 27
+MAX_SAMPLED_CUDA = 1 << 27
 
 
 class DeformableAlignment(Recomputed):
@@ -34,7 +34,12 @@ class DeformableAlignment(Recomputed):
         channels: feature channels.
         groups: offset groups; ``channels`` must be a multiple.
         max_magnitude: bound of the learned correction in pixels.
+
+    Attributes:
+        max_sampled: maximum number of values sampled at a time; None: as suits the device.
     """
+
+    max_sampled: int | None = None
 
     def __init__(self, channels: int, groups: int, max_magnitude: float) -> None:
         super().__init__()
@@ -74,13 +79,19 @@ class DeformableAlignment(Recomputed):
         warped = flow_warp(neighbour, flows)
         raw = self.conv_offset(torch.cat((warped, current, flows.to(warped.dtype)), dim=1))
         aligned = guided_deform_conv(
-            neighbour, raw, flows, self.weight, self.bias, self.max_magnitude
+            neighbour, raw, flows, self.weight, self.bias, self.max_magnitude, self.max_sampled
         )
         return gather_neighbours(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
 
 
 def guided_deform_conv(
-    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+    x: Tensor,
+    raw: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
+    max_sampled: int | None = None,
 ) -> Tensor:
     """3 x 3 deformable convolution with padding 1 of pictures, whose samples follow a flow.
 
@@ -96,6 +107,7 @@ def guided_deform_conv(
         weight: (C', C, 3, 3).
         bias: (C',).
         max_magnitude: bound of the learned displacement, pixels.
+        max_sampled: maximum number of values sampled at a time; None: as suits the device.
 
     Returns:
         (N, C', H, W). Positions are always float32 or better: half precision would round them to
@@ -109,7 +121,8 @@ def guided_deform_conv(
         out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
         return out.unflatten(2, x.shape[2:])
 
-    max_sampled = _MAX_SAMPLED_CUDA if x.is_cuda else _MAX_SAMPLED_CPU
+    if max_sampled is None:
+        max_sampled = MAX_SAMPLED_CUDA if x.is_cuda else _MAX_SAMPLED_CPU
     pictures = max(max_sampled // (POINTS * x.shape[1:].numel()), 1)
     parts = zip(x.split(pictures), raw.split(pictures), flow.split(pictures), strict=True)
     return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])

@@ -49,17 +49,21 @@ class DropPath(nn.Module):
         rate: probability of dropping the branch, in [0, 1).
     """
 
+    kept: Tensor
+
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.rate = rate
+        self.drops = rate > 0
+        # A tensor, so that torch.compile makes one graph for all rates.
+        self.register_buffer("kept", torch.tensor(1 - rate), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, ...) -> same shape."""
-        if not self.training or self.rate == 0:
+        if not self.training or not self.drops:
             return x
-        kept = 1 - self.rate
         per_sample = (len(x),) + (1,) * (x.dim() - 1)
-        return x * x.new_empty(per_sample).bernoulli_(kept).div_(kept)
+        scale = torch.bernoulli(self.kept.expand(per_sample)).div_(self.kept)
+        return x * scale.to(x.dtype)
 
 
 class GEGLU(Recomputed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,9 +15,7 @@ FLOW = "flow"
 class Restorer(nn.Module):
     """A model of the registry: a clip and its voxels in, a restored clip out.
 
-    A model defines :meth:`forward`. The other methods have defaults that suit any model. With
-    TRAIN.COMPILE_MODEL, :meth:`~torch.nn.Module.compile` compiles the whole model; a model whose
-    shapes change from clip to clip may override it.
+    A model defines :meth:`forward`. The other methods have defaults that suit any model.
     """
 
     not_exported: ClassVar[str] = ""
@@ -35,6 +33,14 @@ class Restorer(nn.Module):
             (B, T, 3, H, W), not clamped.
         """
         raise NotImplementedError
+
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the model for TRAIN.COMPILE_MODEL; arguments as of ``torch.compile``.
+
+        The default is one graph of the whole model for each size of training crops. Clips of other
+        sizes, in validation and restoration, are not compiled.
+        """
+        super().compile(*args, **{"dynamic": False, **options})
 
     def describe(self) -> str:
         """Return the model in one line, for the log of a run."""

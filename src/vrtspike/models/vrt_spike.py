@@ -70,15 +70,15 @@ class VRTSpike(Restorer):
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
         """Compile the blocks, which take most of the time; arguments as of ``torch.compile``.
 
-        All of them are instances of one class, and differ in width, kind of attention and clipped
-        windows. There are about a dozen kinds of blocks; PyTorch compiles only 8 by default.
+        All of them are instances of one class, with a graph for each kind: size and width of the
+        map, attention, shift of the windows, stochastic depth. Training crops have few sizes;
+        Inductor fails on graphs for any size, and PyTorch makes only 8 by default.
         """
         dynamo = torch._dynamo.config
         dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
         for module in self.modules():
             if isinstance(module, TMSABlock):
-                # Sizes differ between scales; dynamic graphs serve all of them.
-                module.compile(*args, **{"dynamic": True, **options})
+                module.compile(*args, **{"dynamic": False, **options})
 
     def describe(self) -> str:
         """Return the model with or without spikes, and the recomputed modules, in one line."""
