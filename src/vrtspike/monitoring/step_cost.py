@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -136,7 +136,8 @@ def fused_attention() -> Iterator[None]:
     is suspended during the backward pass, so that recomputation would not see it.
     """
     original = functional.scaled_dot_product_attention
-    functional.scaled_dot_product_attention = _efficient_attention
+    # The replacement has only the options that the models use.
+    functional.scaled_dot_product_attention = cast("Any", _efficient_attention)
     try:
         yield
     finally:
