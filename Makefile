@@ -54,6 +54,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/light_variants.py --check
+	$(RUN) python benchmarks/fine_tuning.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
 
