@@ -88,8 +88,8 @@ def test_arguments_of_blocks_and_stages(small_vrt: Build) -> None:
             mutual.append(module.attn.mutual)
             windows.append(module.attn.window)
     # From 0 for the first of the 15 blocks to the given rate for the last, in equal steps.
-    rates = [module.rate for module in vrt.modules() if isinstance(module, DropPath)]
-    assert rates == pytest.approx([0.28 * i / 14 for i in range(15)])
+    kept = [float(module.kept) for module in vrt.modules() if isinstance(module, DropPath)]
+    assert kept == pytest.approx([1 - 0.28 * i / 14 for i in range(15)])
     assert mutual == [True, True, True, False]
     assert windows == [*[(2, 4, 8)] * 3, (3, 4, 8)]
     stages = [vrt.get_submodule(f"stage{n}") for n in range(1, 8)]

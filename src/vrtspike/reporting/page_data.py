@@ -143,7 +143,10 @@ class Evaluation(TypedDict):
     """The evaluation of a run.
 
     Attributes:
-        dataset, split, frames, sequences: the test frames, the last two as numbers.
+        dataset: name of the data set.
+        split: folder of the test sequences.
+        frames: number of test frames.
+        sequences: number of test sequences.
         test_frames: entries of the summary that are equal for evaluations on the same frames.
         frames_text: the test frames in words.
         model_seconds_per_frame: time of the model for a frame; None if unknown.

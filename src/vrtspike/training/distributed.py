@@ -137,10 +137,7 @@ def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
     if ranks.world_size == 1:
         return model
     ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
-    # Buffers are constants, equal on all processes from the start.
-    replica = DistributedDataParallel(
-        model, device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True
-    )
+    replica = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
     # PyTorch inspects a hook's annotations and cannot read postponed ones.
     replica.register_comm_hook(exchange, lambda exchange, bucket: exchange(bucket))
     return replica
