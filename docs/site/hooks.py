@@ -52,13 +52,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def reference_page() -> str:
-    """The reference of the names in docs/api.md, module by module, as Markdown."""
+    """The reference of the names in docs/api.md, row by row, as Markdown."""
     parts = ["# Reference\n\nThe docstrings of the [stable names](api.md#stable-names).\n"]
     rows = _ROW.findall((ROOT / _API).read_text(encoding="utf-8"))
     for module, names, purpose in rows:
-        if purpose == "the above":
-            continue
-        parts.append(f"## `{module}`\n\n{purpose.strip()[0].upper()}{purpose.strip()[1:]}.\n")
+        title = ", ".join(f"`{name}`" for name in re.findall(r"`(\w+)`", names))
+        parts.append(f"## {title}\n\n`{module}`: {purpose.strip()}.\n")
         parts += [f"::: {module}.{name}\n" for name in re.findall(r"`(\w+)`", names)]
     return "\n".join(parts)
 
