@@ -12,7 +12,14 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("*.md", "docs/*.md", "docs/zh/*.md", "config/README.md", "tests/README.md")
+PAGES = (
+    "*.md",
+    "docs/*.md",
+    "docs/zh/*.md",
+    "config/README.md",
+    "tests/README.md",
+    "benchmarks/README.md",
+)
 PROFILES = "workflow/profiles/README.md"
 LINKED = ("CITATION.cff", "docs/restore.ipynb", "docs/images/*")
 """Files that pages show or link to."""
