@@ -13,7 +13,7 @@ from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, cache_share, cache_use
 from vrtspike.data.store.writing import write_store
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 
 def find(crop, frames):
@@ -96,6 +96,13 @@ def test_all_sequences_that_are_too_short_or_small_are_named(filmed):
         ClipDataset(filmed, "train", settings(CLIP_LEN=5))
     with pytest.raises(DataError, match=r"crops of 104 .* \(2\)(.|\n)*6 frames of 96 x 128"):
         ClipDataset(filmed, "train", settings(CROP_SIZE=104))
+
+
+def test_settings_of_other_data_are_refused(filmed):
+    with pytest.raises(ConfigError, match=r"DATA\.NUM_VOXEL_BINS 8, the settings say 16"):
+        ClipDataset(filmed, "train", settings(NUM_VOXEL_BINS=16))
+    with pytest.raises(ConfigError, match=r"DATA\.BLUR_DIR blur, the settings say blur_gamma"):
+        ClipDataset(filmed, "train", settings(BLUR_DIR="blur_gamma"))
 
 
 CHUNKS = 3 * (6 + 4)

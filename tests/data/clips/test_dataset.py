@@ -11,9 +11,12 @@ from vrtspike.system.errors import ConfigError, DataError
 
 
 def test_a_split_has_its_sequences_with_their_stores(filmed):
-    sequences = [entry for split in ("train", "test") for entry in filmed.split(split)]
-    assert {f"{entry.split}/{entry.name}": entry.frames for entry in sequences} == FRAMES
-    assert all(entry.store.is_dir() for entry in sequences)
+    training, tested = filmed.split("train"), filmed.split("test")
+    assert [entry.name for entry in training] == ["a", "b"]
+    assert [entry.name for entry in tested] == ["c"]
+    for entry in (*training, *tested):
+        assert entry.frames == FRAMES[f"{entry.split}/{entry.name}"]
+        assert entry.store.is_dir()
     assert load_dataset(filmed.path) == filmed
     with pytest.raises(DataError, match=r"no split 'validation'; there are: test, train"):
         filmed.split("validation")
