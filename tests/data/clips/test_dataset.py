@@ -33,5 +33,5 @@ def test_stores_of_other_bins_or_frames_are_refused(filmed):
 
 def test_given_statistics_take_the_place_of_measured_ones(filmed):
     assert filmed.statistics_for(settings()) == filmed.statistics
-    given = settings(NORM={"MEAN": 0.25, "STD": 0.5})
-    assert filmed.statistics_for(given) == Statistics(0.25, 0.5, 0)
+    normalization = settings(NORM={"MEAN": 0.25, "STD": 0.5})
+    assert filmed.statistics_for(normalization) == Statistics(0.25, 0.5, 0)
