@@ -22,13 +22,6 @@ TESTED_WITH = {
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],
     "config/test_workflow.py": ["config/workflow_loading", "config/workflow_schema"],
-    "data/clips/test_clips.py": [
-        "data/clips/batches",
-        "data/clips/dataset",
-        "data/clips/neighbours",
-        "data/clips/sample_augmentation",
-        "data/clips/samples",
-    ],
     "data/clips/test_limits.py": ["data/clips/run_statistics"],
     "data/gate/test_consistency.py": ["data/gate/frame_views", "data/gate/levels"],
     "data/raw/test_layouts.py": ["data/raw/survey"],

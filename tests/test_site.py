@@ -40,7 +40,8 @@ def test_the_navigation_has_every_page_once(configuration, repository):
         *repository.glob("docs/zh/*"),
     ]
     names = {str(path.relative_to(repository)) for path in written}
-    others = {"config/README.md", "tests/README.md", "workflow/profiles/README.md"}
+    folders = ("config", "tests", "benchmarks", "workflow/profiles")
+    others = {f"{folder}/README.md" for folder in folders}
     assert set(pages) == names | others | GENERATED
 
 

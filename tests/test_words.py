@@ -37,8 +37,8 @@ def test_docstrings_do_not_begin_with_a_question_word(repository, folder):
     assert questions == []
 
 
-CODE = re.compile(r"``.*?``|'\w+'|:\w+:`[^`]*`|>>> .*|^ *\w+: ", re.MULTILINE)
-"""Parts of a docstring that are names: code, strings, references, examples, arguments."""
+CODE = re.compile(r"``.*?``|:\w+:`[^`]*`|'\w+'|>>> .*|^ *\w+(?:, \w+)*: ", re.MULTILINE)
+"""Parts of a docstring that are names: code, references, quoted values, examples, arguments."""
 
 
 @pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])

@@ -12,7 +12,14 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("*.md", "docs/*.md", "docs/zh/*.md", "config/README.md", "tests/README.md")
+PAGES = (
+    "*.md",
+    "docs/*.md",
+    "docs/zh/*.md",
+    "config/README.md",
+    "tests/README.md",
+    "benchmarks/README.md",
+)
 PROFILES = "workflow/profiles/README.md"
 LINKED = ("CITATION.cff", "docs/restore.ipynb", "docs/images/*")
 """Files that pages show or link to."""
@@ -52,13 +59,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def reference_page() -> str:
-    """The reference of the names in docs/api.md, module by module, as Markdown."""
+    """The reference of the names in docs/api.md, row by row, as Markdown."""
     parts = ["# Reference\n\nThe docstrings of the [stable names](api.md#stable-names).\n"]
     rows = _ROW.findall((ROOT / _API).read_text(encoding="utf-8"))
     for module, names, purpose in rows:
-        if purpose == "the above":
-            continue
-        parts.append(f"## `{module}`\n\n{purpose.strip()[0].upper()}{purpose.strip()[1:]}.\n")
+        title = ", ".join(f"`{name}`" for name in re.findall(r"`(\w+)`", names))
+        parts.append(f"## {title}\n\n`{module}`: {purpose.strip()}.\n")
         parts += [f"::: {module}.{name}\n" for name in re.findall(r"`(\w+)`", names)]
     return "\n".join(parts)
 

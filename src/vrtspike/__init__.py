@@ -1,6 +1,7 @@
 """VRT-Spike: video deblurring with spike cameras, from raw files to a report.
 
-What programs and notebooks use most, imported when it is used; ``docs/api.md`` names the rest.
+The names listed here are for programs and notebooks (``docs/api.md``), and imported when they are
+used. Everything else is internal.
 """
 
 from __future__ import annotations
@@ -11,46 +12,123 @@ from importlib import import_module
 # As of `typing`: until ``__main__`` has begun, Ctrl-C ends in a traceback, so little is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vrtspike.data.raw.spikes import read_spikes
-    from vrtspike.data.store.voxels import voxelize
+    from vrtspike.analysis.run_logs import read_run_logs
+    from vrtspike.cluster.signals import leave
+    from vrtspike.config import load_preset
+    from vrtspike.data.bins import bin_edges
+    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.exposure import Exposure, read_exposures
+    from vrtspike.data.gate.alignment import align
+    from vrtspike.data.raw.spikes import read_spikes, write_spikes
+    from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
+    from vrtspike.data.store.reading import Store
+    from vrtspike.data.store.voxels import normalize_counts, voxelize
+    from vrtspike.data.video import inspect_video, read_video, video_file
     from vrtspike.interface.checking import DataCheck, check_data
     from vrtspike.interface.evaluating import Evaluation, evaluate
     from vrtspike.interface.restoring import restore
     from vrtspike.interface.training import TrainingResult, train
+    from vrtspike.metrics.psnr import psnr, psnr_y
+    from vrtspike.metrics.ssim import ssim, ssim_y
+    from vrtspike.models import build_model
+    from vrtspike.models.weights import load_vrt
+    from vrtspike.monitoring.timing import section
+    from vrtspike.restoration.given_clips import open_clip
     from vrtspike.restoration.pictures import read_frames
+    from vrtspike.restoration.restored_folder import RestoredFolder
     from vrtspike.restoration.trained import TrainedModel, load
+    from vrtspike.runs.published import read_published
+    from vrtspike.training.fit import fit
+    from vrtspike.training.objectives import Objective
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DataCheck",
     "Evaluation",
+    "Exposure",
+    "Objective",
+    "RestoredFolder",
+    "Store",
     "TrainedModel",
     "TrainingResult",
+    "align",
+    "bin_edges",
+    "build_model",
     "check_data",
     "evaluate",
+    "fit",
+    "inspect_video",
+    "leave",
     "load",
+    "load_dataset",
+    "load_preset",
+    "load_vrt",
+    "normalize_counts",
+    "open_clip",
+    "psnr",
+    "psnr_y",
+    "read_exposures",
     "read_frames",
+    "read_published",
+    "read_run_logs",
     "read_spikes",
+    "read_video",
     "restore",
+    "section",
+    "simulate_spikes",
+    "ssim",
+    "ssim_y",
+    "synthesize_blur",
     "train",
+    "video_file",
     "voxelize",
+    "write_spikes",
 ]
 
 _HOMES = {
     "DataCheck": "vrtspike.interface.checking",
     "Evaluation": "vrtspike.interface.evaluating",
+    "Exposure": "vrtspike.data.exposure",
+    "Objective": "vrtspike.training.objectives",
+    "RestoredFolder": "vrtspike.restoration.restored_folder",
+    "Store": "vrtspike.data.store.reading",
     "TrainedModel": "vrtspike.restoration.trained",
     "TrainingResult": "vrtspike.interface.training",
+    "align": "vrtspike.data.gate.alignment",
+    "bin_edges": "vrtspike.data.bins",
+    "build_model": "vrtspike.models",
     "check_data": "vrtspike.interface.checking",
     "evaluate": "vrtspike.interface.evaluating",
+    "fit": "vrtspike.training.fit",
+    "inspect_video": "vrtspike.data.video",
+    "leave": "vrtspike.cluster.signals",
     "load": "vrtspike.restoration.trained",
+    "load_dataset": "vrtspike.data.clips.dataset",
+    "load_preset": "vrtspike.config",
+    "load_vrt": "vrtspike.models.weights",
+    "normalize_counts": "vrtspike.data.store.voxels",
+    "open_clip": "vrtspike.restoration.given_clips",
+    "psnr": "vrtspike.metrics.psnr",
+    "psnr_y": "vrtspike.metrics.psnr",
+    "read_exposures": "vrtspike.data.exposure",
     "read_frames": "vrtspike.restoration.pictures",
+    "read_published": "vrtspike.runs.published",
+    "read_run_logs": "vrtspike.analysis.run_logs",
     "read_spikes": "vrtspike.data.raw.spikes",
+    "read_video": "vrtspike.data.video",
     "restore": "vrtspike.interface.restoring",
+    "section": "vrtspike.monitoring.timing",
+    "simulate_spikes": "vrtspike.data.simulation.sensor",
+    "ssim": "vrtspike.metrics.ssim",
+    "ssim_y": "vrtspike.metrics.ssim",
+    "synthesize_blur": "vrtspike.data.simulation.sensor",
     "train": "vrtspike.interface.training",
+    "video_file": "vrtspike.data.video",
     "voxelize": "vrtspike.data.store.voxels",
+    "write_spikes": "vrtspike.data.raw.spikes",
 }
+"""Modules of the names."""
 
 # Threads that wait for others sleep instead of spin, unless the user chose otherwise: on busy cores
 # a CPU training step took 4 to 7 times as long. PyTorch's own OpenMP spins for some microseconds

@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.analysis.figures import Health, Memory, RunFigures, SpeedFigures
 from vrtspike.analysis.findings import Finding, find, symptoms
-from vrtspike.analysis.rules import Run
+from vrtspike.analysis.rules import RunFacts
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 
@@ -38,7 +38,7 @@ def figures(**values: Any) -> RunFigures:
 def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
     """The findings of a run with these figures."""
     preset = settings() if preset is None else preset
-    finding = next(symptoms()[symptom].findings(Run(figures(**values), preset)), None)
+    finding = next(symptoms()[symptom].findings(RunFacts(figures(**values), preset)), None)
     assert finding is None or finding in find(figures(**values), preset)
     return finding  # type: ignore[return-value]
 

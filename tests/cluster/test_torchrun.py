@@ -10,7 +10,12 @@ import pytest
 
 from vrtspike.cluster import torchrun
 from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.torchrun import STORE, ProgramExit, run_training, training_environment
+from vrtspike.cluster.torchrun import (
+    RENDEZVOUS_FILE,
+    ProgramExit,
+    run_training,
+    training_environment,
+)
 from vrtspike.training.distributed import meeting_place
 
 TWO = Devices(("GPU-a", "GPU-b"))
@@ -88,7 +93,7 @@ def test_machines_meet_at_an_endpoint_and_choose_their_interfaces(started, tmp_p
     assert command[command.index("--nnodes") + 1] == "2"
     assert command[command.index("--rdzv-endpoint") + 1] == "first:29400"
     added = set(started["environment"]) - set(os.environ)
-    assert not added & {STORE, "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}
+    assert not added & {RENDEZVOUS_FILE, "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}
 
 
 def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_path, monkeypatch):
@@ -98,7 +103,7 @@ def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_pa
 
 
 def test_processes_meet_in_a_file_where_one_is_named(monkeypatch):
-    monkeypatch.delenv(STORE, raising=False)
+    monkeypatch.delenv(RENDEZVOUS_FILE, raising=False)
     assert meeting_place() == "env://"
-    monkeypatch.setenv(STORE, "/tmp/some/processes")
+    monkeypatch.setenv(RENDEZVOUS_FILE, "/tmp/some/processes")
     assert meeting_place() == "file:///tmp/some/processes"

@@ -95,12 +95,12 @@ def test_the_terminal_is_refreshed_until_the_end(folder, monkeypatch):
             note_status(folder, "finished")
 
     states = []
-    show = watch._terminal_text
+    show = watch.terminal_text
     monkeypatch.setattr(watch.time, "sleep", wait)
     monkeypatch.setattr(
-        watch, "_terminal_text", lambda snapshot: states.append(snapshot) or show(snapshot)
+        watch, "terminal_text", lambda snapshot: states.append(snapshot) or show(snapshot)
     )
-    watch._show_in_terminal(LiveRun(folder))
+    watch.show_in_terminal(LiveRun(folder))
     assert [(state.step, state.status) for state in states] == [
         (10, "running"),
         (11, "running"),
@@ -122,7 +122,7 @@ def test_the_terminal_is_refreshed_until_the_end(folder, monkeypatch):
 def test_a_display_is_that_of_this_machine(folder, monkeypatch, names, has_display):
     for name in names:
         monkeypatch.setenv(name, ":0")
-    assert watch._has_display() is has_display
+    assert watch.has_display() is has_display
 
 
 def test_a_browser_is_opened_where_it_can_be_seen(folder, monkeypatch, capsys):
@@ -189,9 +189,9 @@ def test_a_damaged_log_ends_the_page_with_its_message(folder, start):
 def test_a_page_that_nobody_asks_for_is_given_up(folder, monkeypatch):
     note_status(folder, "finished")
     run = LiveRun(folder)
-    monkeypatch.setattr(watch, "_CHECK_S", 0.0)
+    monkeypatch.setattr(watch, "CHECK_S", 0.0)
     with serving(run) as server:
-        watch._wait_for_end(run, server, 0.0)
+        watch.wait_for_end(run, server, 0.0)
         assert not server.end_is_shown.is_set()
 
 
@@ -200,7 +200,7 @@ def test_a_run_that_had_ended_before_waits_for_its_page_without_limit(folder):
     answers = iter([False, False, True])
     event = SimpleNamespace(wait=lambda seconds: next(answers))
     server = SimpleNamespace(fault=None, end_is_shown=event)
-    watch._wait_for_end(LiveRun(folder), server, None)
+    watch.wait_for_end(LiveRun(folder), server, None)
     assert list(answers) == []
 
 

@@ -169,31 +169,43 @@ class Constant(Disturbed):
         return [{"psnr": 1.0, "skill": 1.0} for _ in super().metrics(output, batch)]
 
 
-def test_early_stopping_ends_the_run(tmp_path):
-    # 7 batches make an epoch: the last one is cut short.
-    settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 2}})
-    assert (
-        train(tmp_path / "whole", settings, objective=Constant(), samples=14).outcome == "finished"
-    )
-    # The first validation is the best so far; two more without improvement follow.
-    whole = records(tmp_path / "whole")
-    assert whole[-1]["step"] == 15
-    epochs = [(r["epoch"], r["step"], r["samples"]) for r in whole if r["kind"] == "epoch"]
-    assert epochs == [(1, 4, 16), (2, 7, 12), (3, 11, 16), (4, 14, 12), (5, 15, 4)]
-    assert sum(samples for *_, samples in epochs) == 60
+EARLY_STOPPING = {"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 2}}
+SAMPLES = 14
+"""7 batches make an epoch: the last one is cut short."""
 
-    # Stopped before the last validation, which ends the run; killed right after it as well.
-    objective = Constant(30)
-    assert (
-        train(tmp_path / "cut", settings, objective=objective, samples=14).outcome == "interrupted"
+
+def test_early_stopping_ends_the_run(tmp_path):
+    trainer = train(
+        tmp_path, forecast_settings(EARLY_STOPPING), objective=Constant(), samples=SAMPLES
     )
-    checkpoints = tmp_path / "cut" / "checkpoints"
-    kept = {path: path.read_bytes() for path in checkpoints.iterdir()}
-    assert train(tmp_path / "cut", settings, objective=Constant(), samples=14).outcome == "finished"
-    for path, contents in kept.items():
+    assert trainer.outcome == "finished"
+    # The first validation is the best so far; two more without improvement follow.
+    assert records(tmp_path)[-1]["step"] == 15
+
+
+def test_epochs_are_counted_up_to_an_early_stop(tmp_path):
+    train(tmp_path, forecast_settings(EARLY_STOPPING), objective=Constant(), samples=SAMPLES)
+    epochs = [record for record in records(tmp_path) if record["kind"] == "epoch"]
+    counts = [(record["epoch"], record["step"], record["samples"]) for record in epochs]
+    assert counts == [(1, 4, 16), (2, 7, 12), (3, 11, 16), (4, 14, 12), (5, 15, 4)]
+
+
+def test_a_continued_run_stops_early_at_the_same_step(tmp_path):
+    settings = forecast_settings(EARLY_STOPPING)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(whole, settings, objective=Constant(), samples=SAMPLES)
+    # Stopped before the last validation, which ends the run.
+    interrupted = train(cut, settings, objective=Constant(30), samples=SAMPLES)
+    assert interrupted.outcome == "interrupted"
+    checkpoints = {path: path.read_bytes() for path in (cut / "checkpoints").iterdir()}
+    assert train(cut, settings, objective=Constant(), samples=SAMPLES).outcome == "finished"
+    assert records(cut) == records(whole)
+
+    # Killed right after that validation: the checkpoints are those from before it.
+    for path, contents in checkpoints.items():
         path.write_bytes(contents)
-    assert train(tmp_path / "cut", settings, objective=Constant(), samples=14).outcome == "finished"
-    assert records(tmp_path / "cut") == whole
+    assert train(cut, settings, objective=Constant(), samples=SAMPLES).outcome == "finished"
+    assert records(cut) == records(whole)
 
 
 def test_early_stopping_needs_an_existing_metric(tmp_path):

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFacts, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 
@@ -91,7 +91,7 @@ class Symptom:
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
-    def findings(self, run: Run) -> Iterator[Finding]:
+    def findings(self, run: RunFacts) -> Iterator[Finding]:
         """Yield a finding if a run has the symptom."""
         condition: Condition = getattr(rules, self.condition)
         for observation in condition(run, self.limit):
@@ -130,7 +130,7 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
         figures: the run's figures.
         settings: settings of the run.
     """
-    run = Run(figures, settings)
+    run = RunFacts(figures, settings)
     findings = [finding for symptom in symptoms().values() for finding in symptom.findings(run)]
     return sorted(
         findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight)

@@ -28,7 +28,7 @@ GPU_MEMORY_USABLE = 0.90
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFacts:
     """Values and settings of a run; values that were not logged exceed no limit.
 
     Attributes:
@@ -71,16 +71,16 @@ class Observation:
     change: str | None = None
 
 
-Condition = Callable[[Run, Thresholds], Iterator[Observation]]
+Condition = Callable[[RunFacts, Thresholds], Iterator[Observation]]
 
 
-def not_finite(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def not_finite(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a loss that is not a number."""
     if run.figures.health.losses_not_finite:
         yield Observation(1.0, keys=_more_stable(run))
 
 
-def exploding_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def exploding_gradient(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a gradient norm far above the median."""
     health = run.figures.health
     median = health.gradient_norm_median
@@ -91,7 +91,7 @@ def exploding_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(0.5, {"times": largest / median}, _more_stable(run), severity=severity)
 
 
-def vanishing_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def vanishing_gradient(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a gradient norm that has fallen to nearly zero."""
     health = run.figures.health
     if health.last_gradient_norms < limit["ratio"] * health.first_gradient_norms:
@@ -101,7 +101,7 @@ def vanishing_gradient(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(0.5, keys=keys)
 
 
-def _more_stable(run: Run) -> Keys:
+def _more_stable(run: RunFacts) -> Keys:
     """Return keys that make training more stable."""
     train = run.settings.TRAIN
     keys: Keys = {}
@@ -113,7 +113,7 @@ def _more_stable(run: Run) -> Keys:
     return keys
 
 
-def full_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def full_memory(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find system memory that is nearly full."""
     used = run.figures.memory.system_percent
     process_mb = run.figures.memory.process_mb
@@ -151,7 +151,7 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
     return keys
 
 
-def growing_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def growing_memory(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a run whose memory grows."""
     growth = run.figures.memory.growth_mb
     process_mb = run.figures.memory.process_mb
@@ -159,7 +159,7 @@ def growing_memory(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(growth / process_mb)
 
 
-def data_wait(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def data_wait(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find steps that wait for data."""
     wait = run.figures.speed.data_ms
     share = run.figures.speed.data_share
@@ -167,7 +167,7 @@ def data_wait(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(share, keys=_faster_data(run), gain=share)
 
 
-def _faster_data(run: Run) -> Keys:
+def _faster_data(run: RunFacts) -> Keys:
     """Return keys that make data loading faster and are not set yet."""
     settings = run.settings
     loader = settings.DATALOADER
@@ -185,7 +185,7 @@ def _faster_data(run: Run) -> Keys:
     return keys | settings.faster_loading(has_memory=_has_memory(run))
 
 
-def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def cold_cache(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a cache that mostly misses."""
     memory = run.figures.memory
     share = run.figures.speed.data_share
@@ -201,7 +201,7 @@ def cold_cache(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(gain, keys=_larger_cache(run), gain=gain)
 
 
-def _larger_cache(run: Run) -> Keys:
+def _larger_cache(run: RunFacts) -> Keys:
     """Return the key for a cache of twice the size, if the machine's memory allows one."""
     size = run.settings.cache_gb
     memory_mb = run.figures.memory.system_total_mb
@@ -213,13 +213,13 @@ def _larger_cache(run: Run) -> Keys:
     return {run.settings.cache_key: round(larger, 1)}
 
 
-def _has_memory(run: Run) -> bool:
+def _has_memory(run: RunFacts) -> bool:
     """Return whether system memory is free for a larger cache; true if it was not logged."""
     used = run.figures.memory.system_percent
     return math.isnan(used) or used < MEMORY_FOR_CACHE_PERCENT
 
 
-def idle_gpu(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def idle_gpu(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find low GPU utilisation."""
     busy = run.figures.memory.gpu_utilisation
     if busy < limit["percent"]:
@@ -235,7 +235,7 @@ def idle_gpu(run: Run, limit: Thresholds) -> Iterator[Observation]:
         )
 
 
-def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def slow_forward(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a forward pass over the limit."""
     forward = run.figures.speed.forward_ms
     slowest_section = run.figures.speed.slowest_section
@@ -252,7 +252,7 @@ def slow_forward(run: Run, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
 
 
-def _faster_arithmetic(run: Run) -> Keys:
+def _faster_arithmetic(run: RunFacts) -> Keys:
     """Return keys for half precision and compiled blocks on a GPU, if they are not set yet."""
     train = run.settings.TRAIN
     keys: Keys = {}
@@ -263,7 +263,7 @@ def _faster_arithmetic(run: Run) -> Keys:
     return keys
 
 
-def low_throughput(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def low_throughput(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find low throughput, with advice on the largest part of a step."""
     speed = run.figures.speed
     if speed.samples_per_second < limit["rate"]:
@@ -298,7 +298,7 @@ def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
     return speed.step_parts.get("forward", backward)
 
 
-def gpu_headroom(run: Run, limit: Thresholds) -> Iterator[Observation]:
+def gpu_headroom(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find unused GPU memory, for larger batches or less recomputation."""
     memory = run.figures.memory
     batch_size = run.settings.TRAIN.BATCH_SIZE

@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import Run
+from vrtspike.analysis.rules import RunFacts
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.process_memory import (
@@ -107,7 +107,7 @@ def memory_advice(
     """Yield warnings on memory, with keys to lower."""
     taken = sum(process.taken for process in processes)
     memory = Memory(process_mb=taken, system_percent=100 * system.used / system.total)
-    run = Run(RunFigures(memory=memory), settings)
+    run = RunFacts(RunFigures(memory=memory), settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
         yield f"{finding.figure}: {finding.change}{keys}"

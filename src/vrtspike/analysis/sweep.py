@@ -26,11 +26,13 @@ NOTE = (
     "snakemake results/evaluate/PRESET/summary.json"
 )
 
-Values = Mapping[str, Mapping[str, Any]]
+MemberValues = Mapping[str, Mapping[str, Any]]
 """The values of each member of a sweep, by its name and key."""
 
 
-def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: str) -> pd.DataFrame:
+def write_sweep(
+    folders: Sequence[Path], values: MemberValues, output: Path, title: str
+) -> pd.DataFrame:
     """Compare the trainings of a sweep.
 
     Args:

@@ -26,7 +26,7 @@ from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
-STORE = "VRTSPIKE_STORE"
+RENDEZVOUS_FILE = "VRTSPIKE_STORE"
 """Environment variable: rendezvous file of the processes of one machine."""
 LOOPBACK = "lo"
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
@@ -96,7 +96,7 @@ def run_training(
 def _on_one_machine(folder: str) -> dict[str, str]:
     """Return the environment of processes that use a rendezvous file and the loopback interface."""
     return {
-        STORE: f"{folder}/processes",
+        RENDEZVOUS_FILE: f"{folder}/processes",
         # Otherwise torchrun starts a server for the processes nevertheless.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "GLOO_SOCKET_IFNAME": LOOPBACK,

@@ -15,7 +15,7 @@ from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.precision import PRECISIONS
 from vrtspike.restoration.result_record import PAGE
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
-from vrtspike.runs.names import RECORD as RUN_RECORD
+from vrtspike.runs.names import RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import progress_bar

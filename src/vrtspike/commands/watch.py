@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_PORT = 65535
 REFRESH_S = 5.0
 """Seconds between two pictures of the terminal; the page has its own in ``live.js``."""
-_CHECK_S = 1.0
+CHECK_S = 1.0
 """Seconds between two looks at the end of the run."""
 _LAST_PAGE_S = 90.0
 """Seconds within which a page requests the final state of the run; browsers may keep a page in the
@@ -67,16 +67,16 @@ def watch(arguments: argparse.Namespace) -> None:
     from vrtspike.reporting.live import LiveRun
 
     run = LiveRun(find_run(arguments.run_path))
-    serves = arguments.no_browser or bool(arguments.port) or _has_display()
+    serves = arguments.no_browser or bool(arguments.port) or has_display()
     if serves and not in_terminal:
-        _serve(run, arguments.port, opens_browser=not arguments.no_browser and _has_display())
+        _serve(run, arguments.port, opens_browser=not arguments.no_browser and has_display())
     elif arguments.once or not sys.stdout.isatty():
         _print(run.read())
     else:
-        _show_in_terminal(run)
+        show_in_terminal(run)
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Return whether a browser on this machine can be seen by the user."""
     if os.environ.get("SSH_CONNECTION"):
         return False
@@ -97,11 +97,11 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
         print(f"page: {server.address} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(server.address)
-        _wait_for_end(run, server, None if has_ended else _LAST_PAGE_S)
+        wait_for_end(run, server, None if has_ended else _LAST_PAGE_S)
         print(heading(server.snapshot()))
 
 
-def _wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> None:
+def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> None:
     """Wait until the run has ended, and a page was sent its end.
 
     Args:
@@ -116,9 +116,9 @@ def _wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) ->
     while not run.has_ended():
         if server.fault is not None:
             raise server.fault
-        time.sleep(_CHECK_S)
+        time.sleep(CHECK_S)
     deadline = None if patience_s is None else time.monotonic() + patience_s
-    while not server.end_is_shown.wait(_CHECK_S):
+    while not server.end_is_shown.wait(CHECK_S):
         if server.fault is not None:
             raise server.fault
         if deadline is not None and time.monotonic() >= deadline:
@@ -132,19 +132,19 @@ def _print(snapshot: Snapshot) -> None:
     print("\n".join(text_lines(snapshot)))
 
 
-def _show_in_terminal(run: LiveRun) -> None:
+def show_in_terminal(run: LiveRun) -> None:
     """Show the figures, refreshed in place, until the run has ended."""
     from rich.live import Live
 
     snapshot = run.read()
-    with Live(_terminal_text(snapshot), auto_refresh=False) as live:
+    with Live(terminal_text(snapshot), auto_refresh=False) as live:
         while not snapshot.has_ended:
             time.sleep(REFRESH_S)
             snapshot = run.read()
-            live.update(_terminal_text(snapshot), refresh=True)
+            live.update(terminal_text(snapshot), refresh=True)
 
 
-def _terminal_text(snapshot: Snapshot) -> Text:
+def terminal_text(snapshot: Snapshot) -> Text:
     """The lines of the figures, each cut at the width of the terminal."""
     from rich.text import Text
 

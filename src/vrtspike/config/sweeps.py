@@ -26,7 +26,7 @@ _ADVICE = (
     "TRAIN.OPTIM.LR: [1.0e-3, 2.0e-3]), LIST (mappings of such keys to values), or both."
 )
 
-Values = Mapping[str, Any]
+KeyValues = Mapping[str, Any]
 """Values by key, such as ``{"TRAIN.OPTIM.LR": 0.001}``."""
 
 
@@ -98,7 +98,7 @@ def read_sweeps(
 
 
 def _member(
-    base: RunSettings, tree: Mapping[str, Any], values: Values, path: str, place: str
+    base: RunSettings, tree: Mapping[str, Any], values: KeyValues, path: str, place: str
 ) -> RunSettings:
     """Return the settings of a preset with other values.
 
@@ -121,7 +121,7 @@ def _member(
     return override_settings(base, document_of(nested(values), path), place)
 
 
-def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
+def _are_plain(tree: Mapping[str, Any], values: KeyValues) -> bool:
     """Return whether all keys exist and have values that replace the former ones."""
     paths = [tuple(key.split(".")) for key in values]
     is_known = all(holds(tree, path) for path in paths)
@@ -129,7 +129,7 @@ def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
     return is_known and not has_sections and not _REINTERPRETED & values.keys()
 
 
-def _replace(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
+def _replace(tree: Mapping[str, Any], values: KeyValues) -> dict[str, Any]:
     """Return nested mappings with other values; sections without any are shared.
 
     >>> _replace({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
@@ -146,7 +146,7 @@ def _replace(tree: Mapping[str, Any], values: Values) -> dict[str, Any]:
     return result
 
 
-def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
+def sweep_values(path: Path) -> tuple[str, dict[str, KeyValues]]:
     """Return the base of a sweep, and the changed values of each member.
 
     The name of a member contains a digest of its values, so that it does not depend on others; of
@@ -156,12 +156,12 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
         ConfigError: if it is not a sweep, is empty, or has the same values twice.
     """
     sweep = validate(_SweepFile, read_yaml(path), _ADVICE)
-    combinations: list[Values] = []
+    combinations: list[KeyValues] = []
     if sweep.GRID:
         for combination in itertools.product(*sweep.GRID.values()):
             combinations.append(dict(zip(sweep.GRID, combination, strict=True)))
     combinations += sweep.LIST
-    members: dict[str, Values] = {}
+    members: dict[str, KeyValues] = {}
     digests: set[str] = set()
     for values in combinations:
         digest = json_digest(values)

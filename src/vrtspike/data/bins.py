@@ -28,14 +28,12 @@ def max_bins(exposure: Exposure) -> int:
 
 
 def _sharp_edge(exposure: Exposure) -> int:
-    """Return the step of the sharp instant, from the start: the edge between the bins on its
-    sides."""
+    """Return the step of the sharp instant, counted from the start of the exposure."""
     return int(exposure.sharp) - exposure.start
 
 
 def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
-    """Return the first step of each bin, counted from the exposure's start, and the end: int64 (K +
-    1,).
+    """Return the edges of the bins in steps from the exposure's start: int64 (K + 1,).
 
     Edge K // 2 is the step of the sharp instant; each of the two parts is divided by :func:`_half`.
     A single bin holds the whole exposure.

@@ -56,8 +56,7 @@ class Exposure(NamedTuple):
 
 
 def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
-    """Return the exposure of a mean of successive source frames whose sharp frame is the middle
-    one.
+    """Return the exposure of a mean of source frames whose sharp frame is the middle one.
 
     The first source frame stands at step 0, so the middle one of an odd number stands half a frame
     before the middle of the steps. A single frame has its instant in the middle.

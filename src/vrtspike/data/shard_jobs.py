@@ -121,8 +121,7 @@ class SequenceStage(ABC, Generic[Manifest]):
 
     @abstractmethod
     def entry(self, name: str, manifest: Manifest) -> ShardEntry:
-        """Return the entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares
-        them."""
+        """Return a sequence's entry, with ``bytes`` and ``store`` as for :func:`is_damaged`."""
 
 
 def make_shard(

@@ -46,8 +46,7 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
 
 
 def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
-    """Return one spike for each interval: from the last spike before an instant to the first one
-    after it.
+    """Return one spike per interval between the last spike before an instant and the next.
 
     A pixel without a spike on one side has no known interval; its value is its rate over the whole
     recording instead.

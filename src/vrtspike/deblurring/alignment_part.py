@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.reporting.page_data import DataPart, Dot, DotPlot, Row
+from vrtspike.reporting.page_data import DataPart, Dot, DotPlot, TableRow
 from vrtspike.reporting.run_quality import read_table, records
 
 _MISSING = "Nothing can be said: these sequences do not move enough."
@@ -13,7 +13,7 @@ _NOTE = "A dot is the median of a sequence, the line reaches from its lowest to 
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignmentOfDataset:
     """The alignment of a data set; medians are None without measured exposures.
 
     Attributes:
@@ -29,10 +29,10 @@ class Alignment:
     exposures: int
     offset: float | None
     correlation: float | None
-    rows: list[Row]
+    rows: list[TableRow]
 
 
-def read_alignment(path: Path) -> Alignment | None:
+def read_alignment(path: Path) -> AlignmentOfDataset | None:
     """Read the alignment of a data set from its table; None without a table.
 
     Args:
@@ -50,7 +50,7 @@ def read_alignment(path: Path) -> Alignment | None:
     groups = table.groupby(["split", "sequence"], as_index=False)
     sequences = groups.agg(**aggregations)
     (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
-    return Alignment(
+    return AlignmentOfDataset(
         dataset=path.parent.name,
         exposures=len(table),
         offset=medians["offset"],
@@ -59,7 +59,7 @@ def read_alignment(path: Path) -> Alignment | None:
     )
 
 
-def alignment_part(alignment: Alignment) -> DataPart:
+def alignment_part(alignment: AlignmentOfDataset) -> DataPart:
     """Return the alignment of a data set in words and plots."""
     part: DataPart = {
         "title": alignment.dataset,
@@ -79,7 +79,7 @@ def alignment_part(alignment: Alignment) -> DataPart:
     return part
 
 
-def _plot(title: str, axis: str, rows: list[Row], column: str) -> DotPlot:
+def _plot(title: str, axis: str, rows: list[TableRow], column: str) -> DotPlot:
     """Return a plot of a column of the sequences."""
     dots: list[Dot] = [
         {
@@ -93,7 +93,7 @@ def _plot(title: str, axis: str, rows: list[Row], column: str) -> DotPlot:
     return {"title": title, "axis": axis, "missing": _MISSING, "dots": dots}
 
 
-def alignment_text(alignment: Alignment) -> str:
+def alignment_text(alignment: AlignmentOfDataset) -> str:
     """Return the alignment of a data set in sentences."""
     if not alignment.exposures:
         return f"{alignment.dataset} has no spikes."

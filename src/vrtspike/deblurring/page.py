@@ -10,7 +10,7 @@ from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, Row
+from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
 from vrtspike.reporting.problem_page import CardWords, ExampleKinds, ProblemPage
 from vrtspike.restoration.gallery import GALLERY
 
@@ -66,7 +66,9 @@ class DeblurringPage(ProblemPage):
             return []
         return [f"Spikes alone: {note.removeprefix(f'{_SPIKES_ALONE}: ')}."]
 
-    def remark(self, metrics: Sequence[MetricMeans], sequences: Sequence[Row]) -> Remark | None:
+    def remark(
+        self, metrics: Sequence[MetricMeans], sequences: Sequence[TableRow]
+    ) -> Remark | None:
         """Name the sequences where pictures from spikes alone are better than restored ones."""
         if not metrics:
             return None
@@ -122,7 +124,7 @@ class DeblurringPage(ProblemPage):
         return [{"title": "", "text": missing, "is_missing": True, "plots": [], "note": ""}]
 
 
-def _is_better_alone(row: Row, metric: MetricMeans) -> bool:
+def _is_better_alone(row: TableRow, metric: MetricMeans) -> bool:
     """Return whether the picture from spikes alone is better in a row of the sequences."""
     extra = metric["extra"]
     alone = None if extra is None else row.get(extra["column"])

@@ -20,7 +20,7 @@ from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import Row, Scores, measured_frames
+from vrtspike.evaluation.measure import FrameRow, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_results
 from vrtspike.evaluation.visuals import comparison
@@ -67,7 +67,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
 
     watch = Stopwatch(job.device)
     total = sum(entry.frames for entry in entries)
-    rows: list[Row] = []
+    rows: list[FrameRow] = []
     with contextlib.ExitStack() as opened:
         pictures = opened.enter_context(replaced_folder(job.output / PICTURES))
         examples_folder = opened.enter_context(replaced_folder(job.output / EXAMPLES))
@@ -129,7 +129,7 @@ def _measured_sequence(
     settings: Settings,
     entry: SequenceEntry,
     watch: Stopwatch,
-) -> Iterator[tuple[list[Row], dict[str, Image]]]:
+) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
     """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
     store = Store(entry.store)
     method = settings.TEST.SPIKES_ALONE

@@ -31,7 +31,7 @@ under a protocol that does not round."""
 Scores = Mapping[ImageMetric, Score]
 """Functions that measure each metric, in the order of columns."""
 
-Row = dict[str, Any]
+FrameRow = dict[str, Any]
 """A row of ``frames.csv``: the metrics of a frame."""
 
 
@@ -99,7 +99,7 @@ def measured_frames(
     sharp: Callable[[int], Image],
     spikes_alone: Callable[[int], NDArray[np.float32]] | None = None,
     watch: Stopwatch | None = None,
-) -> Iterator[tuple[list[Row], dict[str, Image]]]:
+) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
     """Restore and measure the frames of a sequence.
 
     The frames pass once: protocols of one tiling share the restored frames, and those of several

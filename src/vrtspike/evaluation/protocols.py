@@ -26,7 +26,7 @@ from vrtspike.restoration.tiling import Tiling, tiling_for
 from vrtspike.settings.evaluation import ProtocolName, TileSettings
 from vrtspike.system.errors import ConfigError
 
-Values: TypeAlias = NDArray[Any]
+FrameValues: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
 
 Mean = Literal["frames", "sequences"]
@@ -34,7 +34,7 @@ Mean = Literal["frames", "sequences"]
 
 SsimName = Literal["channels", "y", "3d", "scikit-image"]
 
-SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str]] = {
+SSIMS: Mapping[SsimName, tuple[Callable[[FrameValues, FrameValues], float], str]] = {
     "channels": (ssim_of_values, "per RGB channel, 11x11 Gaussian window, valid region"),
     "y": (
         lambda a, b: ssim_of_values(studio_luma(a), studio_luma(b)),
@@ -86,7 +86,7 @@ class EvaluationProtocol:
         """Return the tiling of clips, with TEST.TILE for fields that the protocol does not give."""
         return replace(tiling_for(tile, clip_len), **self.tile)
 
-    def image(self, frame: NDArray[np.float32]) -> Values:
+    def image(self, frame: NDArray[np.float32]) -> FrameValues:
         """Convert a restored frame for measurement.
 
         Args:

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import FRAMES, write_table
-from vrtspike.evaluation.measure import Row, measured_frames
+from vrtspike.evaluation.measure import FrameRow, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.evaluation.published import (
     PublishedFigure,
@@ -63,7 +63,7 @@ def reproduce_vrt(
     weights_dir = Path(settings.WEIGHTS.DIR)
     metrics = protocol.metrics(("psnr", "ssim"))
     scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
-    rows: list[Row] = []
+    rows: list[FrameRow] = []
     progress(0, expected.frames)
     for files in clips:
         blurry_files = [root / path for path in files.blur.values()]

@@ -61,7 +61,7 @@ def section(name: str) -> AbstractContextManager[Switch | None]:
 
 Event: TypeAlias = Any
 """A ``torch.cuda.Event``; on a CPU a time of :func:`time.perf_counter`."""
-Span: TypeAlias = tuple[str, Event, Event]
+TimedSection: TypeAlias = tuple[str, Event, Event]
 """Path of a section, its start and end."""
 
 
@@ -73,7 +73,7 @@ class TimingLogger:
             no files.
         device: device of the timed work; CUDA devices are timed by events.
         enabled: if false, every method does nothing.
-        console: function that shows the five slowest entries; None for none.
+        console: display that shows the five slowest sections; None shows none.
         console_interval: steps between two updates of the console.
         file_interval: steps between two writes to the files.
 
@@ -103,9 +103,9 @@ class TimingLogger:
         self._file_interval = file_interval
         self._stack: list[str] = []
         self._events: list[Event] = []  # for reuse
-        self._spans: list[Span] = []
+        self._spans: list[TimedSection] = []
         self._logged: dict[str, float] = {}
-        self._waiting: deque[tuple[dict[str, Any], list[Span]]] = deque()
+        self._waiting: deque[tuple[dict[str, Any], list[TimedSection]]] = deque()
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
         self._totals: Counter[str] = Counter()

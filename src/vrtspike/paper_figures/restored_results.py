@@ -27,7 +27,7 @@ from vrtspike.restoration.pictures import (
     require_size,
     sequence_name,
 )
-from vrtspike.restoration.result_record import RECORD, RESTORED, read_earlier_record
+from vrtspike.restoration.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
@@ -61,12 +61,12 @@ def read_restored(
             f"--protocol {protocol}: {folder} holds figures of protocol {OWN_PROTOCOL} alone; "
             "leave it out"
         )
-    record = read_earlier_record(folder / RECORD)
+    record = read_earlier_record(folder / RESTORE_RECORD)
     entries = record.get("frames")
     if not entries:
         raise RunError(
-            f"{folder / RECORD}: no frames are recorded, the restoration is not finished; repeat "
-            "vrtspike restore, which continues it"
+            f"{folder / RESTORE_RECORD}: no frames are recorded, the restoration is not finished; "
+            "repeat vrtspike restore, which continues it"
         )
     name = label or record["model"]["name"]
     pictures = open_pictures(_input(record, "input", folder))
@@ -95,8 +95,8 @@ def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
     path = Path(record["paths"][kind])
     if not path.exists():
         raise DataError(
-            f"{path}: no such file or folder; {folder / RECORD} names it as its {kind}. Go to the "
-            "folder in which vrtspike restore was called, or put it back"
+            f"{path}: no such file or folder; {folder / RESTORE_RECORD} names it as its {kind}. "
+            "Go to the folder in which vrtspike restore was called, or put it back"
         )
     return path
 

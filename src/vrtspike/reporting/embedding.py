@@ -8,7 +8,13 @@ from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
 from vrtspike.io.images import read_rgb
-from vrtspike.reporting.page_data import Evaluation, PictureFacts, Run, ValidationPicture, Video
+from vrtspike.reporting.page_data import (
+    EvaluationOnPage,
+    PictureFacts,
+    RunOnPage,
+    ValidationPicture,
+    Video,
+)
 from vrtspike.reporting.pictures import (
     LEVELS,
     ExamplePictures,
@@ -28,13 +34,13 @@ VALIDATION_BYTES = 3_000_000
 """Size to which pictures of validations may fill a page."""
 
 
-def evaluation_of(run: Run) -> Evaluation | None:
+def evaluation_of(run: RunOnPage) -> EvaluationOnPage | None:
     """Return the evaluation of a run; None without one."""
     evaluation = run["evaluation"]
     return None if "reason" in evaluation else evaluation
 
 
-def embed_examples(runs: Sequence[Run], results: Path, budget: int) -> PictureFacts:
+def embed_examples(runs: Sequence[RunOnPage], results: Path, budget: int) -> PictureFacts:
     """Put pictures into the examples of runs; examples without pictures are left out.
 
     Args:
@@ -70,7 +76,7 @@ def embed_examples(runs: Sequence[Run], results: Path, budget: int) -> PictureFa
     return {"form": form, "left_out": len(examples) - len(encoded), "folder": None}
 
 
-def embed_validation_pictures(runs: Sequence[Run], results: Path) -> None:
+def embed_validation_pictures(runs: Sequence[RunOnPage], results: Path) -> None:
     """Put the pictures of validations into runs, up to a size.
 
     Args:
@@ -80,7 +86,7 @@ def embed_validation_pictures(runs: Sequence[Run], results: Path) -> None:
     Raises:
         DataError: if a picture cannot be read.
     """
-    files: list[tuple[Run, int, str, Path]] = []
+    files: list[tuple[RunOnPage, int, str, Path]] = []
     for run in runs:
         for step, pictures in find_pictures(results / "train" / run["name"]).items():
             files += [(run, step, name, path) for name, path in pictures.items()]
@@ -96,7 +102,7 @@ def embed_validation_pictures(runs: Sequence[Run], results: Path) -> None:
         run["validation_pictures"].append(picture)
 
 
-def embed_videos(runs: Sequence[Run], results: Path, output: Path) -> None:
+def embed_videos(runs: Sequence[RunOnPage], results: Path, output: Path) -> None:
     """Put small videos into the evaluations of runs; large ones are only linked.
 
     Args:

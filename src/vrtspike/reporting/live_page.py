@@ -10,7 +10,7 @@ from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
-from vrtspike.reporting.page_data import LiveRun
+from vrtspike.reporting.page_data import LiveRunOnPage
 from vrtspike.reporting.pictures import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
@@ -18,7 +18,7 @@ _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 
 
-def live_contents(snapshot: Snapshot) -> LiveRun:
+def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
     """The state of a run as the page takes it, a JSON value.
 
     Raises:

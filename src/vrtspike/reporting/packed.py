@@ -19,7 +19,7 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.problem_page import problem_page
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
-from vrtspike.runs.names import CARD, FIGURES, RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
@@ -83,7 +83,7 @@ def pack_run(
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         kept |= {"git": _git(record), PRECISION: floating_type(temporary / WEIGHTS)}
-        write_json(temporary / RECORD, kept | {"digests": digests})
+        write_json(temporary / RUN_RECORD, kept | {"digests": digests})
         card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"

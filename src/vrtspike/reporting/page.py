@@ -16,7 +16,13 @@ from vrtspike.reporting.embedding import (
     evaluation_of,
 )
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data import DataPart, Evaluation, MetricMeans, ReportData, Run
+from vrtspike.reporting.page_data import (
+    DataPart,
+    EvaluationOnPage,
+    MetricMeans,
+    ReportData,
+    RunOnPage,
+)
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.reporting.problem_page import (
     ProblemPage,
@@ -28,7 +34,7 @@ from vrtspike.reporting.runs import read_run
 from vrtspike.runs.published import read_published
 
 
-def verdict(runs: Sequence[Run]) -> Verdict:
+def verdict(runs: Sequence[RunOnPage]) -> Verdict:
     """Write the verdict on the best of the evaluated runs.
 
     The best run has the best result by the first evaluation's main metric, among the runs with the
@@ -64,8 +70,8 @@ class _LeadingResult:
         gain: improvement of the result over the reference.
     """
 
-    run: Run
-    evaluation: Evaluation
+    run: RunOnPage
+    evaluation: EvaluationOnPage
     metric: MetricMeans
     reference: float
     result: float
@@ -77,7 +83,7 @@ class _LeadingResult:
         return self.metric["name"], self.evaluation["test_frames"]
 
 
-def _leading_result(run: Run) -> _LeadingResult | None:
+def _leading_result(run: RunOnPage) -> _LeadingResult | None:
     """Return the result of a run by its first metric with finite means; None without one."""
     evaluation = evaluation_of(run)
     if evaluation is None:
@@ -91,7 +97,7 @@ def _leading_result(run: Run) -> _LeadingResult | None:
     return None
 
 
-def _verdict_without_values(runs: Sequence[Run]) -> Verdict:
+def _verdict_without_values(runs: Sequence[RunOnPage]) -> Verdict:
     """Return the verdict on runs without values of test frames, with the reasons."""
     trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
     default = "the evaluation has no finite figure"
@@ -215,7 +221,7 @@ def write_report_page(
 
 
 def _report_data(
-    headline: Verdict, pages: Mapping[str, ProblemPage], runs: list[Run], results: Path
+    headline: Verdict, pages: Mapping[str, ProblemPage], runs: list[RunOnPage], results: Path
 ) -> ReportData:
     """Return the data of the page, without example pictures."""
     # Runs of several problems share the general words.
@@ -241,7 +247,7 @@ def _report_data(
 
 
 def _data_parts(
-    pages: Mapping[str, ProblemPage], runs: Sequence[Run], results: Path
+    pages: Mapping[str, ProblemPage], runs: Sequence[RunOnPage], results: Path
 ) -> list[DataPart]:
     """Return the parts of the section on the data, of all problems."""
     parts = []
@@ -251,7 +257,9 @@ def _data_parts(
     return parts
 
 
-def _training_note(pages: Mapping[str, ProblemPage], runs: Sequence[Run], results: Path) -> str:
+def _training_note(
+    pages: Mapping[str, ProblemPage], runs: Sequence[RunOnPage], results: Path
+) -> str:
     """Return the sentences below the curves of training."""
     names = [run["name"] for run in runs]
     settings = {name: read_published(results / "train" / name).settings for name in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict, final
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 """A row of a table by column: texts, and numbers with six digits."""
 
 
@@ -96,7 +96,7 @@ class Remark(TypedDict):
     explanation: str
 
 
-class Example(TypedDict):
+class ExampleOnPage(TypedDict):
     """An example frame.
 
     Attributes:
@@ -139,7 +139,7 @@ class Drawing(TypedDict):
 
 
 @final
-class Evaluation(TypedDict):
+class EvaluationOnPage(TypedDict):
     """The evaluation of a run.
 
     Attributes:
@@ -178,12 +178,12 @@ class Evaluation(TypedDict):
     warnings: list[str]
     notes: list[str]
     remark: Remark | None
-    sequence_rows: list[Row]
+    sequence_rows: list[TableRow]
     frame_rows: list[list[Any]]
     frame_step: int
     worst: list[tuple[str, str, float]]
     choice: str
-    examples: list[Example]
+    examples: list[ExampleOnPage]
     videos: list[Video]
     figures: list[Drawing]
 
@@ -224,7 +224,7 @@ class Performance(TypedDict):
     process_mb: float | None
     gpu_peak_mb: float | None
     parts: dict[str, float]
-    sections: list[Row]
+    sections: list[TableRow]
     throughput: dict[str, Curve]
     memory: dict[str, Curve]
     findings: list[FindingText]
@@ -254,7 +254,7 @@ class ValidationPicture(TypedDict):
     data: str
 
 
-class Run(TypedDict):
+class RunOnPage(TypedDict):
     """A run of the report page.
 
     Attributes:
@@ -279,7 +279,7 @@ class Run(TypedDict):
     training_seconds: float | None
     validation_pictures: list[ValidationPicture]
     curves: Curves
-    evaluation: Evaluation | NotEvaluated
+    evaluation: EvaluationOnPage | NotEvaluated
     performance: Performance
     origin: Origin
 
@@ -406,7 +406,7 @@ class ReportData(TypedDict):
     """
 
     best: str
-    runs: list[Run]
+    runs: list[RunOnPage]
     data: list[DataPart]
     galleries: dict[str, Gallery]
     colours: list[str]
@@ -444,7 +444,7 @@ class LivePictures(TypedDict):
     files: dict[str, str]
 
 
-class LiveRun(TypedDict):
+class LiveRunOnPage(TypedDict):
     """The state of a training on the live page.
 
     Attributes:

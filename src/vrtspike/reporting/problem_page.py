@@ -10,7 +10,14 @@ from typing import Protocol, runtime_checkable
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.problems import Metric, Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.reporting.page_data import DataPart, ExtraReference, Gallery, MetricMeans, Remark, Row
+from vrtspike.reporting.page_data import (
+    DataPart,
+    ExtraReference,
+    Gallery,
+    MetricMeans,
+    Remark,
+    TableRow,
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,9 @@ class ProblemPage:
         """Return sentences on the values of an evaluation, beside the metrics' definitions."""
         return []
 
-    def remark(self, metrics: Sequence[MetricMeans], sequences: Sequence[Row]) -> Remark | None:
+    def remark(
+        self, metrics: Sequence[MetricMeans], sequences: Sequence[TableRow]
+    ) -> Remark | None:
         """Return a remark on an evaluation.
 
         Args:

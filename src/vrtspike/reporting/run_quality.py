@@ -32,7 +32,13 @@ from vrtspike.analysis.quality_tables import (
 )
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data import Evaluation, Example, MetricMeans, NotEvaluated, Row
+from vrtspike.reporting.page_data import (
+    EvaluationOnPage,
+    ExampleOnPage,
+    MetricMeans,
+    NotEvaluated,
+    TableRow,
+)
 from vrtspike.reporting.problem_page import ProblemPage, problem_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
@@ -44,7 +50,7 @@ MAX_FRAMES = 3000
 """Maximum number of points of the plot of all frames; of more frames every n-th is drawn."""
 
 
-def read_evaluation(folder: Path, run: PublishedRun) -> Evaluation | NotEvaluated:
+def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEvaluated:
     """Read the evaluation of a run, or the reason why there is none.
 
     Args:
@@ -216,14 +222,14 @@ def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
     return table[table["protocol"] == protocol].dropna(axis=1, how="all")
 
 
-def records(table: pd.DataFrame) -> list[Row]:
+def records(table: pd.DataFrame) -> list[TableRow]:
     """Convert rows to JSON values: numbers with six digits, None for numbers that are not finite.
 
     >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, math.inf]}))
     [{'name': 'a', 'rate': 1.23457e-07}, {'name': 'b', 'rate': None}]
     """
     short = table.map(lambda value: float(f"{value:.6g}") if isinstance(value, float) else value)
-    rows: list[Row] = json.loads(short.to_json(orient="records", double_precision=15))
+    rows: list[TableRow] = json.loads(short.to_json(orient="records", double_precision=15))
     return rows
 
 
@@ -231,7 +237,7 @@ def records(table: pd.DataFrame) -> list[Row]:
 class ExampleFiles:
     """An example frame, and the files of its pictures by kind."""
 
-    data: Example
+    data: ExampleOnPage
     files: Mapping[str, Path]
 
 
@@ -271,7 +277,7 @@ def read_examples(folder: Path) -> ExampleIndex:
 
 def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
     """Return an entry of the index of examples, without pictures."""
-    data: Example = {
+    data: ExampleOnPage = {
         "label": entry["label"],
         "sequence": entry["sequence"],
         "frame": entry["frame"],

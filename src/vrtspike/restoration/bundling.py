@@ -9,7 +9,7 @@ from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration.trained import load
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
-from vrtspike.runs.names import RECORD, STATISTICS
+from vrtspike.runs.names import RUN_RECORD, STATISTICS
 from vrtspike.runs.published import read_finished
 from vrtspike.system.errors import RunError
 
@@ -70,5 +70,5 @@ def _require_finished(folder: Path) -> None:
     status = None if record is None else record["status"]
     if status not in (None, "finished"):
         raise RunError(
-            f"{folder / RECORD}: the run is {status}, expected finished; end its training first"
+            f"{folder / RUN_RECORD}: the run is {status}, expected finished; end its training first"
         )

@@ -146,8 +146,7 @@ def _by_frame(
     count: int,
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
-    """Return one array for each of ``count`` frames; a single one if it cannot be divided
-    evenly."""
+    """Return one array for each of ``count`` frames, or all in one if indivisible."""
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:

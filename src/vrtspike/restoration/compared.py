@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vrtspike.io.images import read_picture
 from vrtspike.restoration.pictures import PICTURE_SUFFIXES, picture_files, require_size
-from vrtspike.restoration.result_record import RECORD, RESTORED, read_earlier_record
-from vrtspike.runs.names import RECORD as RUN_RECORD
+from vrtspike.restoration.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
+from vrtspike.runs.names import RUN_RECORD
 from vrtspike.system.errors import DataError, RunError, list_faults
 
 
@@ -30,7 +30,7 @@ class ComparedFrames:
 
 def is_restored_folder(path: Path) -> bool:
     """Return whether a path is a folder of frames with or without a record, and no model."""
-    if (path / RECORD).is_file():
+    if (path / RESTORE_RECORD).is_file():
         return True
     if not path.is_dir() or (path / RUN_RECORD).is_file():
         return False
@@ -50,15 +50,15 @@ def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> 
         DataError: if frames are missing, or the first has another size.
         RunError: if the restoration is not finished.
     """
-    record = read_earlier_record(folder / RECORD)
+    record = read_earlier_record(folder / RESTORE_RECORD)
     place = folder
     label = folder.absolute().name
     origin = str(folder)
     if record:
         if not record.get("frames"):
             raise RunError(
-                f"{folder / RECORD}: no frames are recorded, the restoration is not finished; "
-                "repeat vrtspike restore, which continues it"
+                f"{folder / RESTORE_RECORD}: no frames are recorded, the restoration is not "
+                "finished; repeat vrtspike restore, which continues it"
             )
         place = folder / RESTORED
         label = record["model"]["name"]

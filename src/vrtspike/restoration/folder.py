@@ -24,7 +24,7 @@ from vrtspike.restoration.pictures import Pictures, picture_files
 from vrtspike.restoration.prepared_clip import PreparedClip, prepare_clip
 from vrtspike.restoration.request import Request
 from vrtspike.restoration.result_record import (
-    RECORD,
+    RESTORE_RECORD,
     RESTORED,
     SCHEMA,
     continued_record,
@@ -95,10 +95,10 @@ def restore_into(
         present = len(files) - len(missing)
         note(f"{present} of {len(files)} frames are there already, restored before")
     record = _first_record(model, request, plan, recorded)
-    write_json(request.output / RECORD, record)
+    write_json(request.output / RESTORE_RECORD, record)
     if missing:
         record |= _doubt_entries(plan.clip, note)
-        write_json(request.output / RECORD, record)
+        write_json(request.output / RESTORE_RECORD, record)
         targets = {number: files[number] for number in missing}
         started = time.monotonic()
         _write_frames(model, plan.clip, targets, progress)
@@ -106,7 +106,7 @@ def restore_into(
     restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
     record["frames"], misfits = write_figures_and_videos(request, restored, progress)
     record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
-    write_json(request.output / RECORD, record)
+    write_json(request.output / RESTORE_RECORD, record)
     _note_misfits(misfits, note)
     return record
 
@@ -167,7 +167,7 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     """
     output = request.output
     identity = _identity(model, request, source)
-    earlier = read_earlier_record(output / RECORD)
+    earlier = read_earlier_record(output / RESTORE_RECORD)
     continued: dict[str, Any] = {}
     if not request.overwrite:
         continued = continued_record(output, identity, earlier, request.tile)
@@ -185,8 +185,7 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
 
 
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
-    """Return entries of the record that must be equal for frames of two calls to belong
-    together."""
+    """Return entries of the record that are equal if frames of two calls belong together."""
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
     origin = NO_SPIKES
     spike_files: Sequence[Path] = []

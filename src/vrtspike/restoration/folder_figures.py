@@ -25,7 +25,7 @@ from vrtspike.restoration.no_reference import no_reference_figures, unseen_agree
 from vrtspike.restoration.pictures import Pictures
 from vrtspike.restoration.recording_limits import LimitCheck, worse_frames
 from vrtspike.restoration.request import Request
-from vrtspike.restoration.result_record import RECORD, SIDE_BY_SIDE, VIDEO
+from vrtspike.restoration.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 
@@ -131,8 +131,7 @@ def frame_figures(
 
 
 def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
-    """Return agreement with spikes that the model has not seen, and True if the blurry frame is
-    kept."""
+    """Return agreement with spikes unseen by the model, and true if the blurry frame is kept."""
     agreements = unseen_agreement(source, number, [blur, restored])
     if agreements is None:
         return {}
@@ -141,8 +140,7 @@ def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image
 
 
 def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
-    """Return the names of frames that came out worse than the blurry ones, by the figure that shows
-    it.
+    """Return names of frames that became worse, by the figure that shows it.
 
     Args:
         frames: figures of each frame.
@@ -184,6 +182,6 @@ def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
     if worse:
         faults = [f"{name}: {' and '.join(shown_by)}" for name, shown_by in worse.items()]
         title = "warning: frames that came out worse than the blurry ones"
-        advice = f"{RECORD} has the figures of both; do not trust these frames."
+        advice = f"{RESTORE_RECORD} has the figures of both; do not trust these frames."
         messages.append(list_faults(title, faults, advice, limit=10))
     return messages

@@ -103,8 +103,10 @@ def reblur_residual(
 def _measurement(
     spikes: FrameSpikes, blur: Image
 ) -> tuple[PackedSpikes, Exposure, NDArray[np.float32]] | None:
-    """Return spikes about an exposure, the exposure in their steps and the difference that they
-    measure; None if the exposure is too short for a window or without a single spike."""
+    """Return spikes about an exposure, the exposure in their steps, and the measured difference.
+
+    None if the exposure is too short for a window or without a single spike.
+    """
     recorded, inner = spikes.around(BEYOND)
     if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
         return None
@@ -141,8 +143,7 @@ def _decibels(residual: NDArray[np.float32]) -> float:
 def _agreement(
     spikes: PackedSpikes, exposure: Exposure, frame: Image
 ) -> tuple[float, float | None]:
-    """Return the correlation at the sharp instant, and its mean in windows outside the shutter, if
-    any."""
+    """Return the correlation at the sharp instant, and its mean outside the shutter, if any."""
     centres, curve = correlation_curve(spikes, luma(frame))
     half = WINDOW / 2
     outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
@@ -185,8 +186,7 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
 
 
 def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
-    """Return windows right before and after the model's input of a frame that are in no frame's
-    input."""
+    """Return windows next to the model's input of a frame that are in no frame's input."""
     if clip.spikes is None:
         return []
     spikes = clip.spikes.frames[number]

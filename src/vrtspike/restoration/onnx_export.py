@@ -110,8 +110,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
 
 def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
-    """Return the largest difference of the model in a file from PyTorch; NaN if one is not a
-    number."""
+    """Return the largest difference of a file's model from PyTorch; NaN if any is NaN."""
     exported = load_onnx(path)
     differences = []
     for number, size in enumerate(_COMPARED_SIZES):

@@ -58,8 +58,7 @@ class Pictures:
     conversion: str = ""
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Return consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to
-        255."""
+        """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
         if self.read_exact is None:
             return self.read(frames)
         return self.read_exact(frames)

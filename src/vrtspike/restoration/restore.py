@@ -23,7 +23,7 @@ from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
 from vrtspike.restoration.batches import Compute, InputArrays
 from vrtspike.restoration.sources import Frames, FrameSource, read_ahead
-from vrtspike.restoration.tiling import Span, Tiling, cut, tile_unit
+from vrtspike.restoration.tiling import Tiling, WeightedWindow, cut, tile_unit
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
@@ -153,8 +153,8 @@ def restore_frames(
 class _Tile:
     """A spatial tile: its rows and columns, each with their weights in the result."""
 
-    rows: Span
-    columns: Span
+    rows: WeightedWindow
+    columns: WeightedWindow
 
     @cached_property
     def plane(self) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.restoration.folder_figures import verdict_messages
-from vrtspike.restoration.result_record import RECORD, RESTORED
+from vrtspike.restoration.result_record import RESTORE_RECORD, RESTORED
 from vrtspike.restoration.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class RestoredFolder:
         return (
             f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
             f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
-            f"{self.folder / RECORD}"
+            f"{self.folder / RESTORE_RECORD}"
         )
 
 

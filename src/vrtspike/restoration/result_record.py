@@ -13,7 +13,7 @@ RESTORED = "restored"
 """Folder of the restored frames."""
 VIDEO = "restored.mp4"
 SIDE_BY_SIDE = "side_by_side.mp4"
-RECORD = "restore.json"
+RESTORE_RECORD = "restore.json"
 PAGE = "index.html"
 PAGE_PICTURES = "page"
 """Folder of the page's pictures."""
@@ -70,7 +70,7 @@ def continued_record(
     earlier_tile = earlier["tiling"]["size"]
     if tile not in (None, earlier_tile):
         raise ConfigError(
-            f"{output / RECORD}: found frames restored with tile {earlier_tile}; {_REPLACE}"
+            f"{output / RESTORE_RECORD}: found frames restored with tile {earlier_tile}; {_REPLACE}"
         )
     return earlier
 
@@ -145,7 +145,7 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
         if folder.is_dir():
             others += [path for path in folder.iterdir() if not path.name.startswith(".")]
     names = sorted(str(path.relative_to(output)) for path in others)
-    kept = [name for name in names if name not in (RECORD, RESTORED, COMPARED)]
+    kept = [name for name in names if name not in (RESTORE_RECORD, RESTORED, COMPARED)]
     if kept:
         title = f"warning: {output}: files that the record does not name stay"
         advice = "They are no results of this call; overwriting removes only recorded files."

@@ -50,7 +50,7 @@ class Tiling:
         return f"tiles of at most {self.size} pixels"
 
 
-Span: TypeAlias = tuple[slice, NDArray[np.float32]]
+WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]
 """A window along one axis, with its weight in the result at each of its positions."""
 
 _WINDOW = 8
@@ -83,8 +83,7 @@ def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
 
 
 def tile_unit(ratio: int) -> int:
-    """Return the unit of the sides of tiles: whole attention windows and whole pixels of the
-    sensor.
+    """Return the unit of tile sides: whole attention windows and sensor pixels.
 
     Args:
         ratio: the frame's pixels for each spike pixel along each side.
@@ -93,8 +92,7 @@ def tile_unit(ratio: int) -> int:
 
 
 def even_side(length: int, size: int, overlap: int, unit: int) -> int:
-    """Return the smallest side whose windows cover an axis in the same number as windows of
-    ``size``.
+    """Return the smallest side that covers an axis with no more windows than ``size`` does.
 
     The last window ends with the axis. Windows of the full ``size`` would share more than
     ``overlap`` there, and shared positions are computed twice.
@@ -131,8 +129,7 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 
 
 def bytes_per_pixel(model: ModelSettings) -> int:
-    """Return the memory for the tensors of a tile, without weights, per pixel of each frame, in
-    float32.
+    """Return a tile's float32 tensors in bytes per pixel of each frame, without weights.
 
     Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
     unknown model is assumed to need more than any of these.
@@ -224,7 +221,7 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     return min(fitting, key=lambda size: recomputation(shape, replace(tiling, size=size), unit))
 
 
-def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
+def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[WeightedWindow]]:
     """Return the windows along time, rows and columns.
 
     Args:
@@ -249,7 +246,7 @@ def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Spa
 
 def cut_axis(
     length: int, size: int, overlap: int, rise: NDArray[np.float64] | None = None
-) -> list[Span]:
+) -> list[WeightedWindow]:
     """Cut an axis into windows of ``size`` whose weights add up to 1 at every position.
 
     By default the outer quarter of a window's overlap has weight 0, because the model sees the

@@ -12,7 +12,7 @@ from typing import Any
 
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
-from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
+from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RUN_RECORD
 from vrtspike.system.errors import RunError
 
 SCHEMA = 2
@@ -24,7 +24,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     Raises:
         RunError: if it is damaged.
     """
-    path = folder / RECORD
+    path = folder / RUN_RECORD
     if not path.is_file():
         return None
     advice = "remove it: a run continues from its checkpoints, a published one is published again"
@@ -43,7 +43,7 @@ class RunRecord:
     """
 
     def __init__(self, folder: Path, enabled: bool) -> None:
-        self._path = folder / RECORD
+        self._path = folder / RUN_RECORD
         self._enabled = enabled
         earlier = read_record(folder) if enabled else None
         self._contents: dict[str, Any] = {"starts": []} if earlier is None else earlier
@@ -149,9 +149,9 @@ def set_aside(folder: Path) -> Path:
 
 def latest_run(folder: Path) -> Path | None:
     """Find the run in a folder: the folder itself, or else the most recently written run in it."""
-    if (folder / RECORD).is_file():
+    if (folder / RUN_RECORD).is_file():
         return folder
-    records = list(folder.glob(f"*/{RECORD}"))
+    records = list(folder.glob(f"*/{RUN_RECORD}"))
     if not records:
         return None
     return max(records, key=lambda record: record.stat().st_mtime).parent

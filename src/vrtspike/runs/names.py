@@ -34,7 +34,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SETTINGS = "settings.json"
-RECORD = "run.json"
+RUN_RECORD = "run.json"
 CODE = "code.json"
 STATISTICS = "statistics.json"
 METRICS = "metrics.jsonl"

@@ -61,7 +61,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     folder = Path(folder)
     record = read_record(folder)
     if record is None:
-        raise RunError(f"{folder / names.RECORD}: {_EXPECTED}")
+        raise RunError(f"{folder / names.RUN_RECORD}: {_EXPECTED}")
     return PublishedRun(
         **vars(RunIdentity.read(folder)),
         parameters=record.get("parameters"),
@@ -133,7 +133,7 @@ def publish(folder: Path, output: Path) -> None:
                 raise RunError(f"{folder / name}: no such file; remove {folder} to train it again")
             shutil.copyfile(folder / name, temporary / name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
-        write_json(temporary / names.RECORD, {**record, "digests": digests})
+        write_json(temporary / names.RUN_RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         _join_timings(logs, temporary / names.TIMING)
         _copy_pictures(folder, temporary)

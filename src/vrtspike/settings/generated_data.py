@@ -95,7 +95,7 @@ class CalibrateSettings(Section):
         "Rows and columns of the sensor as in its files; null: a config.yaml beside them tells",
         None,
     )
-    MAX_STEPS: Positive = key("Most steps of a time offset, either way", 200)
+    MAX_STEPS: Positive = key("Largest time offset, in steps", 200)
 
 
 class ShardSettings(Section):

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from vrtspike.config.fields import NonNegative, Positive, PositiveFloat
 from vrtspike.sst.grid import Area
-from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
+from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Years, YearSpan, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
 from vrtspike.system.errors import ConfigError, DataError
 from vrtspike.training.objectives import Objective
@@ -65,7 +65,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         lead: Positive = 1,
         split: Annotated[str, Field(pattern="^(train|val|test)$")] = "train",
         data: str | Path | None = None,
-        years: Mapping[str, Span] | None = None,
+        years: Mapping[str, YearSpan] | None = None,
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         }
 
 
-def _spans(years: Mapping[str, Span] | None) -> Years | None:
+def _spans(years: Mapping[str, YearSpan] | None) -> Years | None:
     """Return the first and last year of each split; None if no years are given."""
     if not years:
         return None

@@ -31,7 +31,7 @@ from vrtspike.sst.grid import Area
 from vrtspike.system.errors import DataError
 
 Degrees = tuple[float, float]
-Span = tuple[int, int]
+YearSpan = tuple[int, int]
 
 RMSE, CORRELATION = "rmse", "acc"
 _metric = partial(Metric, decimals=3, before="baseline", after="forecast")
@@ -109,9 +109,9 @@ class AreaSettings(Section):
 class Years(Section):
     """First and last year of each split."""
 
-    TRAIN: Span = key("Training; climatology and deviation are of these years alone")
-    VAL: Span = key("Validation")
-    TEST: Span = key("Evaluation")
+    TRAIN: YearSpan = key("Training; climatology and deviation are of these years alone")
+    VAL: YearSpan = key("Validation")
+    TEST: YearSpan = key("Evaluation")
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.cluster.torchrun import STORE
+from vrtspike.cluster.torchrun import RENDEZVOUS_FILE
 from vrtspike.monitoring.timing import Switch
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
 
 def meeting_place() -> str:
     """Return the address where a run's processes meet: a file, or else ``torchrun``'s."""
-    store = os.environ.get(STORE)
+    store = os.environ.get(RENDEZVOUS_FILE)
     if store is None:
         return "env://"
     return f"file://{store}"

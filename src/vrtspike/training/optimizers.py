@@ -18,8 +18,9 @@ OTHERS = "others"
 """Group of all parameters that ``rate_groups()`` does not name."""
 
 _WARMUP_SHARE = 20
+"""Without WARMUP_STEPS, one of so many steps belongs to the warm-up."""
 _MAX_WARMUP = 100
-"""Without WARMUP_STEPS, one of so many steps belongs to the warm-up, and at most so many do."""
+"""Largest number of warm-up steps without WARMUP_STEPS."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:

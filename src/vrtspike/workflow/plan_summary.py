@@ -30,18 +30,18 @@ _REASONS = {
 }
 
 
-Job = Mapping[str, Any]
+PlannedJob = Mapping[str, Any]
 """The fields of Snakemake's event ``job_info``."""
 
 
-def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
+def summary(jobs: Iterable[PlannedJob], max_lines: int | None = None) -> list[str]:
     """Return a line per stage that would run, with reasons and its last duration.
 
     Args:
         jobs: jobs of a plan, in its order.
         max_lines: upper limit; None for a line per stage.
     """
-    stages: dict[str, list[Job]] = {}
+    stages: dict[str, list[PlannedJob]] = {}
     for job in jobs:
         subject = job["wildcards"].get("preset") or job["wildcards"].get("dataset")
         stages.setdefault(f"{job['rule_name']} {subject or ''}".strip(), []).append(job)
@@ -58,7 +58,7 @@ def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
     return lines
 
 
-def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
+def _line(title: str, jobs: Sequence[PlannedJob], cost: float | None) -> str:
     """Return the line of a stage."""
     reasons = list(dict.fromkeys(reason for job in jobs for reason in _reasons(job)))
     number = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
@@ -66,7 +66,7 @@ def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
     return f"{title}{number}: {first_few(reasons)}{took}"
 
 
-def _cost(jobs: Sequence[Job]) -> float | None:
+def _cost(jobs: Sequence[PlannedJob]) -> float | None:
     """Return the last duration of jobs in seconds, extrapolated to jobs that never ran."""
     durations = [_seconds(job["benchmark"]) for job in jobs]
     seconds = [duration for duration in durations if duration is not None]
@@ -84,7 +84,7 @@ def _seconds(benchmark: str | None) -> float | None:
         return None
 
 
-def _reasons(job: Job) -> list[str]:
+def _reasons(job: PlannedJob) -> list[str]:
     """Return the reasons of a job.
 
     Snakemake plans a job behind a checkpoint because its inputs are made again, and drops it if

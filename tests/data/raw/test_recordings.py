@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.recordings import find_sensor
 
 
@@ -22,4 +22,4 @@ from vrtspike.data.raw.recordings import find_sensor
 )
 def test_columns_of_the_picture(tmp_path, sensor, frame, columns):
     picture = find_sensor(tmp_path / "a.dat", sensor, None, frame=frame).area
-    assert picture == Area(0, 0, sensor[0], columns)
+    assert picture == SensorArea(0, 0, sensor[0], columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import (
     Sensor,
@@ -39,7 +39,13 @@ def test_format_bit_by_bit(tmp_path, height, width):
 
 
 @pytest.mark.parametrize(
-    "area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 8, 9, 13), Area(2, 3, 9, 16)]
+    "area",
+    [
+        SensorArea(0, 0, 20, 24),
+        SensorArea(2, 8, 9, 16),
+        SensorArea(2, 8, 9, 13),
+        SensorArea(2, 3, 9, 16),
+    ],
 )
 @pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
 def test_a_part_of_a_file_is_read(tmp_path, area, kind, monkeypatch):

@@ -76,12 +76,12 @@ def test_all_photographs_are_there():
 def test_scenes_are_no_larger_than_detail_lasts():
     small, large = np.zeros((60, 100, 3), np.float32), np.zeros((900, 1400, 3), np.float32)
     widths = [
-        general._scene_width(large, np.random.default_rng(seed), 128, 192) for seed in range(200)
+        general.scene_width(large, np.random.default_rng(seed), 128, 192) for seed in range(200)
     ]
     assert 1.6 * 192 <= min(widths) < 1.8 * 192
     assert 3.1 * 192 < max(widths) <= 3.4 * 192
-    assert general._scene_width(small, np.random.default_rng(0), 128, 192) == 200
-    assert general._scene_width(small, np.random.default_rng(0), 256, 384) == 100
+    assert general.scene_width(small, np.random.default_rng(0), 128, 192) == 200
+    assert general.scene_width(small, np.random.default_rng(0), 256, 384) == 100
 
 
 def test_training_sequences_show_up_to_three_objects_and_test_sequences_none(tmp_path, monkeypatch):
@@ -104,7 +104,7 @@ def test_changed_colours_are_paler_or_stronger_too():
     picture[:] = (150, 120, 90)
     saturations = []
     for seed in range(90):
-        changed = general._recolour(picture, np.random.default_rng(seed))
+        changed = general.recolour(picture, np.random.default_rng(seed))
         if changed is not picture:
             saturations.append(1 - changed[0, 0].min() / changed[0, 0].max())
     assert min(saturations) < 0.3 < 0.55 < max(saturations)
@@ -112,7 +112,7 @@ def test_changed_colours_are_paler_or_stronger_too():
 
 def test_two_of_three_pictures_have_other_colours_within_the_same_range():
     picture = np.random.default_rng(0).uniform(0, 255, (8, 9, 3)).astype(np.float32)
-    changed = [general._recolour(picture, np.random.default_rng(seed)) for seed in range(90)]
+    changed = [general.recolour(picture, np.random.default_rng(seed)) for seed in range(90)]
     same = sum(other is picture for other in changed)
     assert 15 < same < 45
     for other in changed:

@@ -60,8 +60,7 @@ class RecordingLimits:
 
 
 def store_limits(store: StoreManifest) -> dict[str, list[float]] | None:
-    """Return the ranges of one sequence as JSON values, from its store's manifest; None without
-    spikes."""
+    """Return the ranges of one sequence from its store's manifest; None without spikes."""
     if store["spike_size"] is None:
         return None
     spikes = 0

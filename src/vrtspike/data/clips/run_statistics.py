@@ -50,8 +50,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
 
 def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits | None:
-    """Return the ranges of the sequences that a run is trained on; None where the data set has
-    none."""
+    """Return the ranges of a run's training sequences; None if the data set has none."""
     data = settings.DATA
     held_out = dataset.held_out if data.VALIDATION != "test" else ()
     trained = [

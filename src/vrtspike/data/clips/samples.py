@@ -112,8 +112,7 @@ def on_sensor(pixels: slice, ratio: Fraction) -> slice:
 
 
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
-    """Return spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h,
-    w)."""
+    """Return the stored spikes of a crop, counted per bin: uint8 (T, K, h, w)."""
     first_byte = columns.start // 8
     last_byte = -(-columns.stop // 8)
     # Columns of the crop among those of the whole bytes that are read.

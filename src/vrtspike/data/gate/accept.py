@@ -233,8 +233,7 @@ def _report_overlaps(
 
 
 def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
-    """Return faults of the survey and of the sequences by name; sequences without faults are
-    absent."""
+    """Return the faults of survey and sequences, by name of those that have any."""
     faults = dict(surveyed)
     for name, sequence in sequences.items():
         faults[name] = sequence.faults

@@ -100,8 +100,10 @@ class Alignment:
 
     @property
     def matches(self) -> bool:
-        """False if the spikes show another scene, or this one in another order of bits, rows or
-        columns; true also if nothing can be said."""
+        """False if the spikes show another scene, or other bits, rows or columns of this one.
+
+        True also if nothing can be said.
+        """
         if not self.assessable:
             return True
         if self.better:
@@ -116,8 +118,7 @@ class Alignment:
 
 
 def center_tolerance(spike_frames: int) -> float:
-    """Return steps by which a sequence's median centre may miss the expected one: T / 8, at least
-    4.
+    """Return the tolerance of a sequence's median centre in steps: T / 8, at least 4.
 
     Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
@@ -189,8 +190,7 @@ def _describe_better(description: str, likeness: float, value: float) -> str:
 def _likeness_of_reversed_halves(
     spikes: PackedSpikes, start: int, window: int, reference: NDArray[np.float32]
 ) -> float:
-    """Return the correlation of a window with the bits of each half byte reversed; 0 for odd
-    widths."""
+    """Return a window's correlation with reversed half bytes; 0 for widths not divisible by 4."""
     if spikes.columns % 4:
         return 0.0
     # Reversing the lowest two bits of a column's number reverses four columns.

@@ -181,8 +181,7 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
 def _comparison(
     rate: NDArray[np.float32], before: NDArray[np.float32], after: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Return spikes in red and the frame in cyan, before the registration and after it, side by
-    side."""
+    """Return spikes in red and frame in cyan, before and after the registration."""
     red = np.hstack([to_bytes(rate), to_bytes(rate)])
     cyan = np.hstack([to_bytes(before), to_bytes(after)])
     return np.dstack([red, cyan, cyan])

@@ -235,8 +235,9 @@ class Consistency:
     def _report_reversal(
         self, spikes: SpikeView, previous: FrameView | None, following: FrameView | None
     ) -> None:
-        """Report an exposure in which time runs backwards; without neighbours the direction cannot
-        be determined.
+        """Report an exposure in which time runs backwards.
+
+        Without neighbours the direction cannot be determined.
         """
         # Lead of the wrong end for each neighbour; None if no end fits clearly.
         leads = []
@@ -282,8 +283,9 @@ def _summary(faults: Sequence[str]) -> str:
 
 
 def _relative_detail(blur: PictureView, sharp: PictureView) -> float:
-    """Return the fine detail of a blurry frame over that of its sharp one, at equal brightness,
-    because lamps flicker.
+    """Return the fine detail of a blurry frame over that of its sharp one.
+
+    It is compared at equal brightness, because lamps flicker.
     """
     brighter = blur.brightness / max(sharp.brightness, 1.0)
     return blur.detail / max(sharp.detail, 1e-9) / max(brighter, 1.0) ** 2

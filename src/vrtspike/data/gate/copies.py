@@ -98,8 +98,7 @@ class TrainingFrames:
 
 
 def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
-    """Return the distance of each frame from the nearer one of both next to it; 0 for a single
-    frame."""
+    """Return the distance of each frame from its more similar neighbour; 0 for a single frame."""
     if len(frames) < 2:
         return np.zeros(len(frames), np.float32)
     steps = _distances(frames[1:], frames[:-1])

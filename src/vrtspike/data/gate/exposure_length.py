@@ -62,8 +62,7 @@ NOTHING = Lengths(None, None)
 
 
 def widening(start: int, steps: int, total: int) -> int:
-    """Return steps before and after an exposure that a longer window takes in; 0 for too few
-    recorded.
+    """Return the added steps on each side of longer windows; 0 if too few are recorded.
 
     >>> widening(22, 44, 88), widening(18, 44, 88), widening(4, 44, 88)
     (22, 18, 0)

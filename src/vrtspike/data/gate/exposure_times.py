@@ -22,8 +22,7 @@ spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians 
 
 
 def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[str]:
-    """Return faults of a sequence whose sharp frames lie elsewhere than expected, or of single
-    files.
+    """Return faults of sharp frames that lie elsewhere than expected.
 
     A file may have another T than the others of its sequence if its sharp frame lies at the step
     that this T implies.

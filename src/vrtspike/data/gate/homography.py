@@ -103,8 +103,7 @@ def _refine(
 def warp_to_sensor(
     picture: NDArray[Any], homography: Matrix, sensor: Sequence[int]
 ) -> NDArray[Any]:
-    """Return a frame on the sensor's grid, with about as many pixels for each spike pixel as it
-    has.
+    """Return a frame on the sensor's grid, at about its own number of pixels.
 
     Args:
         picture: (H, W) or (H, W, 3).
@@ -135,8 +134,7 @@ def scaling(target: Sequence[int], source: Sequence[int]) -> Matrix:
 
 
 def displacement(picture: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
-    """Return the median length of the optical flow between two pictures where the reference has
-    detail."""
+    """Return the median length of the optical flow where the reference has detail."""
     detail = band_pass(_stretch(reference))
     moved = to_bytes(band_pass(_stretch(picture)))
     flow_finder = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)

@@ -96,8 +96,7 @@ class LevelComparison:
         )
 
     def contrast_fault(self) -> str | None:
-        """Return the fault of a sequence whose blurry frames have more contrast than its sharp
-        ones."""
+        """Return the fault of blurry frames that have more contrast than the sharp ones."""
         if not self._spreads:
             return None
         spread, uncertainty = _typical(self._spreads)
@@ -130,8 +129,10 @@ def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
 
 
 def _typical(values: Sequence[Grey]) -> tuple[Grey, Grey]:
-    """Return median of a sequence's frames and twice its standard error, as flickering light makes
-    it."""
+    """Return the median of a sequence's frames and twice its standard error.
+
+    The error includes the flicker of lamps.
+    """
     center = np.median(values, axis=0)
     deviation = np.median(np.abs(values - center), axis=0)
     return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5

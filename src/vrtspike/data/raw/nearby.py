@@ -43,8 +43,7 @@ def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[
 
 
 def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[Path]:
-    """Return folders above and below a root that hold one of the splits in a layout that is
-    recognised.
+    """Return folders above and below a root that hold a split in a known layout.
 
     Raises:
         DataError: if a folder cannot be looked at.
@@ -84,8 +83,7 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
 
 
 def _splits_named(layout: Layout, folder: str) -> set[str]:
-    """Return the splits of a layout whose first folder has this name: ``val`` of
-    ``val_blurry_33``."""
+    """Return the splits that a folder's name means: ``val`` of ``val_blurry_33``."""
     result = set()
     for group in layout.marks:
         for mark in group:

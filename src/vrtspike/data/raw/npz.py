@@ -64,8 +64,7 @@ def npz_shape(path: Path) -> tuple[int, ...]:
 
 
 def npz_frames(path: Path) -> NDArray[np.uint8]:
-    """Return the spike frames of an ``.npz`` file as a ``.dat`` file has them: (T, bytes of a
-    frame).
+    """Return the spike frames of an ``.npz`` file packed as in ``.dat``: (T, bytes of a frame).
 
     To get to a step, all steps before it are unpacked; so the frames of the latest file are kept.
 

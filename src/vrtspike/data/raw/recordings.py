@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from vrtspike.data.exposure import Exposure, read_exposures
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SensorArea, SequenceFiles, sensor_size
 from vrtspike.data.raw.layouts.folders import MAX_LINES, match_frames
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
@@ -47,7 +47,7 @@ def find_sensor(
         DataError: if one of these files cannot be read, or none gives the size.
 
     >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
-    Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
+    Sensor(size=(250, 416), area=SensorArea(top=0, left=0, rows=250, columns=400))
     """
     size = spike_size
     if size is None and sensor_file is not None:
@@ -69,7 +69,7 @@ def find_sensor(
     rows, columns = size
     has_whole_frame = frame is not None and frame[1] * rows == frame[0] * columns
     header = 0 if has_whole_frame else _header_columns(size)
-    return Sensor(size, Area(0, 0, rows, columns - header))
+    return Sensor(size, SensorArea(0, 0, rows, columns - header))
 
 
 def _header_columns(size: tuple[int, int]) -> int:

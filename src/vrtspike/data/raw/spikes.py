@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.npz import KEY, is_npz, npz_frames, npz_shape
 from vrtspike.data.raw.packed import PackedSpikes, pack_frames
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
@@ -142,7 +142,7 @@ def read_spikes(
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    sensor = Sensor((height, width), Area(0, 0, height, width))
+    sensor = Sensor((height, width), SensorArea(0, 0, height, width))
     spikes = sensor.read(Path(path), start, count)
     return np.unpackbits(spikes.rows, axis=2, count=spikes.columns, bitorder="little")
 
@@ -156,7 +156,7 @@ class Sensor(NamedTuple):
     """
 
     size: tuple[int, int]
-    area: Area
+    area: SensorArea
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
         """Read the picture of spike frames, packed; errors as of :func:`read_spikes`.

@@ -14,7 +14,7 @@ from pathlib import Path
 from vrtspike.data.manifests import SURVEY, Survey, SurveyedSequence
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, in_other_case
-from vrtspike.data.raw.layouts.layout import Layout, Places, layout_hint
+from vrtspike.data.raw.layouts.layout import Layout, SequencePlaces, layout_hint
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
 from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
@@ -204,8 +204,7 @@ def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | No
 
 
 def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:
-    """Return a clause on folders that may be meant by a split without sequences; empty without
-    any."""
+    """Return a clause on folders that an empty split may mean; empty without any."""
     misspelt = in_other_case(root, split)
     if misspelt:
         return f"; found the folder {misspelt}: rename it"
@@ -287,7 +286,7 @@ def _require_usable(name: str) -> None:
         )
 
 
-def _file_faults(files: SequenceFiles, places: Places) -> list[str]:
+def _file_faults(files: SequenceFiles, places: SequencePlaces) -> list[str]:
     """Return faults of the files of a sequence: missing frames, and two kinds of spike files."""
     faults = list(files.faults)
     if not files.blur:

@@ -129,8 +129,8 @@ def make_general_data(
                 name = f"{source.name}_{FRAMES_PER_EXPOSURE}_{view:02d}"
                 count = film_sequence(
                     root / split / name,
-                    _recolour(picture, random),
-                    _scene_width(picture, random, height, width),
+                    recolour(picture, random),
+                    scene_width(picture, random, height, width),
                     random,
                     height=height,
                     width=width,
@@ -140,16 +140,14 @@ def make_general_data(
                 report(f"{split}/{name}: {count} exposures of {source.package}'s {source.file}")
 
 
-def _scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
-    """Return the width of the scene for frames of :data:`SMALL_FRAME`, log-uniform as far as detail
-    lasts."""
+def scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
+    """Return a width of the scene for :data:`SMALL_FRAME`, log-uniform as far as detail lasts."""
     drawn = SMALL_FRAME[1] * float(log_uniform(random, SCENE_WIDTHS))
     return min(drawn, MAX_ENLARGEMENT * picture.shape[1] / scene_scale(height, width))
 
 
-def _recolour(picture: Picture, random: np.random.Generator) -> Picture:
-    """Return a picture with other colours and another contrast, or, in a third of all cases,
-    itself."""
+def recolour(picture: Picture, random: np.random.Generator) -> Picture:
+    """Return a picture with other colours and contrast or, in a third of all cases, itself."""
     if random.random() >= RECOLOURED:
         return picture
     channels = picture[:, :, random.permutation(3)] / 255

@@ -119,8 +119,7 @@ def random_object(
 
 
 def _random_shape(random: np.random.Generator, height: int) -> Picture:
-    """Return the opacity of an ellipse or a rounded rectangle of random sides, turned by a random
-    angle."""
+    """Return the opacity of a random ellipse or rounded rectangle, turned at random."""
     first, second = height * log_uniform(random, HALF_SIDES, 2)
     power = random.choice((2.0, 10.0))
     reach = int(np.ceil(np.hypot(first, second))) + 2

@@ -176,8 +176,7 @@ def film_sequence(
 
 
 def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tuple[Picture, Picture]:
-    """Return the near layer: the picture turned around, and its opacity, a blob about its
-    centre."""
+    """Return the near layer: the picture turned around, and a blob as its opacity."""
     layer = np.ascontiguousarray(picture[::-1, ::-1])
     rows, columns = layer.shape[:2]
     y, x = np.mgrid[:rows, :columns]

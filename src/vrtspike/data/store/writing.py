@@ -21,7 +21,7 @@ from vrtspike.data.manifests import (
     StoreManifest,
     recorded_exposure,
 )
-from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
@@ -161,7 +161,7 @@ def _frames(
         if file is None or spikes is None:
             yield {"blur": blur, "sharp": sharp}
             continue
-        sensor = Sensor(_pair(file["size"]), Area(**file["area"]))
+        sensor = Sensor(_pair(file["size"]), SensorArea(**file["area"]))
         exposure = binned[number]
         start = spikes["start"] - layout.exposures[number].start
         recorded = sensor.read(root / spikes["path"], start, exposure.steps)

@@ -71,8 +71,7 @@ def video_file(
 
 
 def _timescale(tick: Fraction) -> int:
-    """Return units of a second for the beginning of streams: a multiple of those of the time
-    stamps."""
+    """Return units of a second for streams' beginnings: a multiple of the time stamps' units."""
     return tick.denominator * math.ceil(_MIN_TIMESCALE / tick.denominator)
 
 

@@ -20,7 +20,7 @@ _SENSOR_KEY = re.compile(
 
 
 @dataclass(frozen=True)
-class Area:
+class SensorArea:
     """A part of a sensor, in its pixels; the top row is the first."""
 
     top: int
@@ -36,8 +36,9 @@ class Area:
 
 @dataclass(frozen=True)
 class SequenceFiles:
-    """The files of a sequence. Paths are relative to the data set's root, POSIX style; those below
-    DATA.SPIKE_ROOT are absolute.
+    """The files of a sequence.
+
+    Paths are relative to the data set's root, POSIX style; below DATA.SPIKE_ROOT they are absolute.
 
     Attributes:
         layout: name of its layout.
@@ -88,8 +89,7 @@ def _size_keys(text: str) -> list[str]:
 
 
 def sensor_file(spikes: Path) -> Path | None:
-    """Return the ``config.yaml`` in the folder of a spike file, or in one above, that gives a
-    size."""
+    """Return the nearest ``config.yaml`` beside or above a spike file that gives a size."""
     for folder in list(spikes.absolute().parents)[:_FOLDERS_ABOVE]:
         path = folder / SENSOR_FILE
         if gives_size(path):

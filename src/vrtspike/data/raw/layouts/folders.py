@@ -38,8 +38,7 @@ _Entry = TypeVar("_Entry")
 
 
 def match_frames(table: Mapping[str, _Entry], names: Collection[str]) -> dict[str, _Entry]:
-    """Return the entries of a table by the names of their frames, which may have other leading
-    zeros.
+    """Return the entries of a table by the names of their frames, whatever the leading zeros.
 
     Spreadsheets turn ``000012`` into ``12``. Entries that several frames would match, and those of
     no frame, keep their names.
@@ -100,8 +99,7 @@ def numbered(
     names: dict[str, str],
     faults: list[str],
 ) -> dict[str, str]:
-    """Return files of a folder by the names of their frames; stray files of other names do not
-    count.
+    """Return files of a folder by the names of their frames, without stray files.
 
     Args:
         root: the data set's folder.
@@ -179,8 +177,7 @@ def _visible_names(folder: Path, prefix: str) -> list[str]:
 
 @naming_closed_folders()
 def in_other_case(root: Path, place: str) -> str | None:
-    """Return a path that differs from a missing one in capitals, such as ``train/a/Blur``; None if
-    none.
+    """Return a path that differs from a missing one in capitals only, or None.
 
     Raises:
         DataError: if a folder cannot be listed.

@@ -20,7 +20,7 @@ from vrtspike.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
     SENSOR_FILE,
     SPIKE_SUFFIXES,
-    Area,
+    SensorArea,
     SequenceFiles,
     gives_size,
 )
@@ -37,7 +37,7 @@ NESTED = "__"
 """Joins the names of the two folders, one in the other, that are one sequence."""
 
 
-class Places(NamedTuple):
+class SequencePlaces(NamedTuple):
     """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
@@ -104,7 +104,7 @@ class Layout:
     numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
     ratio: int = 2
     sensor: tuple[int, int] | None = None
-    area: Area | None = None
+    area: SensorArea | None = None
 
     @naming_closed_folders()
     def recognises(self, root: Path, split: str) -> bool:
@@ -138,7 +138,9 @@ class Layout:
         except DataError as error:
             raise DataError(f"{file}: {error}") from error
 
-    def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
+    def places(
+        self, split: str, name: str, blur_dir: str, spike_root: str | None = None
+    ) -> SequencePlaces:
         """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
@@ -157,7 +159,7 @@ class Layout:
 
         root = _root_prefix(spike_root)
         spike = beginning(self.spike)
-        return Places(
+        return SequencePlaces(
             blur=beginning(self.blur),
             sharp=beginning(self.sharp),
             spike=root + spike if spike else "",
@@ -168,8 +170,7 @@ class Layout:
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
-        """Return names of the sequences of a split, sorted; hidden folders and stray files do not
-        count.
+        """Return sorted names of the sequences of a split, without hidden folders and stray files.
 
         A sequence of which only some parts exist is listed, too: the missing parts are faults.
 
@@ -271,7 +272,7 @@ class Layout:
             faults=tuple(faults),
         )
 
-    def _table_folders(self, name: str, places: Places) -> list[str]:
+    def _table_folders(self, name: str, places: SequencePlaces) -> list[str]:
         """Return possible folders of a table of exposures, as beginnings of its path.
 
         A table may lie in the folders of the parts of a sequence, and in the folders above them
@@ -319,8 +320,7 @@ def _root_prefix(spike_root: str | None) -> str:
 
 
 def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder that are neither hidden nor foreign; ``foreign`` is
-    extended."""
+    """Yield entries neither hidden nor foreign; extend ``foreign`` by the foreign ones."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
@@ -329,7 +329,7 @@ def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEn
                 yield entry
 
 
-def _sensor_file(root: Path, places: Places) -> str | None:
+def _sensor_file(root: Path, places: SequencePlaces) -> str | None:
     """Return the nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
     beginning = places.blur
     if places.spike:
@@ -345,8 +345,7 @@ def _sensor_file(root: Path, places: Places) -> str | None:
 
 
 def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
-    """Return exposures in spike files of one length, with margins; the sharp frame is the middle
-    step.
+    """Return exposures in spike files of one length, with the sharp frame in the middle.
 
     Args:
         margin: steps before and after the exposure.

@@ -113,8 +113,7 @@ def _single_spike_file(files: SequenceFiles) -> str:
 
 
 def _missing_partners(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
-    """Return a line for each frame that is not in all parts; one line for many that lack the
-    same."""
+    """Return a line for each frame that lacks parts, or one for many that lack the same."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
         present = ", ".join(part for part in parts if name in parts[part])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.layouts.layout import Layout
 
 ONE_STREAM = Layout(
@@ -37,7 +37,7 @@ UHSR = replace(
     name="uhsr",
     marks=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
     sensor=(250, 250),
-    area=Area(13, 13, 224, 224),
+    area=SensorArea(13, 13, 224, 224),
 )
 """``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
 

@@ -1,0 +1,38 @@
+"""Settings, sequences and comparison for clips of the data set `filmed`."""
+
+from __future__ import annotations
+
+import torch
+
+from vrtspike.data.clips.samples import read_clip
+from vrtspike.data.store.reading import Store
+from vrtspike.settings import Settings
+
+FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
+
+
+def settings(**data):
+    values = {"NUM_VOXEL_BINS": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
+    model = {"TYPE": "spike_nafnet", "NAF": {"NEIGHBOUR_BINS": 2}}
+    return Settings.model_validate({"DATA": values, "MODEL": model}).DATA
+
+
+def whole_sequence(dataset, name):
+    """A sequence as one clip."""
+    split, sequence = name.split("/")
+    entry = next(e for e in dataset.split(split) if e.name == sequence)
+    frames = slice(0, FRAMES[name])
+    return read_clip(Store(entry.store), name, frames, slice(0, 96), slice(0, 128))
+
+
+def equal(sample, other):
+    """Return whether two samples are the same."""
+    if sample.keys() != other.keys():
+        return False
+    for key, value in sample.items():
+        if isinstance(value, torch.Tensor):
+            if not torch.equal(value, other[key]):
+                return False
+        elif value != other[key]:
+            return False
+    return True
