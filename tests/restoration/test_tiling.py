@@ -257,3 +257,20 @@ def test_a_frame_that_fits_is_restored_as_a_whole(shape, window):
 
 def test_free_memory_is_no_more_than_the_machine_has():
     assert 0 < free_memory(torch.device("cpu")) <= psutil.virtual_memory().total
+
+
+def test_free_memory_is_that_of_the_given_gpu(monkeypatch):
+    free = {0: 1000, 1: 5000}
+    reserved = {0: 200, 1: 700}
+    allocated = {0: 100, 1: 300}
+    current = torch.device("cuda:0")
+
+    def of_device(figures):
+        return lambda device=current: figures[device.index]
+
+    infos = {index: (number, 8000) for index, number in free.items()}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", of_device(infos))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", of_device(reserved))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", of_device(allocated))
+    assert free_memory(torch.device("cuda:1")) == 5000 + 700 - 300
+    assert free_memory(current) == 1000 + 200 - 100

@@ -147,12 +147,13 @@ def bytes_per_pixel(model: ModelSettings) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Free bytes for this process: of the GPU, or of the machine and its container."""
+    """Return the free bytes for this process: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
         import torch
 
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(torch.cuda.mem_get_info()[0] + unused)
+        free, _ = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free + unused
     return int(system_memory().available * MEGABYTE)
 
 
