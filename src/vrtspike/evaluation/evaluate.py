@@ -29,7 +29,7 @@ from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.batches import Compute
 from vrtspike.restoration.restore import load_model, torch_compute
-from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.settings import Settings, deblurring_settings
 
@@ -136,6 +136,14 @@ def _measured_sequence(
     picture = None
     if method is not None and store.layout.spike_size is not None:
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
-    source = stored_sequence(store)
-    sharp = partial(sharp_frame, store)
-    return measured_frames(compute, scores, settings, entry.name, source, sharp, picture, watch)
+    return measured_frames(
+        compute,
+        scores,
+        settings,
+        entry.name,
+        stored_sequence(store),
+        partial(blurry_frame, store),
+        partial(sharp_frame, store),
+        picture,
+        watch,
+    )
