@@ -18,7 +18,7 @@ from vrtspike.data.clips.neighbours import without_neighbours
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import shuffle_frames
-from vrtspike.system.rounding import round_up
+from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -134,7 +134,7 @@ def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
 
 def cell_of_scale(cell: int, scale: int) -> int:
     """Return the side of a cell of the full size at a scale, rounded up."""
-    return -(-cell // 2**scale)
+    return divide_up(cell, 2**scale)
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
@@ -312,7 +312,7 @@ class SpikeNAFNet(Restorer):
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
         clip = self._with_neighbours(blur, voxels)
         finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
-        size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
+        size = [divide_up(side, 2**finest) for side in blur.shape[-2:]]
         grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
         grids = grids.flatten(0, 1)
         if list(grids.shape[-2:]) != size:
@@ -325,7 +325,7 @@ class SpikeNAFNet(Restorer):
         """Return the scale of the U-Net with the sensor's resolution, else the next finer one."""
         finest = 0
         for scale in range(len(self.encoder)):
-            if sensor_rows <= (rows + 2**scale - 1) // 2**scale:
+            if sensor_rows <= divide_up(rows, 2**scale):
                 finest = scale
         return finest
 

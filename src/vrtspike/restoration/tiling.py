@@ -14,7 +14,7 @@ from vrtspike.settings.evaluation import TileSettings
 from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.rounding import round_up
+from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
     import torch
@@ -110,9 +110,9 @@ def even_side(length: int, size: int, overlap: int, unit: int) -> int:
     """
     if size == 0 or size >= length:
         return length
-    windows = math.ceil((length - overlap) / (size - overlap))
+    windows = divide_up(length - overlap, size - overlap)
     total = length + (windows - 1) * overlap
-    side = math.ceil(total / (windows * unit)) * unit
+    side = round_up(divide_up(total, windows), unit)
     return min(max(side, 2 * overlap), size)
 
 
