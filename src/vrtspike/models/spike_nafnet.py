@@ -128,7 +128,7 @@ class NAFBlock(nn.Module):
 
 
 def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
-    """NAF blocks one after the other."""
+    """Return NAF blocks one after the other."""
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
 
 
@@ -138,17 +138,23 @@ def cell_of_scale(cell: int, scale: int) -> int:
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
-    """Half the height and width, (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
+    """Return a layer that halves height and width.
+
+    It maps (N, channels, H, W) to (N, result, H / 2, W / 2).
+    """
     return nn.Conv2d(channels, result, 2, stride=2)
 
 
 def upsample(channels: int) -> nn.Sequential:
-    """Twice the height and width: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
+    """Return layers that double height and width, (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
 def detail_upsample(channels: int) -> nn.Sequential:
-    """Twice the height and width, (N, C, H, W) -> (N, C, 2 H, 2 W); untrained it returns zeros."""
+    """Return layers that double height and width, (N, C, H, W) -> (N, C, 2 H, 2 W).
+
+    Untrained they return zeros.
+    """
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
     start_at_zero(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
