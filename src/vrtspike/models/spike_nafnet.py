@@ -138,23 +138,17 @@ def cell_of_scale(cell: int, scale: int) -> int:
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
-    """Return a layer that halves height and width.
-
-    It maps (N, channels, H, W) to (N, result, H / 2, W / 2).
-    """
+    """Return a layer that halves H and W: (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
     return nn.Conv2d(channels, result, 2, stride=2)
 
 
 def upsample(channels: int) -> nn.Sequential:
-    """Return layers that double height and width, (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
+    """Return layers that double H and W: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
 def detail_upsample(channels: int) -> nn.Sequential:
-    """Return layers that double height and width, (N, C, H, W) -> (N, C, 2 H, 2 W).
-
-    Untrained they return zeros.
-    """
+    """Return layers that double H and W: (N, C, H, W) -> (N, C, 2 H, 2 W); zeros if untrained."""
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
     start_at_zero(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
