@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 from vrtspike.settings.evaluation import TileSettings
-from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.rounding import divide_up, round_up
@@ -130,22 +129,6 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
     return restored / math.prod(shape)
 
 
-def bytes_per_pixel(model: ModelSettings) -> int:
-    """Return the memory for the tensors of a tile, without weights, per pixel of each frame, in
-    float32.
-
-    Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
-    unknown model is assumed to need more than any of these.
-    """
-    match model.TYPE:
-        case "vrt_spike":
-            return 3300 + 70 * max(model.VRT.EMBED_DIMS)
-        case "spike_nafnet":
-            return 50 * model.NAF.WIDTH
-        case _:
-            return 20_000
-
-
 def free_memory(device: torch.device) -> int:
     """Return the free bytes for this process: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
@@ -181,8 +164,9 @@ def fit_tiling(
     configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
     tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
-        pixels = MEMORY_SHARES[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
-        return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
+        memory = MEMORY_SHARES[device.type] * free_memory(device)
+        pixels = int(memory / settings.MODEL.network.bytes_per_pixel)
+        return replace(tiling, size=choose_size(shape, tiling, unit, pixels))
     if tile < 0 or tile % ratio:
         raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
