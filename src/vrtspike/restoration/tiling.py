@@ -136,7 +136,7 @@ def free_memory(device: torch.device) -> int:
 
         free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free + unused
+        return int(free + unused)
     return int(system_memory().available * MEGABYTE)
 
 

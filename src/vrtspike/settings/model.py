@@ -71,9 +71,12 @@ class NetworkSettings(Section):
 class VRTSettings(NetworkSettings):
     """Arguments of the VRT backbone (published names in upper case)."""
 
-    depth_key = "MODEL.VRT_DEPTHS"
-    recompute_keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
-    keys_without_shape = ("MODEL.SPIKE_TSA.HEADS", "MODEL.FUSE.HEADS")
+    depth_key: ClassVar[str | None] = "MODEL.VRT_DEPTHS"
+    recompute_keys: ClassVar[tuple[str, ...]] = (
+        "MODEL.VRT.USE_CHECKPOINT_FFN",
+        "MODEL.VRT.USE_CHECKPOINT_ATTN",
+    )
+    keys_without_shape: ClassVar[tuple[str, ...]] = ("MODEL.SPIKE_TSA.HEADS", "MODEL.FUSE.HEADS")
 
     USE_CHECKPOINT_ATTN: bool = operational("Recompute window attention in the backward pass", True)
     USE_CHECKPOINT_FFN: bool = operational(
@@ -146,7 +149,7 @@ class FuseSettings(TemporalAttentionSettings):
 class NAFSettings(NetworkSettings):
     """Size of the light model, SpikeNAFNet."""
 
-    takes_neighbours = True
+    takes_neighbours: ClassVar[bool] = True
 
     WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
     ENCODER_BLOCKS: tuple[Positive, ...] = key(
