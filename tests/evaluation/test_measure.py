@@ -105,11 +105,39 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
-    frames = list(measured_frames(compute, scores, settings, "a", source, sharp, watch=watch))
+    frames = list(
+        measured_frames(compute, scores, settings, "a", source, sharp, sharp, watch=watch)
+    )
     assert len(frames) == 4
     # Windows of two frames under the first protocol, all four at once under the other.
     assert sorted(calls) == [2, 2, 2, 4]
     assert watch.seconds == 3.0
+
+
+def test_spikes_are_read_for_the_model_alone():
+    """The blurry picture is no reason to decode the voxels of a frame once more."""
+    blur = np.random.default_rng(2).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+    windows: list[range] = []
+
+    def read(frames: slice) -> Frames:
+        windows.append(range(4)[frames])
+        return {"blur": blur[frames]}
+
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
+        return np.zeros((1, batch["blur"].shape[1], 3, 8, 8), np.float32)
+
+    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
+    sharp = 255 - blur
+    frames = measured_frames(
+        compute, scores, settings, "a", source, blur.__getitem__, sharp.__getitem__
+    )
+    for number, (rows, pictures) in enumerate(frames):
+        np.testing.assert_array_equal(pictures["blurry"], blur[number])
+        np.testing.assert_array_equal(pictures["sharp"], sharp[number])
+        assert rows[0]["psnr_blur"] == pytest.approx(decibels(blur[number], sharp[number]))
+    assert windows == [range(2), range(1, 3), range(2, 4)]
 
 
 def test_a_meter_ends_its_threads():

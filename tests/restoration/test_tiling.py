@@ -23,7 +23,6 @@ from vrtspike.restoration.tiling import (
     LARGEST_TILE,
     MEMORY_SHARES,
     Tiling,
-    bytes_per_pixel,
     choose_size,
     cut_axis,
     even_side,
@@ -207,7 +206,7 @@ def test_the_memory_of_a_tile_is_predicted(repository, preset):
         blur = torch.zeros(1, frames, 3, side, side)
         model(blur, torch.zeros(1, frames, bins, side // 2, side // 2))
     counted = counter.peak / (frames * side**2)
-    assert counted <= bytes_per_pixel(settings.MODEL) <= 1.3 * counted
+    assert counted <= settings.MODEL.network.bytes_per_pixel <= 1.3 * counted
 
 
 @pytest.mark.parametrize("preset", ["baseline", "compact", "opt", "reproduce"])
@@ -215,7 +214,7 @@ def test_the_memory_of_a_tile_is_predicted(repository, preset):
 def test_little_is_computed_twice_at_720p(repository, preset, device, memory):
     settings = load_preset(repository / f"config/presets/{preset}.yaml")
     tiling, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio=2)
-    pixels = int(MEMORY_SHARES[device] * memory * 2**30 / bytes_per_pixel(settings.MODEL))
+    pixels = int(MEMORY_SHARES[device] * memory * 2**30 / settings.MODEL.network.bytes_per_pixel)
     size = choose_size(HD, tiling, unit, pixels)
     chosen = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
     assert recomputation(HD, chosen, unit) < 1.35
@@ -257,3 +256,20 @@ def test_a_frame_that_fits_is_restored_as_a_whole(shape, window):
 
 def test_free_memory_is_no_more_than_the_machine_has():
     assert 0 < free_memory(torch.device("cpu")) <= psutil.virtual_memory().total
+
+
+def test_free_memory_is_that_of_the_given_gpu(monkeypatch):
+    free = {0: 1000, 1: 5000}
+    reserved = {0: 200, 1: 700}
+    allocated = {0: 100, 1: 300}
+    current = torch.device("cuda:0")
+
+    def of_device(figures):
+        return lambda device=current: figures[device.index]
+
+    infos = {index: (number, 8000) for index, number in free.items()}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", of_device(infos))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", of_device(reserved))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", of_device(allocated))
+    assert free_memory(torch.device("cuda:1")) == 5000 + 700 - 300
+    assert free_memory(current) == 1000 + 200 - 100

@@ -14,7 +14,7 @@ from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.io.files import file_digest
 from vrtspike.models import build_model
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.tiling import Tiling, bytes_per_pixel
+from vrtspike.restoration.tiling import Tiling
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, RunError
@@ -168,4 +168,4 @@ def test_a_gpu_restores_in_half_precision_within_the_predicted_memory(small_run,
     with torch.inference_mode(), torch.autocast("cuda", getattr(torch, gpu.precision)):
         gpu.network(blur, voxels)
     taken = torch.cuda.max_memory_allocated() - before
-    assert taken <= bytes_per_pixel(gpu.settings.MODEL) * 3 * 256**2
+    assert taken <= gpu.settings.MODEL.network.bytes_per_pixel * 3 * 256**2

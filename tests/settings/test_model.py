@@ -9,6 +9,7 @@ import pytest
 from vrtspike.config.documents import parse_yaml
 from vrtspike.config.loading import build_settings
 from vrtspike.settings import Settings
+from vrtspike.settings.model import ModelSettings
 
 
 def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
@@ -68,3 +69,52 @@ def test_faults_of_a_backbone_name_the_stage(dims, vrt, message) -> None:
     backbone(SOUND, PA_FRAMES=0, DEFORMABLE_GROUPS=5)
     with pytest.raises(ValueError, match=message):
         backbone(dims, **vrt)
+
+
+VRT_WEIGHTS = {"PRETRAINED": "vrt.pth", "SPYNET": "flow.pth"}
+
+
+def test_vrt_tells_its_keys_and_weights() -> None:
+    settings = Settings.model_validate({"MODEL": {"VRT": VRT_WEIGHTS}})
+    network = settings.MODEL.network
+    assert network is settings.MODEL.VRT
+    assert network.weights == {
+        "MODEL.VRT.PRETRAINED": "vrt.pth", "MODEL.VRT.SPYNET": "flow.pth",
+    }  # fmt: skip
+    assert Settings().MODEL.network.weights == {}
+    assert network.bytes_per_pixel == 3300 + 70 * 120
+    # The feed-forward layers save less memory than the attention.
+    keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
+    assert settings.recompute_keys == keys
+    one = Settings.model_validate({"MODEL": {"VRT": {"USE_CHECKPOINT_FFN": False}}})
+    assert one.recompute_keys == keys[1:]
+    assert "MODEL.VRT_DEPTHS" in settings.smaller_model
+
+
+def test_keys_of_vrt_say_nothing_about_the_light_model() -> None:
+    light = {
+        "TYPE": "spike_nafnet",
+        "NAF": {"WIDTH": 8},
+        "VRT": VRT_WEIGHTS,
+        "PRETRAINED": "general",
+    }
+    settings = Settings.model_validate({"MODEL": light})
+    assert settings.MODEL.network is settings.MODEL.NAF
+    assert settings.MODEL.network.weights == {}
+    assert settings.MODEL.network.bytes_per_pixel == 400
+    assert settings.recompute_keys == ()
+    assert "MODEL.VRT_DEPTHS" not in settings.smaller_model
+
+
+def test_a_network_without_keys_is_assumed_to_need_the_most_memory() -> None:
+    network = ModelSettings.model_construct(TYPE="residual_3d").network
+    assert network.bytes_per_pixel > Settings().MODEL.network.bytes_per_pixel
+    assert not network.takes_neighbours
+    assert (network.recompute_keys, network.keys_without_shape, network.weights) == ((), (), {})
+
+
+@pytest.mark.parametrize("name", VRT_WEIGHTS)
+def test_two_sources_of_weights_are_refused(name) -> None:
+    both = {"PRETRAINED": "general", "VRT": {name: "vrt.pth"}}
+    with pytest.raises(ValueError, match=r"PRETRAINED gives all weights, and VRT.PRETRAINED or"):
+        Settings.model_validate({"MODEL": both})

@@ -11,8 +11,7 @@ from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
-_NO_SHAPE_OF_VRT = ("MODEL.SPIKE_TSA.HEADS", "MODEL.FUSE.HEADS")
-"""Keys that change the network but not the shapes of its weights."""
+"""Keys of every model that change the network but not the shapes of its weights."""
 
 
 def require_fitting_start(settings: Settings) -> None:
@@ -47,8 +46,6 @@ def require_fitting_start(settings: Settings) -> None:
 
 def _network_faults(start_settings: Settings, settings: Settings) -> list[str]:
     """Describe differing keys that make another network of equal shapes."""
-    names = list(_NO_SHAPE)
-    if settings.MODEL.TYPE == start_settings.MODEL.TYPE == "vrt_spike":
-        names += _NO_SHAPE_OF_VRT
+    names = [*_NO_SHAPE, *settings.MODEL.network.keys_without_shape]
     differing = differing_model_keys(start_settings, settings)
     return [differing[name] for name in names if name in differing]

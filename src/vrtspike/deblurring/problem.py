@@ -136,9 +136,7 @@ def training_weights(settings: Settings) -> dict[str, Path]:
     files: dict[str, str | Path | None] = {}
     if model.PRETRAINED is not None:
         files["MODEL.PRETRAINED"] = start_file(model.PRETRAINED)
-    if model.TYPE == "vrt_spike":
-        files["MODEL.VRT.PRETRAINED"] = model.VRT.PRETRAINED
-        files["MODEL.VRT.SPYNET"] = model.VRT.SPYNET
+    files |= model.network.weights
     if distill is not None:
         files[TEACHER] = Path(distill.TEACHER) / WEIGHTS
     for name, term in settings.LOSS.active.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.batches import Compute
 from vrtspike.restoration.restore import load_model, torch_compute
-from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.settings import Settings, deblurring_settings
 
@@ -67,31 +68,23 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
 
     watch = Stopwatch(job.device)
     total = sum(entry.frames for entry in entries)
+    done = itertools.count(1)
+
+    def count_frame() -> None:
+        job.progress(next(done), total)
+
     rows: list[FrameRow] = []
-    with contextlib.ExitStack() as opened:
-        pictures = opened.enter_context(replaced_folder(job.output / PICTURES))
-        examples_folder = opened.enter_context(replaced_folder(job.output / EXAMPLES))
-        videos = opened.enter_context(replaced_folder(job.output / VIDEOS))
+    with (
+        replaced_folder(job.output / PICTURES) as pictures,
+        replaced_folder(job.output / EXAMPLES) as examples_folder,
+        replaced_folder(job.output / VIDEOS) as videos,
+    ):
         examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
         job.progress(0, total)
         for entry in entries:
             frames = _measured_sequence(compute, scores, settings, entry, watch)
-            video = None
-            if test.SAVE_VIDEO:
-                video = video_file(videos / f"{entry.name}.mp4")
-            with video or contextlib.nullcontext() as append:
-                for number, (frame_rows, images) in enumerate(frames):
-                    rows += frame_rows
-                    is_middle = number == entry.frames // 2
-                    examples.offer(frame_rows[0], images, middle=is_middle)
-                    shown = [images["blurry"], images["restored"], images["sharp"]]
-                    if is_middle:
-                        name = f"{entry.name}_{frame_rows[0]['frame']}.png"
-                        write_png(pictures / name, comparison(*shown))
-                    if append is not None:
-                        append(shown)
-                    job.progress(len(rows) // len(protocols), total)
-            examples.end_sequence()
+            video = videos / f"{entry.name}.mp4" if test.SAVE_VIDEO else None
+            rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
         examples.write_index()
     if not test.SAVE_VIDEO:
         shutil.rmtree(job.output / VIDEOS)
@@ -136,6 +129,52 @@ def _measured_sequence(
     picture = None
     if method is not None and store.layout.spike_size is not None:
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
-    source = stored_sequence(store)
-    sharp = partial(sharp_frame, store)
-    return measured_frames(compute, scores, settings, entry.name, source, sharp, picture, watch)
+    return measured_frames(
+        compute,
+        scores,
+        settings,
+        entry.name,
+        stored_sequence(store),
+        partial(blurry_frame, store),
+        partial(sharp_frame, store),
+        picture,
+        watch,
+    )
+
+
+def _save_sequence(
+    entry: SequenceEntry,
+    frames: Iterator[tuple[list[Row], dict[str, Image]]],
+    pictures: Path,
+    examples: Examples,
+    video: Path | None,
+    count_frame: Callable[[], None],
+) -> list[Row]:
+    """Write the pictures of a sequence frame by frame, and return the rows of its frames.
+
+    Args:
+        entry: the sequence.
+        frames: its rows and pictures, from :func:`measured_frames`.
+        pictures: folder for the comparison of the frame in the middle.
+        examples: examples of the evaluation.
+        video: the file of the video; None for none.
+        count_frame: called after each frame.
+    """
+    rows: list[FrameRow] = []
+    with ExitStack() as opened:
+        append = None
+        if video is not None:
+            append = opened.enter_context(video_file(video))
+        for number, (frame_rows, images) in enumerate(frames):
+            rows += frame_rows
+            is_middle = number == entry.frames // 2
+            examples.offer(frame_rows[0], images, middle=is_middle)
+            shown = [images["blurry"], images["restored"], images["sharp"]]
+            if is_middle:
+                name = f"{entry.name}_{frame_rows[0]['frame']}.png"
+                write_png(pictures / name, comparison(*shown))
+            if append is not None:
+                append(shown)
+            count_frame()
+    examples.end_sequence()
+    return rows

@@ -96,6 +96,7 @@ def measured_frames(
     settings: Settings,
     sequence: str,
     source: FrameSource,
+    blurry: Callable[[int], Image],
     sharp: Callable[[int], Image],
     spikes_alone: Callable[[int], NDArray[np.float32]] | None = None,
     watch: Stopwatch | None = None,
@@ -110,7 +111,8 @@ def measured_frames(
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
         sequence: its name.
-        source: its blurry frames and spikes.
+        source: the input of the model.
+        blurry: returns a blurry frame by its number.
         sharp: returns a sharp frame by its number.
         spikes_alone: returns the picture from spikes alone by its number; None without.
         watch: times the calls of the model under the first protocol; None times nothing.
@@ -142,7 +144,7 @@ def measured_frames(
         }
         for number, name in enumerate(source.names):
             values = {tiling: next(stream) for tiling, stream in streams.items()}
-            blur = source.read(slice(number, number + 1))["blur"][0]
+            blur = blurry(number)
             truth = sharp(number)
             restored = to_uint8(torch.from_numpy(values[main_tiling]))
             images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}

@@ -68,9 +68,12 @@ def reproduce_vrt(
     for files in clips:
         blurry_files = [root / path for path in files.blur.values()]
         sharp_files = [root / files.sharp[number] for number in files.blur]
-        source = given_clip(folder_pictures(root, blurry_files), None, options)
+        blurry = folder_pictures(root, blurry_files)
         sharp = folder_pictures(root, sharp_files)
-        frames = measured_frames(compute, scores, settings, files.name, source, sharp.frame)
+        source = given_clip(blurry, None, options)
+        frames = measured_frames(
+            compute, scores, settings, files.name, source, blurry.frame, sharp.frame
+        )
         for frame_rows, _ in frames:
             rows += frame_rows
             progress(len(rows), expected.frames)

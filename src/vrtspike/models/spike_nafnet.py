@@ -18,7 +18,7 @@ from vrtspike.data.clips.neighbours import without_neighbours
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import shuffle_frames
-from vrtspike.system.rounding import round_up
+from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -128,27 +128,27 @@ class NAFBlock(nn.Module):
 
 
 def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
-    """NAF blocks one after the other."""
+    """Return NAF blocks one after the other."""
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
 
 
 def cell_of_scale(cell: int, scale: int) -> int:
     """Return the side of a cell of the full size at a scale, rounded up."""
-    return -(-cell // 2**scale)
+    return divide_up(cell, 2**scale)
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
-    """Half the height and width, (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
+    """Return a layer that halves H and W: (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
     return nn.Conv2d(channels, result, 2, stride=2)
 
 
 def upsample(channels: int) -> nn.Sequential:
-    """Twice the height and width: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
+    """Return layers that double H and W: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
 def detail_upsample(channels: int) -> nn.Sequential:
-    """Twice the height and width, (N, C, H, W) -> (N, C, 2 H, 2 W); untrained it returns zeros."""
+    """Return layers that double H and W: (N, C, H, W) -> (N, C, 2 H, 2 W); zeros if untrained."""
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
     start_at_zero(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
@@ -312,7 +312,7 @@ class SpikeNAFNet(Restorer):
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
         clip = self._with_neighbours(blur, voxels)
         finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
-        size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
+        size = [divide_up(side, 2**finest) for side in blur.shape[-2:]]
         grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
         grids = grids.flatten(0, 1)
         if list(grids.shape[-2:]) != size:
@@ -325,7 +325,7 @@ class SpikeNAFNet(Restorer):
         """Return the scale of the U-Net with the sensor's resolution, else the next finer one."""
         finest = 0
         for scale in range(len(self.encoder)):
-            if sensor_rows <= (rows + 2**scale - 1) // 2**scale:
+            if sensor_rows <= divide_up(rows, 2**scale):
                 finest = scale
         return finest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from vrtspike.models.attention import attend
 from vrtspike.models.layers import recomputed, start_at_zero
+from vrtspike.system.rounding import divide_up
 
 if TYPE_CHECKING:
     from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
@@ -55,10 +55,10 @@ def chunk_count(
             time.
     """
     if not settings.ADAPTIVE_CHUNK:
-        return math.ceil(pixels / settings.CHUNK_SIZE**2)
+        return divide_up(pixels, settings.CHUNK_SIZE**2)
     if keeps:
         return 1
-    return min(math.ceil(tokens / settings.MAX_BATCH_TOKENS), pixels)
+    return min(divide_up(tokens, settings.MAX_BATCH_TOKENS), pixels)
 
 
 class _TimeAttention(nn.Module):

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vrtspike.system.rounding import round_up
+
 Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
@@ -103,7 +105,7 @@ def build_windows(
         for axis in range(3):
             if size[axis] > window[axis]:
                 shifts[axis] = window[axis] // 2
-    padded = [math.ceil(length / side) * side for length, side in zip(size, clipped, strict=True)]
+    padded = [round_up(length, side) for length, side in zip(size, clipped, strict=True)]
     positions = np.arange(math.prod(padded)).reshape(padded)
     rolled = np.roll(positions, [-shift for shift in shifts], (0, 1, 2))
     tokens = _partition(rolled, clipped)

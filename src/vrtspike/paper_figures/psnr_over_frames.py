@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from vrtspike.plotting.paper import (
     line_style,
     paper_figure,
 )
+from vrtspike.system.rounding import divide_up
 
 COLUMNS = 3
 """Panels beside each other, if there are as many sequences."""
@@ -60,7 +60,7 @@ def draw_psnr_over_frames(
         font: of all texts.
     """
     columns = min(COLUMNS, len(sequences))
-    rows = math.ceil(len(sequences) / columns)
+    rows = divide_up(len(sequences), columns)
     size = (COLUMN_WIDTH, _SINGLE_HEIGHT)
     if len(sequences) > 1:
         size = (TEXT_WIDTH, rows * _PANEL_HEIGHT + _LEGEND_HEIGHT)

@@ -34,7 +34,7 @@ from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
@@ -175,8 +175,7 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
     whole = slice(None)
 
     def blurry(name: str) -> Image:
-        number = numbers[name]
-        return store.read("blur", slice(number, number + 1), whole, whole)[0]
+        return blurry_frame(store, numbers[name])
 
     def spikes(name: str) -> tuple[PackedSpikes, Exposure]:
         number = numbers[name]

@@ -10,6 +10,7 @@ from vrtspike.analysis.figures import SpeedFigures
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.measurements import RATES
 from vrtspike.system.progress_bar import duration_words, format_duration
+from vrtspike.system.rounding import divide_up
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CURVE_CELLS = 32
@@ -101,7 +102,7 @@ def sparkline(values: Sequence[float | None], cells: int = _CURVE_CELLS) -> str:
     ('▁▄█', '▁▁', '▁█')
     """
     finite = [value for value in values if value is not None]
-    width = max(1, -(-len(finite) // cells))
+    width = max(1, divide_up(len(finite), cells))
     groups = [finite[start : start + width] for start in range(0, len(finite), width)]
     means = [sum(group) / len(group) for group in groups]
     if not means:

@@ -15,6 +15,7 @@ from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric
 from vrtspike.reporting.page_data import Curve, Curves, FindingText, Performance
 from vrtspike.reporting.run_quality import records
+from vrtspike.system.rounding import divide_up
 
 POINTS = 800
 """Largest number of points of a curve."""
@@ -50,7 +51,7 @@ def curves_of(
         rows = table.dropna(subset=[column])
         if rows.empty:
             continue
-        width = -(-len(rows) // points)
+        width = divide_up(len(rows), points)
         values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
         finite = rows.assign(values=values).sort_values("step", kind="stable")
         groups = finite.groupby(np.arange(len(finite)) // width)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +41,7 @@ from vrtspike.reporting.page_data import (
 from vrtspike.reporting.problem_page import ProblemPage, problem_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
+from vrtspike.system.rounding import divide_up
 
 _ADVICE = "evaluate again"
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
@@ -80,7 +80,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
     metrics = _metrics(page, summary, protocol, sequences)
     sequence_rows = records(sequences)
-    step = max(1, math.ceil(len(frames) / MAX_FRAMES))
+    step = max(1, divide_up(len(frames), MAX_FRAMES))
     columns = [column for metric in metrics for column in metric["columns"]]
     drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
     examples = read_examples(folder / EXAMPLES) if page.examples else ExampleIndex("", [])

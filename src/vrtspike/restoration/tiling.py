@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 from vrtspike.settings.evaluation import TileSettings
-from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.rounding import round_up
+from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
     import torch
@@ -108,9 +107,9 @@ def even_side(length: int, size: int, overlap: int, unit: int) -> int:
     """
     if size == 0 or size >= length:
         return length
-    windows = math.ceil((length - overlap) / (size - overlap))
+    windows = divide_up(length - overlap, size - overlap)
     total = length + (windows - 1) * overlap
-    side = math.ceil(total / (windows * unit)) * unit
+    side = round_up(divide_up(total, windows), unit)
     return min(max(side, 2 * overlap), size)
 
 
@@ -128,28 +127,14 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
     return restored / math.prod(shape)
 
 
-def bytes_per_pixel(model: ModelSettings) -> int:
-    """Return a tile's float32 tensors in bytes per pixel of each frame, without weights.
-
-    Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
-    unknown model is assumed to need more than any of these.
-    """
-    match model.TYPE:
-        case "vrt_spike":
-            return 3300 + 70 * max(model.VRT.EMBED_DIMS)
-        case "spike_nafnet":
-            return 50 * model.NAF.WIDTH
-        case _:
-            return 20_000
-
-
 def free_memory(device: torch.device) -> int:
-    """Free bytes for this process: of the GPU, or of the machine and its container."""
+    """Return the free bytes for this process: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
         import torch
 
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(torch.cuda.mem_get_info()[0] + unused)
+        free, _ = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free + unused)
     return int(system_memory().available * MEGABYTE)
 
 
@@ -177,8 +162,9 @@ def fit_tiling(
     configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
     tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
-        pixels = MEMORY_SHARES[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
-        return replace(tiling, size=choose_size(shape, tiling, unit, int(pixels)))
+        memory = MEMORY_SHARES[device.type] * free_memory(device)
+        pixels = int(memory / settings.MODEL.network.bytes_per_pixel)
+        return replace(tiling, size=choose_size(shape, tiling, unit, pixels))
     if tile < 0 or tile % ratio:
         raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:

@@ -309,12 +309,13 @@ def load(
             weights, settings and the statistics of spikes; the result of ``vrtspike pack`` or
             ``vrtspike export``; ``owner/name`` of the Hugging Face hub; or ``general``, the
             bundled weights.
-        device: ``cpu`` or ``cuda``; None takes a GPU if there is one.
+        device: ``cpu``, ``cuda`` or, of several GPUs, ``cuda:1``; None takes a GPU if there is
+            one.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and the
             fastest half type on a GPU.
 
     Raises:
-        ConfigError: if the precision is unknown.
+        ConfigError: if the device is not one of this machine, or the precision is unknown.
         RunError: if the folder is not that of a finished run, a file in it is damaged, or this
             installation lacks the weights.
     """

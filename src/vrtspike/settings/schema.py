@@ -127,15 +127,12 @@ class Settings(RunSettings):
     @property
     def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
-        if self.MODEL.TYPE != "vrt_spike":
-            return ()
-        keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
-        return tuple(key for key in keys if self.value(key))
+        return tuple(key for key in self.MODEL.network.recompute_keys if self.value(key))
 
     @property
     def smaller_model(self) -> str:
         """Changes that make the network cheaper and change the result, for a sentence."""
-        depth = self.MODEL.depth_key
+        depth = self.MODEL.network.depth_key
         if depth is None:
             return super().smaller_model
         return (
@@ -191,7 +188,7 @@ class Settings(RunSettings):
     def _model_takes_neighbours(self) -> Self:
         if not self.DATA.NEIGHBOURS:
             return self
-        if self.MODEL.TYPE != "spike_nafnet":
+        if not self.MODEL.network.takes_neighbours:
             raise ValueError(
                 f"DATA.NEIGHBOURS is true and MODEL.TYPE is {self.MODEL.TYPE}; expected "
                 "spike_nafnet, which alone looks at spikes beside a clip: set DATA.NEIGHBOURS to "

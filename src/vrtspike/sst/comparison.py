@@ -19,6 +19,7 @@ from scipy import stats
 
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, skill
+from vrtspike.system.rounding import divide_up
 
 BLOCK = 12
 """Number of start months of a block; a quarter of them where there are fewer than four blocks."""
@@ -47,7 +48,7 @@ def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xa
         resamples: number of resamples.
     """
     block = block_length(samples)
-    count = -(-samples // block)
+    count = divide_up(samples, block)
     starts = np.random.default_rng(seed).integers(0, samples - block + 1, (resamples, count))
     places = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
     return xarray.DataArray(places, dims=("resample", "sample"))

@@ -19,6 +19,7 @@ from vrtspike.sst.grid import Grid
 from vrtspike.sst.settings import MODELS, MONTHS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.rounding import divide_up
 
 HARMONICS = 8
 """Waves around a circle of latitude that encode places; half as many from pole to pole."""
@@ -84,7 +85,7 @@ class RecursiveAttentionTransformer(nn.Module):
         self.recursion_depth = recursion_depth
         self.learning_rate = learning_rate
         # Rows and columns of patches; the last ones may reach beyond the region.
-        self._counts = -(-height // patch_size), -(-width // patch_size)
+        self._counts = divide_up(height, patch_size), divide_up(width, patch_size)
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)

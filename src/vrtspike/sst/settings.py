@@ -7,7 +7,6 @@ seen what it is tested on.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -29,6 +28,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
 from vrtspike.system.errors import DataError
+from vrtspike.system.rounding import divide_up
 
 Degrees = tuple[float, float]
 YearSpan = tuple[int, int]
@@ -151,7 +151,7 @@ def years_within(years: Years | None, first: int, last: int, name: str) -> Years
     >>> years_within(None, month_number(1980, 3), month_number(2010, 12), "a.nc")
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
-    begin = math.ceil(first / MONTHS)
+    begin = divide_up(first, MONTHS)
     end = (last + 1) // MONTHS - 1
     whole = max(0, end - begin + 1)
     if years is None and whole > 3:

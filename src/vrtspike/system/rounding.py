@@ -1,12 +1,25 @@
-"""Integers rounded to multiples."""
+"""Division of integers that rounds up."""
 
 from __future__ import annotations
 
 
-def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple that is not below a number.
+def divide_up(number: int, divisor: int) -> int:
+    """Return a quotient, rounded up.
 
     Integers of a traced network may be symbols, so only integer arithmetic is used.
+
+    Args:
+        number: the number to divide.
+        divisor: above 0.
+
+    >>> divide_up(17, 8)
+    3
+    """
+    return (number + divisor - 1) // divisor
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Return the smallest multiple that is not below a number.
 
     Args:
         number: the number to round.
@@ -15,4 +28,4 @@ def round_up(number: int, multiple: int) -> int:
     >>> round_up(17, 8)
     24
     """
-    return (number + multiple - 1) // multiple * multiple
+    return divide_up(number, multiple) * multiple

@@ -7,7 +7,6 @@ accumulated micro-batches decide only which process computes it; a run's positio
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 import re
 import traceback
@@ -23,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import RunError
+from vrtspike.system.rounding import divide_up
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers, init_worker, start_forkserver
 
@@ -191,8 +191,8 @@ class ValidationBatches:
         size = settings.TRAIN.VAL_BATCH_SIZE
         samples = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
         keys = [samples[start : start + size] for start in range(0, len(samples), size)]
-        max_samples = math.ceil(len(dataset) / ranks.world_size)
-        self.rounds = math.ceil(max_samples / size)
+        max_samples = divide_up(len(dataset), ranks.world_size)
+        self.rounds = divide_up(max_samples, size)
         """Batches of the process with the most of them."""
         self._loader = _loader(
             _Keyed(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True

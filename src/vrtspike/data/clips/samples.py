@@ -14,6 +14,7 @@ from vrtspike.data.bins import bin_table
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.system.rounding import divide_up
 
 RatioChange = Literal["", "camera", "sensor"]
 """Part that gets half as many rows and columns: none, the camera, or the sensor."""
@@ -114,7 +115,7 @@ def on_sensor(pixels: slice, ratio: Fraction) -> slice:
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
     """Return the stored spikes of a crop, counted per bin: uint8 (T, K, h, w)."""
     first_byte = columns.start // 8
-    last_byte = -(-columns.stop // 8)
+    last_byte = divide_up(columns.stop, 8)
     # Columns of the crop among those of the whole bytes that are read.
     read_columns = columns.stop - 8 * first_byte
     skipped_columns = columns.start - 8 * first_byte

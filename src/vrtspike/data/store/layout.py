@@ -36,6 +36,7 @@ from fractions import Fraction
 from typing import Any
 
 from vrtspike.data.exposure import Exposure
+from vrtspike.system.rounding import divide_up
 
 SQUARE = 128
 """Side in RGB pixels of the largest area that a chunk covers."""
@@ -86,7 +87,7 @@ class StoreLayout:
         if self.spike_size is not None:
             height, width = self.spike_size
             shapes["voxels"] = (count, self.bins, height, width)
-            shapes["bits"] = (count, max(self.spike_frames), height, -(-width // 8))
+            shapes["bits"] = (count, max(self.spike_frames), height, divide_up(width, 8))
         return shapes
 
     @property
@@ -130,5 +131,5 @@ class StoreLayout:
 
 def _part(size: int, limit: int) -> int:
     """Return the length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
-    parts = -(-size // limit)
-    return -(-size // parts)
+    parts = divide_up(size, limit)
+    return divide_up(size, parts)

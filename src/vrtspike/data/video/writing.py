@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from vrtspike.data.video.colours import BT709, encoded_colours
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
 from vrtspike.data.video.sound import SoundCopy, copied_sound
 from vrtspike.io.files import atomic_path
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     from av.container import OutputContainer
@@ -72,7 +72,7 @@ def video_file(
 
 def _timescale(tick: Fraction) -> int:
     """Return units of a second for streams' beginnings: a multiple of the time stamps' units."""
-    return tick.denominator * math.ceil(_MIN_TIMESCALE / tick.denominator)
+    return round_up(_MIN_TIMESCALE, tick.denominator)
 
 
 class _VideoWriter(contextlib.ExitStack):
