@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,7 @@ from vrtspike.cluster.torchrun import run
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
-from vrtspike.runs.folder import lock_run
+from vrtspike.runs.folder import is_finished, lock_run
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import read_published
 
@@ -228,12 +229,46 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     assert launch(tmp_path / "none.py", request) == 0
     assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
     assert read_published(tmp_path / "out").fingerprint == run.fingerprint
-    # A second launcher of the run waits for the first one.
+    # A second launcher of the run waits for the first one, to whose training the log belongs.
+    log.write_text("of the training\n")
     with ThreadPoolExecutor(1) as pool, lock_run(folder, lock="launcher.lock"):
         second = pool.submit(launch, tmp_path / "none.py", request)
         while "waiting for" not in log.read_text():
             assert not second.done()
+        first, waiting = log.read_text().splitlines()
+    assert first == "of the training"
+    assert waiting.startswith(f"{Path('state/small') / run.fingerprint}: waiting for ")
     assert second.result() == 0
+    assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
+
+
+def test_messages_about_changed_code_are_in_the_log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dataset = write_dataset(tmp_path / "dataset.json", STATISTICS)
+    Path("config/presets").mkdir(parents=True)
+    Path("config/presets/small.yaml").write_text("SEED: 5\n")
+    Path("config.yaml").write_text("PRESETS: [small]\nRUNS: state\n")
+    run = identify("small", load_preset(Path("config/presets/small.yaml")), dataset)
+    folder = Path("state/small") / run.fingerprint
+    run.write(folder)
+    finish(folder)
+    write_json(folder / "code.json", {"schema": 0, "files": {}})
+    log = tmp_path / "logs/train.log"
+    request = Launch(
+        "small", ["config.yaml"], {}, dataset, output=tmp_path / "out", gpus=0, log=log
+    )
+    assert launch(tmp_path / "none.py", request) == 0
+    messages = log.read_text().splitlines()
+    assert messages[:2] == [
+        f"run folder: {folder}",
+        "code has changed since this run began: code.json of another version; to train it again: "
+        "snakemake train_small --config RETRAIN=small",
+    ]
+    # Set aside, the run would begin again, if there were a program.
+    assert launch(tmp_path / "none.py", replace(request, retrain=True)) == 1
+    former = f"the former run is now {folder}.1: code.json of another version"
+    assert log.read_text().splitlines()[:2] == [f"run folder: {folder}", former]
+    assert is_finished(Path(f"{folder}.1"))
 
 
 @pytest.mark.parametrize(

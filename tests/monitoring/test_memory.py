@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.memory import (
+    cache_size_key,
     categories_line,
     gpu_categories,
     gpu_utilisation,
@@ -18,6 +20,7 @@ from vrtspike.monitoring.memory import (
     memory_line,
     memory_warnings,
 )
+from vrtspike.settings import Settings
 
 CPU = torch.device("cpu")
 
@@ -56,7 +59,8 @@ def test_a_driver_without_utilisation_is_no_error():
 def test_full_memory_warns_with_the_keys_to_lower():
     def warnings(percent: float, peak: int) -> list[str]:
         gpu = {"peak_mb": peak, "total_mb": 1000}
-        return list(memory_warnings({**measure_memory(CPU), "system_percent": percent, "gpu": gpu}))
+        record = {**measure_memory(CPU), "system_percent": percent, "gpu": gpu}
+        return list(memory_warnings(record, "DATA.CACHE_SIZE_GB"))
 
     counts = [len(warnings(*at)) for at in ((89.0, 890), (90.0, 899), (89.9, 900))]
     assert counts == [0, 1, 1]
@@ -67,6 +71,15 @@ def test_full_memory_warns_with_the_keys_to_lower():
     ):
         assert "93 % full" in warning
         assert all(key in warning for key in keys)
+
+
+def test_a_problem_without_a_cache_has_no_key_for_it():
+    record = {**measure_memory(CPU), "system_percent": 95.0, "gpu": None}
+    (warning,) = memory_warnings(record, cache_size_key(RunSettings()))
+    assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning
+    assert cache_size_key(Settings()) == "DATA.CACHE_SIZE_GB"
+    for data in ({"CACHE_SIZE_GB": 0}, {"USE_RAM_CACHE": False}):
+        assert cache_size_key(Settings.model_validate({"DATA": data})) is None
 
 
 def test_categories_add_up_parameters_gradients_and_moments():

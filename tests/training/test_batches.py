@@ -11,6 +11,7 @@ import torch
 from tests.training.setup_run import ALONE, batches_of, loading
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 
@@ -185,5 +186,12 @@ def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
         def __getitem__(self, index):
             raise RuntimeError(error)
 
-    with pytest.raises(RunError, match=r"/dev/shm \(\d+ MB\) is full .*TOTAL_WORKERS.*shm-size"):
+    no_cache = r"/dev/shm \(\d+ MB\) is full .*TOTAL_WORKERS or \S+FACTOR, which .*shm-size"
+    with pytest.raises(RunError, match=no_cache):
         list(batches_of(Full(4), 2).stream(0, 1, 2))
+    with_cache = r"or DATA\.CACHE_SIZE_GB, which"
+    settings = Settings.model_validate({"DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0}})
+    with pytest.raises(RunError, match=with_cache):
+        list(ShuffledBatches(Full(4), settings, loading(0), ALONE).stream(0, 1, 1))
+    with pytest.raises(RunError, match=with_cache):
+        list(ValidationBatches(Full(4), settings, loading(0), ALONE))

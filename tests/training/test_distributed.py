@@ -20,8 +20,9 @@ import torch.distributed as dist
 from tests.training.kill_run import OPTIONS, settings_of
 from tests.training.setup_run import forecast_trainer, records, run
 from vrtspike.cluster.signals import EXIT_RESUMABLE
+from vrtspike.system.errors import ConfigError
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, join, replicate
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -155,3 +156,19 @@ def test_a_replaced_replica_leaves_nothing_behind(group):
     with accumulate(replica, sync=True):
         replica(torch.ones(1, 2)).sum().backward()
     assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_sum_leaves_the_values_of_this_process(group, processes):
+    values = torch.tensor([3.0, 4.0])
+    total = Ranks(0, 0, processes, processes, torch.device("cpu")).sum(values)
+    assert total.tolist() == [3.0, 4.0]
+    total += 1
+    assert values.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "gpu", "", torch.device("cuda")])
+def test_another_device_is_refused(device):
+    """It would be the CPU in silence."""
+    with pytest.raises(ConfigError, match=r"found .*, expected cpu, cuda or None"), join(device):
+        pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vrtspike.io.images import read_rgb
+from vrtspike.monitoring import memory
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import CacheUse, read_records
 from vrtspike.training.run_log import RunLog, describe_environment, git_state
@@ -90,6 +92,16 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
         "full": True,
     }  # fmt: skip
     assert (used["step"], none["step"], none["cache"]) == (4, 5, None)
+
+
+def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "HIGH_PERCENT", 0.0)
+    log = RunLog(tmp_path, "f", True, False, Display(sys.stdout), cache_key="SST.CACHE_GB")
+    log.begin(0)
+    log.memory(1, CPU)
+    log.close()
+    shown = capsys.readouterr().out
+    assert "lower SST.CACHE_GB or DATALOADER.TRAIN_WORKERS before" in shown
 
 
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):

@@ -38,6 +38,8 @@ from vrtspike.system.processes import stop_with_parent
 if TYPE_CHECKING:
     import psutil
 
+    from vrtspike.config.workflow_schema import WorkflowSettings
+
 LAUNCHER_TIMEOUT_S = 7 * 86400.0
 """Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
 
@@ -73,7 +75,8 @@ class Launch:
         gpus: number of GPUs; None takes GPUS of the configuration.
         max_gpus: upper limit for ``auto``; None for all that are free.
         retrain: if true, a run whose code has changed is set aside and trained from the start.
-        log: file for the complete log, emptied first; None logs to standard output.
+        log: file for the complete log, emptied once no other launcher holds the run; None logs to
+            standard output.
     """
 
     preset: str
@@ -104,51 +107,34 @@ def launch(program: Path, request: Launch) -> int:
         ConfigError: if the configuration is wrong.
         RunError: if devices or data are missing.
     """
-    preset = request.preset
-    output = request.output
+    workflow = load_workflow(request.configfile, request.config)
+    settings = workflow.preset(request.preset)
+    check_training(settings)
+    run_identity = identify(request.preset, settings, request.dataset)
+    runs = request.runs or Path(workflow.settings.RUNS)
+    folder = runs / run_identity.name / run_identity.fingerprint
+    code_message = _compare_code(request, folder, program, settings.TASK)
     messages = Messages(request.log)
     if request.log is not None:
         request.log.parent.mkdir(parents=True, exist_ok=True)
-        request.log.write_text("", encoding="utf-8")
-    workflow = load_workflow(request.configfile, request.config)
-    settings = workflow.preset(preset)
-    check_training(settings)
-    run_identity = identify(preset, settings, request.dataset)
-    runs = request.runs or Path(workflow.settings.RUNS)
-    folder = runs / run_identity.name / run_identity.fingerprint
-    messages.note(f"run folder: {folder}")
-    changed = code_changes(folder, program, settings.TASK)
-    _report_code_changes(changed, folder, preset, request.retrain, messages)
     # A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
-    # submits another job for the same run, which waits here before it takes a GPU.
+    # submits another job for the same run, which waits here before it takes a GPU. Until then the
+    # log is that of the running job.
     with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
+        messages.empty_log()
+        messages.note(f"run folder: {folder}")
+        if code_message is not None:
+            messages.show(code_message)
         run_identity.write(folder)
         if is_finished(folder):
-            publish(folder, output)
-            messages.note(f"result: {output} (the run was finished before)")
+            publish(folder, request.output)
+            messages.note(f"result: {request.output} (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
-        record = read_record(folder) or {"starts": []}
-        starts = len(record["starts"])
-        command = settings.LOG.ON_END
-        hook_status = 1  # status of a launcher that fails before the training ends
-        try:
-            status = train(
-                folder,
-                workflow.settings.GPUS if request.gpus is None else request.gpus,
-                program,
-                messages,
-                nodes=workflow.settings.NODES,
-                max_gpus=request.max_gpus,
-                limit=limit,
-            )
-            if status == 0:
-                publish(folder, output)
-                messages.note(f"result: {output}")
-            hook_status = status
-        finally:
-            if command is not None:
-                run_end_hook(command, preset, folder, output, hook_status, messages)
+        starts = _count_starts(folder)
+        status = _train_and_publish(
+            program, request, folder, workflow.settings, settings.LOG.ON_END, limit, messages
+        )
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
     # A job that made no step would make none after requeueing, either.
     if was_cut_short and has_advanced(folder, starts):
@@ -156,6 +142,71 @@ def launch(program: Path, request: Launch) -> int:
         if is_queued_again:
             messages.show("this job is queued again, where training continues")
     return status
+
+
+def _compare_code(request: Launch, folder: Path, program: Path, problem: str) -> str | None:
+    """Compare the code with that of the run, which is set aside for retraining if it has changed.
+
+    Returns:
+        a message; None if there is nothing to report.
+    """
+    changed = code_changes(folder, program, problem)
+    if changed is None:
+        return None
+    if changed and request.retrain:
+        former = set_aside(folder)
+        return f"the former run is now {former}: {first_few(changed)}"
+    if changed:
+        return (
+            f"code has changed since this run began: {first_few(changed)}; to train it "
+            f"again: snakemake train_{request.preset} --config RETRAIN={request.preset}"
+        )
+    if request.retrain:
+        return "the run's code has not changed; remove its folder to train it again"
+    return None
+
+
+def _train_and_publish(
+    program: Path,
+    request: Launch,
+    folder: Path,
+    workflow: WorkflowSettings,
+    end_command: str | None,
+    limit: TimeLimit | None,
+    messages: Messages,
+) -> int:
+    """Train, publish the result of a finished run, and run LOG.ON_END, also after an error.
+
+    Returns:
+        the exit status, as of :func:`launch`.
+    """
+    hook_status = 1  # status of a launcher that fails before the training ends
+    try:
+        status = train(
+            folder,
+            workflow.GPUS if request.gpus is None else request.gpus,
+            program,
+            messages,
+            nodes=workflow.NODES,
+            max_gpus=request.max_gpus,
+            limit=limit,
+        )
+        if status == 0:
+            publish(folder, request.output)
+            messages.note(f"result: {request.output}")
+        hook_status = status
+    finally:
+        if end_command is not None:
+            run_end_hook(end_command, request.preset, folder, request.output, hook_status, messages)
+    return status
+
+
+def _count_starts(folder: Path) -> int:
+    """Return how often a run has been started."""
+    record = read_record(folder)
+    if record is None:
+        return 0
+    return len(record["starts"])
 
 
 def has_advanced(folder: Path, starts: int) -> bool:
@@ -170,22 +221,6 @@ def has_advanced(folder: Path, starts: int) -> bool:
         return False
     last_start = record["starts"][-1]
     return bool(record["step"] > last_start["step"])
-
-
-def _report_code_changes(
-    changed: list[str] | None, folder: Path, preset: str, retrain: bool, messages: Messages
-) -> None:
-    """Report changed code; with ``retrain`` set the run aside."""
-    if changed and retrain:
-        former = set_aside(folder)
-        messages.show(f"the former run is now {former}: {first_few(changed)}")
-    elif changed:
-        messages.show(
-            f"code has changed since this run began: {first_few(changed)}; to train it "
-            f"again: snakemake train_{preset} --config RETRAIN={preset}"
-        )
-    elif changed is not None and retrain:
-        messages.show("the run's code has not changed; remove its folder to train it again")
 
 
 def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:

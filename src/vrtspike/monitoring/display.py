@@ -38,6 +38,12 @@ class Messages:
 
     log: Path | None = None
 
+    def empty_log(self) -> None:
+        """Empty the log, if any."""
+        if self.log is not None:
+            with writes_to(self.log):
+                self.log.write_text("", encoding="utf-8")
+
     def note(self, text: str) -> None:
         """Write a message to the log, or to the terminal without a log."""
         if self.log is None:

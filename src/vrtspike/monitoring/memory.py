@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pynvml
@@ -15,6 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+
+if TYPE_CHECKING:
+    from vrtspike.config.run_schema import RunSettings
 
 HIGH_PERCENT = 90.0
 
@@ -85,14 +88,29 @@ def categories_line(record: dict[str, Any]) -> str:
     return f"memory by category: {', '.join(parts)}"
 
 
-def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
-    """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to lower."""
+def cache_size_key(settings: RunSettings) -> str | None:
+    """Return the key with the size of a training's cache; None if it reads through none."""
+    if settings.cache_gb == 0:
+        return None
+    return settings.cache_key or None
+
+
+def memory_warnings(record: dict[str, Any], cache_key: str | None = None) -> Iterator[str]:
+    """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to lower.
+
+    Args:
+        record: a record of the memory log.
+        cache_key: key with the size of the cache (:func:`cache_size_key`); None without a cache.
+    """
     percent = record["system_percent"]
     if percent >= HIGH_PERCENT:
+        keys = "DATALOADER.TRAIN_WORKERS"
+        if cache_key is not None:
+            keys = f"{cache_key} or {keys}"
         yield (
             f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
-            f"{record['children_mb']} MB in workers); lower DATA.CACHE_SIZE_GB or "
-            "DATALOADER.TRAIN_WORKERS before the system ends the run"
+            f"{record['children_mb']} MB in workers); lower {keys} before the system ends "
+            "the run"
         )
     gpu = record["gpu"]
     if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:

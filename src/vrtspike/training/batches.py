@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
+from vrtspike.monitoring.memory import cache_size_key
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import RunError
@@ -116,6 +117,7 @@ class ShuffledBatches:
         self._settings = settings.DATALOADER
         self._ranks = ranks
         self._workers = workers.train
+        self._cache_key = cache_size_key(settings)
         samples = len(dataset)
         self.per_epoch = samples // self._batch_size
         """Micro-batches of one epoch, of all processes together."""
@@ -141,7 +143,7 @@ class ShuffledBatches:
         """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
         loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
-        return _explain_failures(iter(loader))
+        return _explain_failures(iter(loader), self._cache_key)
 
     def cache_use(self) -> CacheUse | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
@@ -194,13 +196,14 @@ class ValidationBatches:
         max_samples = divide_up(len(dataset), ranks.world_size)
         self.rounds = divide_up(max_samples, size)
         """Batches of the process with the most of them."""
+        self._cache_key = cache_size_key(settings)
         self._loader = _loader(
             _Keyed(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True
         )
 
     def __iter__(self) -> Iterator[Any]:
         """Return the batches of one validation."""
-        return _explain_failures(iter(self._loader))
+        return _explain_failures(iter(self._loader), self._cache_key)
 
 
 class _Keyed(Dataset[Any]):
@@ -237,8 +240,12 @@ class _Keyed(Dataset[Any]):
         return sample
 
 
-def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
+def _explain_failures(batches: Iterator[Any], cache_key: str | None) -> Iterator[Any]:
     """Yield batches, and explain errors of the worker processes.
+
+    Args:
+        batches: the batches of a loader.
+        cache_key: key with the size of the cache; None without a cache.
 
     Raises:
         RunError: if a worker was killed or shared memory is full.
@@ -252,10 +259,12 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
         if not is_of_worker and source.parent.name != "multiprocessing":
             raise
         size = system_memory().shared_total or 0
+        keys = "DATALOADER.TOTAL_WORKERS or DATALOADER.TRAIN_PREFETCH_FACTOR"
+        if cache_key is not None:
+            keys += f" or {cache_key}"
         raise RunError(
             f"a data loading worker failed, probably because memory or /dev/shm ({size:.0f} MB) is "
-            f"full ({error}). Lower DATALOADER.TOTAL_WORKERS, DATALOADER.TRAIN_PREFETCH_FACTOR "
-            "or DATA.CACHE_SIZE_GB, which change no result, or start the container with "
+            f"full ({error}). Lower {keys}, which change no result, or start the container with "
             "--shm-size=8g; the same command continues from the last checkpoint"
         ) from error
 

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from vrtspike.cluster.torchrun import RENDEZVOUS_FILE
 from vrtspike.monitoring.timing import Switch
+from vrtspike.system.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -44,10 +45,11 @@ class Ranks:
         return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the sum of a tensor over all processes, equal on each."""
+        """Return the sum of a tensor over all processes, equal on each; the tensor stays."""
+        totals = values.clone()
         if self.world_size > 1:
-            dist.all_reduce(values)
-        return values
+            dist.all_reduce(totals)
+        return totals
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all processes (any picklable object) by rank, on each process."""
@@ -69,7 +71,15 @@ def join(device: str | None = None) -> Iterator[Ranks]:
 
     Args:
         device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
+
+    Raises:
+        ConfigError: if the device is another one.
     """
+    if device not in (None, "cpu", "cuda"):
+        raise ConfigError(
+            f"device: found {device!r}, expected cpu, cuda or None (CUDA if there is one); "
+            "CUDA_VISIBLE_DEVICES chooses among several GPUs"
+        )
     rank = int(os.environ.get("RANK", "0"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     world_size = int(os.environ.get("WORLD_SIZE", "1"))

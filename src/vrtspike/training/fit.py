@@ -22,7 +22,7 @@ from vrtspike.config.problems import Problem, find_problem, incomplete_problem
 from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display
-from vrtspike.monitoring.memory import gpu_categories, write_snapshot
+from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
@@ -142,7 +142,15 @@ def train_run(
             file_interval=keys.TIMING_FILE_INTERVAL,
         )
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
-        log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
+        log = RunLog(
+            folder,
+            run.fingerprint,
+            ranks.is_main,
+            keys.TENSORBOARD,
+            display,
+            trackers,
+            cache_size_key(run.settings),
+        )
         stack.callback(log.close)
         trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)

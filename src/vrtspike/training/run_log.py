@@ -45,6 +45,7 @@ class RunLog:
         tensorboard: true if TensorBoard files are written, too.
         display: display for messages.
         trackers: experiment trackers, which get all values.
+        cache_key: key with the size of the cache that data are read through; None without a cache.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class RunLog:
         tensorboard: bool,
         display: Display,
         trackers: Sequence[Tracker] = (),
+        cache_key: str | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / names.CHECKPOINTS
@@ -64,6 +66,7 @@ class RunLog:
         self._tensorboard_enabled = tensorboard
         self.display = display
         self._trackers = trackers
+        self._cache_key = cache_key
         self._metrics: Records | None = None
         self._memory: Records | None = None
         self._board: SummaryWriter | None = None
@@ -135,7 +138,7 @@ class RunLog:
         record["cache"] = None if use is None else use.figures()
         self._memory.write(record)
         self.display.note(memory_line(record))
-        for warning in memory_warnings(record):
+        for warning in memory_warnings(record, self._cache_key):
             self.display.show(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.frame_views import THUMBNAIL
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json
@@ -148,3 +150,19 @@ def test_training_frames_in_the_test_split_may_be_allowed(gate):
     nested = [manifest(f"sub/{name}", pictures="S") for name in (A, C)]
     accepted = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
     assert accepted["overlaps"] == {f"sub/{C}": f"sub/{A}"}
+
+
+def test_exact_and_altered_training_frames_are_counted_together(gate):
+    """Of each test frame once, by the sequence that it comes from."""
+    thumbnails = np.random.default_rng(0).integers(0, 256, (6, THUMBNAIL**2), dtype=np.uint8)
+    sequences = [
+        manifest(A, pictures="S1"),
+        manifest(B, pictures="123"),
+        manifest(C, pictures="S12345"),
+    ]
+    for sequence, frames in zip(sequences, ([0, 1], [2, 3, 4], [0, 5, 2, 3, 4, 2]), strict=True):
+        for frame, thumbnail in zip(sequence["frames"], thumbnails[frames], strict=True):
+            frame["thumbnail"] = thumbnail.tobytes().hex()
+    with pytest.raises(DataError, match=f"{C}: 5 of its 6 sharp frames are frames of {B}, {A}, so"):
+        gate(sequences)
+    assert gate(sequences, test_on_training_frames=True)["overlaps"] == {C: B}

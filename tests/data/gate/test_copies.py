@@ -48,8 +48,16 @@ def test_two_frames_that_moved_are_evidence_and_one_is_none():
     random = np.random.default_rng(0)
     frames = random.integers(0, 256, (4, THUMBNAIL**2), dtype=np.uint8)
     training = TrainingFrames({"train/a": frames})
-    assert training.copied_sequence(frames[[0, 2]]) == ("train/a", 2)
-    assert training.copied_sequence(frames[[1, 1, 1]]) is None
+    assert training.copied_sequences(frames[[0, 2]]) == ["train/a"] * 2
+    assert training.copied_sequences(frames[[1, 1, 1]]) == [""] * 3
+
+
+def test_each_frame_has_the_sequence_that_it_comes_from():
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (8, THUMBNAIL**2), dtype=np.uint8)
+    training = TrainingFrames({"train/a": frames[:3], "train/b": frames[3:6]})
+    tested = frames[[6, 4, 0, 5, 4, 7]]
+    assert training.copied_sequences(tested) == ["", "train/b", "", "train/b", "train/b", ""]
 
 
 PATTERN = np.where(np.indices((THUMBNAIL, THUMBNAIL)).sum(axis=0) % 2, 1, -1)
@@ -67,13 +75,14 @@ def test_an_instant_between_two_frames_is_no_copy_of_them():
     shot = np.random.default_rng(0).integers(50, 200, PATTERN.shape)
     frames = [100 + 0 * PATTERN, 100 + PATTERN, shot, shot + PATTERN]
     training = TrainingFrames({"train/a": thumbnails(frames)})
-    assert training.copied_sequence(thumbnails(frames)) == ("train/a", 4)
-    assert training.copied_sequence(thumbnails([frame + QUARTER for frame in frames])) is None
+    assert training.copied_sequences(thumbnails(frames)) == ["train/a"] * 4
+    between = thumbnails([frame + QUARTER for frame in frames])
+    assert training.copied_sequences(between) == [""] * 4
 
 
 def test_frames_that_hardly_move_are_no_evidence():
     frames = thumbnails([100 + 0 * PATTERN, 100 + QUARTER, 100 + PATTERN - QUARTER, 100 + PATTERN])
-    assert TrainingFrames({"train/a": frames}).copied_sequence(frames) is None
+    assert TrainingFrames({"train/a": frames}).copied_sequences(frames) == [""] * 4
 
 
 def still(picture, first):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from vrtspike.data.manifests import (
 )
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.errors import DataError, list_faults, named_faults
+from vrtspike.system.errors import DataError, first_few, list_faults, named_faults
 
 
 @dataclass
@@ -93,7 +94,9 @@ def accept(
         "schema": ACCEPTED.schema,
         "sequences": accepted,
         "excluded": faults,
-        "overlaps": {name: overlaps[name][0] for name in accepted if name in overlaps},
+        "overlaps": {
+            name: overlaps[name].most_common(1)[0][0] for name in accepted if name in overlaps
+        },
     }
 
 
@@ -140,11 +143,11 @@ def find_faults(
 
 def _compare(
     sequences: Mapping[str, _Sequence], splits: tuple[str, str], *, test_on_training_frames: bool
-) -> dict[str, list[str]]:
+) -> dict[str, Counter[str]]:
     """Report the faults that sequences beside each other show.
 
     Returns:
-        by test sequence the training sequence of each training frame that it holds.
+        training frames in test sequences, as of :func:`_find_overlaps`.
     """
     _report_missing_spikes(sequences)
     _report_copies(sequences)
@@ -174,61 +177,51 @@ def _report_copies(sequences: Mapping[str, _Sequence]) -> None:
 
 def _find_overlaps(
     sequences: Mapping[str, _Sequence], splits: tuple[str, str]
-) -> dict[str, list[str]]:
-    """Find test sequences that hold training frames, exact or altered.
+) -> dict[str, Counter[str]]:
+    """Find test sequences that hold training frames: exact, encoded anew or brightened.
 
     Returns:
-        by test sequence the training sequence of each training frame that it holds.
+        by test sequence, the number of its frames by the training sequence that has them.
     """
     training_split, test_split = splits
     training = [s for s in sequences.values() if _split(s.name) == training_split]
     tested = [s for s in sequences.values() if _split(s.name) == test_split]
-    exact = _exact_copies(training, tested)
-    altered = _altered_copies(training, tested)
-    return {**altered, **exact}
+    exact_origins = _origins_by_picture(training)
+    index = TrainingFrames({sequence.name: sequence.thumbnails for sequence in training})
+    overlaps = {}
+    for sequence in tested:
+        altered_origins = index.copied_sequences(sequence.thumbnails)
+        counts: Counter[str] = Counter()
+        for picture, altered_origin in zip(sequence.pictures, altered_origins, strict=True):
+            origin = exact_origins.get(picture, altered_origin)
+            if origin:
+                counts[origin] += 1
+        if counts:
+            overlaps[sequence.name] = counts
+    return overlaps
 
 
-def _exact_copies(
-    training: Sequence[_Sequence], tested: Sequence[_Sequence]
-) -> dict[str, list[str]]:
-    """Test sequences with training frames, as :func:`_find_overlaps` returns them."""
+def _origins_by_picture(training: Sequence[_Sequence]) -> dict[str, str]:
+    """Return the training sequence of each picture, by the picture's digest."""
     origins: dict[str, str] = {}
     for sequence in training:
         for picture in sequence.pictures:
             origins.setdefault(picture, sequence.name)
     origins.pop("", None)  # a picture of one colour is no evidence
-    copies = {}
-    for sequence in tested:
-        names = [origins[picture] for picture in sequence.pictures if picture in origins]
-        if names:
-            copies[sequence.name] = names
-    return copies
-
-
-def _altered_copies(
-    training: Sequence[_Sequence], tested: Sequence[_Sequence]
-) -> dict[str, list[str]]:
-    """Test sequences with encoded or brightened training frames, as :func:`_find_overlaps`."""
-    index = TrainingFrames({sequence.name: sequence.thumbnails for sequence in training})
-    copies = {}
-    for sequence in tested:
-        original = index.copied_sequence(sequence.thumbnails)
-        if original is not None:
-            name, count = original
-            copies[sequence.name] = [name] * count
-    return copies
+    return origins
 
 
 def _report_overlaps(
-    sequences: Mapping[str, _Sequence], overlaps: Mapping[str, Sequence[str]]
+    sequences: Mapping[str, _Sequence], overlaps: Mapping[str, Counter[str]]
 ) -> None:
     """Report test sequences that hold training frames."""
-    for name, training in overlaps.items():
+    for name, counts in overlaps.items():
         sequence = sequences[name]
+        origins = [origin for origin, _ in counts.most_common()]
         sequence.faults.append(
-            f"{len(training)} of its {len(sequence.pictures)} sharp frames are frames of "
-            f"{training[0]}, so its figures would be of training frames; expected others: remove "
-            "it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
+            f"{counts.total()} of its {len(sequence.pictures)} sharp frames are frames of "
+            f"{first_few(origins)}, so its figures would be of training frames; expected others: "
+            "remove it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
         )
 
 

@@ -60,23 +60,25 @@ class TrainingFrames:
         self._neighbour_distances = np.concatenate(distances)
         self._tree = cKDTree(_coarse(self._thumbnails)) if self._names else None
 
-    def copied_sequence(self, tested: Thumbnails) -> tuple[str, int] | None:
-        """Return the training sequence that most frames of a test sequence are copies of.
+    def copied_sequences(self, tested: Thumbnails) -> list[str]:
+        """Return the training sequence that each frame of a test sequence is a copy of.
 
         Args:
             tested: the thumbnails of the test sequence.
 
         Returns:
-            its name and the number of its frames that were found; None if there are too few.
+            the name for each frame; empty text for a frame that is no copy, or of a sequence of
+            which too few frames were found.
         """
-        originals = {self._original(frame) for frame in tested}
-        counts = Counter(self._names[place] for place in originals if place is not None)
-        if not counts:
-            return None
-        name, count = counts.most_common(1)[0]
-        if count < MIN_COPIES:
-            return None
-        return name, count
+        originals = [self._original(frame) for frame in tested]
+        distinct = {place for place in originals if place is not None}
+        counts = Counter(self._names[place] for place in distinct)
+        names = []
+        for place in originals:
+            name = "" if place is None else self._names[place]
+            is_evident = counts[name] >= MIN_COPIES
+            names.append(name if is_evident else "")
+        return names
 
     def _original(self, frame: NDArray[np.uint8]) -> int | None:
         """Return the place of the training frame that a frame is a copy of."""
