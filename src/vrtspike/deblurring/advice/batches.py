@@ -139,9 +139,9 @@ def _usable_gib(machine: Machine) -> float:
     return USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
 
 
-def _largest_divisor(number: int, most: int) -> int:
-    """Return the largest divisor of ``number`` that is at most ``most``."""
-    return max(n for n in range(1, min(most, number) + 1) if number % n == 0)
+def _largest_divisor(number: int, limit: int) -> int:
+    """Return the largest divisor of ``number`` that is at most ``limit``."""
+    return max(n for n in range(1, min(limit, number) + 1) if number % n == 0)
 
 
 def _batch_keys(batch: int, micro_steps: int, accumulates: bool) -> str:

@@ -164,9 +164,9 @@ def recommend(fitting: Mapping[str, FittingPreset], train: str) -> tuple[str | N
         train: beginning of the command.
     """
     useful = {name: preset for name, preset in fitting.items() if name not in COMPARISONS}
-    own = [name for name in useful if useful[name].data.dataset.kind not in BUNDLED_DATA]
-    if own:
-        best = min(own, key=_preference)
+    names = [name for name in useful if useful[name].data.dataset.kind not in BUNDLED_DATA]
+    if names:
+        best = min(names, key=_preference)
         command = f"{train}{shlex.quote(best)}"
         cause = "it fits"
         if useful[best].keys:
