@@ -13,7 +13,6 @@ import pytest
 TESTED_WITH = {
     "analysis/test_compare.py": ["analysis/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
-    "commands/test_preset_advice.py": ["commands/preset_fit"],
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
     "commands/test_public_data.py": ["commands/public_sets"],
     "commands/test_readiness.py": ["commands/checks"],
@@ -32,6 +31,7 @@ TESTED_WITH = {
         "data/gate/alignment_table",
         "data/raw/options",
     ],
+    "deblurring/advice/test_presets.py": ["deblurring/advice/fit"],
     "deblurring/planning/test_options.py": ["deblurring/planning/datasets"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "deblurring/test_preset.py": ["deblurring/fine_tuning", "deblurring/problem"],

@@ -10,7 +10,6 @@ import torch
 
 from vrtspike.commands import machine_checks
 from vrtspike.commands.checks import Check
-from vrtspike.commands.hardware import GpuKind
 from vrtspike.commands.machine_checks import (
     compiler_check,
     packages_check,
@@ -19,6 +18,7 @@ from vrtspike.commands.machine_checks import (
     which_check,
 )
 from vrtspike.commands.readiness import all_checks
+from vrtspike.deblurring.advice.hardware import GpuKind
 from vrtspike.monitoring.process_memory import SystemMemory
 
 

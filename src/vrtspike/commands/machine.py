@@ -54,14 +54,14 @@ def advise(arguments: argparse.Namespace) -> int:
             f"--gpus {arguments.gpus}: says how many there are of the GPUs that --gpu names; add "
             "--gpu, or leave --gpus out for those of this machine"
         )
-    from vrtspike.commands import hardware, preset_advice
     from vrtspike.config.workflow_loading import read_workflow
+    from vrtspike.deblurring.advice import hardware, presets
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
-    advice = preset_advice.advise(workflow, hardware.this_machine(gpu), arguments.hours)
+    advice = presets.advise(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(advice.lines))
     return 0 if advice.command is not None else 1
 

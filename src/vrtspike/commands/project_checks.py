@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vrtspike.commands.checks import Check, State, fault, without_advice
-from vrtspike.commands.preset_fit import PresetData, find_data
 from vrtspike.config.problems import PreparedProblem, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
 from vrtspike.data.datasets import Dataset
+from vrtspike.deblurring.advice.fit import PresetData, find_data
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from vrtspike.commands.checks import Check, State, fault
-from vrtspike.commands.hardware import find_gpus
 from vrtspike.commands.machine_checks import (
     compiler_check,
     packages_check,
@@ -17,6 +16,7 @@ from vrtspike.commands.machine_checks import (
     which_check,
 )
 from vrtspike.commands.project_checks import PRESETS, project_checks
+from vrtspike.deblurring.advice.hardware import find_gpus
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.surroundings import environment_faults
 

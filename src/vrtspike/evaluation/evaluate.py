@@ -144,12 +144,12 @@ def _measured_sequence(
 
 def _save_sequence(
     entry: SequenceEntry,
-    frames: Iterator[tuple[list[Row], dict[str, Image]]],
+    frames: Iterator[tuple[list[FrameRow], dict[str, Image]]],
     pictures: Path,
     examples: Examples,
     video: Path | None,
     count_frame: Callable[[], None],
-) -> list[Row]:
+) -> list[FrameRow]:
     """Write the pictures of a sequence frame by frame, and return the rows of its frames.
 
     Args:

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.analysis.findings import advice_texts
-from vrtspike.commands.hardware import Machine
 from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.data.datasets import Dataset
+from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.problem import training_weights
 from vrtspike.io.files import folder_size
@@ -59,6 +59,21 @@ class PresetData:
 
 
 @dataclass(frozen=True)
+class Resources:
+    """Resources that a training may use.
+
+    Attributes:
+        machine: the machine to train on.
+        free: bytes of disk for stores and checkpoints.
+        max_hours: largest duration of a training.
+    """
+
+    machine: Machine
+    free: int
+    max_hours: float
+
+
+@dataclass(frozen=True)
 class Fit:
     """Resources that a preset needs, and the reasons why it does not fit.
 
@@ -94,24 +109,16 @@ def find_data(results: Path, dataset: Dataset) -> PresetData:
     return PresetData(dataset, size, missing, stored_bytes)
 
 
-def assess(
-    name: str,
-    settings: Settings,
-    data: PresetData,
-    machine: Machine,
-    free: int,
-    max_hours: float,
-) -> Fit:
+def assess(name: str, settings: Settings, data: PresetData, resources: Resources) -> Fit:
     """Assess whether a preset fits, with all reasons against it.
 
     Args:
         name: name of the preset.
         settings: settings of the preset.
         data: data of the preset.
-        machine: the machine to train on.
-        free: bytes for stores and checkpoints.
-        max_hours: largest duration of a training.
+        resources: what a training may use.
     """
+    machine = resources.machine
     gpus = machine.gpu.count if machine.gpu else 0
     sequences, frames = _training_size(settings, data)
     cost = training_cost(name, settings, sequences, frames, gpus)
@@ -125,10 +132,10 @@ def assess(
         *_data_reasons(settings, data, cost.steps),
         *_memory_reasons(cost, memory, machine),
     ]
-    if hours > max_hours:
-        reasons.append(reason("hours", most=max_hours))
-    if disk > free:
-        reasons.append(reason("disk", needed=disk / GB, free=free / GB))
+    if hours > resources.max_hours:
+        reasons.append(reason("hours", most=resources.max_hours))
+    if disk > resources.free:
+        reasons.append(reason("disk", needed=disk / GB, free=resources.free / GB))
     reasons += [
         reason("weights", key=key, path=path)
         for key, path in training_weights(settings).items()

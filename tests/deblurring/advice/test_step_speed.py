@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.commands.step_speed import H100, StepSpeed, speed_of_cpu, speed_of_gpu
+from vrtspike.deblurring.advice.step_speed import H100, StepSpeed, speed_of_cpu, speed_of_gpu
 from vrtspike.io.files import read_json
 
 MEASURED = "benchmarks/results/gpu_nvidia_h100_80gb_hbm3.json"

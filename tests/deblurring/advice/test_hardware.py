@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vrtspike.commands import hardware
-from vrtspike.commands.hardware import (
+from vrtspike.deblurring.advice import hardware
+from vrtspike.deblurring.advice.hardware import (
     GpuKind,
     find_gpus,
     measure_bandwidth,
     measure_speed,
     named_gpu,
 )
-from vrtspike.commands.step_speed import speed_of_gpu
+from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.system.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 

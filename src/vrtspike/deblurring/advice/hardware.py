@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.commands.step_speed import H100, H100_BANDWIDTH, StepSpeed, speed_of_cpu, speed_of_gpu
+from vrtspike.deblurring.advice.step_speed import (
+    H100,
+    H100_BANDWIDTH,
+    StepSpeed,
+    speed_of_cpu,
+    speed_of_gpu,
+)
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus

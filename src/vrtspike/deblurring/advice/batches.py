@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from vrtspike.commands.hardware import Machine
-from vrtspike.commands.preset_fit import FLOAT32, USABLE, Fit, training_hours
 from vrtspike.config.problems import estimated_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
-from vrtspike.deblurring.costs import ClipCost
+from vrtspike.deblurring.advice.fit import FLOAT32, USABLE, Fit, training_hours
+from vrtspike.deblurring.advice.hardware import Machine
+from vrtspike.deblurring.costs import ClipCost, TrainingCost
 
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""
@@ -39,7 +39,6 @@ def batch_advice(
     Yields:
         name of the preset, and the batches as text.
     """
-    device_gib = machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib
     costs = {fit.name: fit.cost for fit in fits if fit.cost is not None}
     for name, settings in workflow.presets.items():
         if settings.untrained_weights is not None:
@@ -53,7 +52,7 @@ def batch_advice(
             memory = problem.memory(settings)
         else:
             continue
-        text = advise_batch(settings, *memory, USABLE * device_gib, hours)
+        text = advise_batch(settings, *memory, _usable_gib(machine), hours)
         if text:
             yield name, text
 
@@ -99,7 +98,7 @@ def advise_batch(
         return ""
     proposals = []
     if accumulates or fitting < step_samples:
-        batch = max(n for n in range(1, min(fitting, step_samples) + 1) if step_samples % n == 0)
+        batch = _largest_divisor(step_samples, fitting)
         keys = _batch_keys(batch, step_samples // batch, accumulates)
         gain = _gain_text(train.BATCH_SIZE, batch, hours)
         proposals.append(f"{keys}, {step_samples} samples a step as before{gain}")
@@ -112,6 +111,37 @@ def advise_batch(
     if not proposals:
         proposals.append(f"{_batch_keys(step_samples, 1, accumulates)} as before")
     return f"{fitting} fit: {'; or '.join(proposals)}"
+
+
+def micro_batch_keys(settings: RunSettings, cost: TrainingCost, machine: Machine) -> str:
+    """Return keys of the largest micro-batch that fits with the samples of a step unchanged.
+
+    Args:
+        settings: settings of the preset.
+        cost: cost of its training.
+        machine: the machine; without a GPU its system memory counts.
+
+    Returns:
+        keys and values; empty if no sample fits.
+    """
+    fixed, sample = _counted_memory(cost.largest, machine)
+    fitting = int((_usable_gib(machine) - fixed) / sample)
+    if fitting < 1:
+        return ""
+    train = settings.TRAIN
+    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    batch = _largest_divisor(step_samples, fitting)
+    return _batch_keys(batch, step_samples // batch, accumulates=True)
+
+
+def _usable_gib(machine: Machine) -> float:
+    """Return the GiB that a training may fill: of a GPU, or of the system without one."""
+    return USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    """Return the largest divisor of ``number`` that is at most ``limit``."""
+    return max(n for n in range(1, min(limit, number) + 1) if number % n == 0)
 
 
 def _batch_keys(batch: int, micro_steps: int, accumulates: bool) -> str:

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from vrtspike.analysis.findings import advice
-from vrtspike.commands import hardware, preset_advice, preset_fit
-from vrtspike.commands.hardware import GpuKind, Machine, measure_speed, named_gpu
-from vrtspike.commands.preset_advice import advise
-from vrtspike.commands.step_speed import speed_of_gpu
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.advice import fit, hardware, presets
+from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed, named_gpu
+from vrtspike.deblurring.advice.presets import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
+from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.costs import table
+from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.sst.problem import memory
 from vrtspike.system.errors import UserError
 
@@ -28,7 +29,7 @@ def project(repository, tmp_path, monkeypatch):
     """The project's configuration in a folder without data, on a disk with 100 GB."""
     shutil.copytree(repository / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 100 * GB)
+    monkeypatch.setattr(presets, "free_bytes", lambda path: 100 * GB)
     # The speed of two cores.
     monkeypatch.setattr(hardware, "measure_peak", lambda device, dtype: 0.15e12)
     return tmp_path
@@ -54,18 +55,19 @@ def cures(advice):
     return re.findall(r"^  (.+)$", after.partition("\n\n")[0], re.MULTILINE)
 
 
-TINY = GpuKind("A100", 1, 8.0)
+TINY = GpuKind("A100", 1, 2.0)
+HALVES = 'SET="TRAIN.BATCH_SIZE=5 TRAIN.GRADIENT_ACCUMULATION_STEPS=2"'
 
 
 @pytest.mark.parametrize(
     ("machine", "command", "preset", "reason"),
     [
-        (["H200"], "train_fast", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
-        (["4090"], "train_baseline", "fast", "needs 51 of 24 GiB of GPU memory"),
-        ([TINY], "train_light_small", "low_memory", "needs 10 of 8 GiB of GPU memory"),
-        ([None, 0, 64.0, 2], "train_light_small", "baseline", "takes more than 336 hours"),
+        (["H200"], "train_light", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
+        (["4090"], f"train_light --config {HALVES}", "light", "of 24 GiB of GPU memory"),
+        ([TINY], "train_light_small", "light", "of 2 GiB of GPU memory"),
+        ([None, 0, 64.0, 2], "train_light_small", "light", "takes more than 336 hours"),
         # With enough time a CPU may train.
-        ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
+        ([None, 0, 64.0, 2, 1e6], "train_light", "light", ""),
         # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
         (["A100", 1, 6.0], "snakemake --cores all demo", "baseline", "needs 9 of 6 GiB of memory"),
         (["A100", 1, 64.0, 16, 20], "train_light", "baseline", "takes more than 20 hours"),
@@ -80,11 +82,41 @@ def test_the_best_preset_that_fits_is_recommended(project, machine, command, pre
     assert bool(reason) == bool(faults)
 
 
+def test_smaller_micro_batches_must_fit_the_hours_too(project):
+    """On this card the light model needs smaller micro-batches, whose launches take longer."""
+    hours = fits(advise_for("4090"))["light"].hours
+    assert "train_light_small" in advise_for("4090", hours=1.001 * hours).command
+
+
+def test_presets_for_comparisons_are_listed_and_never_recommended(project):
+    presets = project / "config/presets"
+    for path in presets.glob("*.yaml"):
+        if path.stem not in COMPARISONS and path.stem != "light":
+            path.unlink()
+    (presets / "light.yaml").write_text("BASE: baseline\nMODEL: {WINDOW_SIZE: 5}\n")
+    advised = advise_for("H200")
+    assert advised.command is None
+    assert "fast" in fits(advised)
+    assert advised.lines[-1].startswith("nothing to recommend: what fits is not for a first model")
+    # One of the user's own, though.
+    (presets / "mine.yaml").write_text("BASE: baseline\n")
+    assert advise_for("H200").command == "snakemake --cores 16 train_mine"
+
+
+def test_every_preset_of_the_deblurring_has_a_purpose(project):
+    workflow = DeblurringWorkflow(load_workflow(["config/config.yaml"], {}))
+    named = {*PREFERRED, *COMPARISONS}
+    for name in workflow.presets:
+        assert (name in named) != (workflow.dataset(name).kind in BUNDLED_DATA), name
+    assert named <= workflow.presets.keys()
+
+
 def test_memory_and_hours_are_counted(project):
     one, three = (fits(advise_for("A6000", number))["baseline"] for number in (1, 3))
     assert one.memory_gib == pytest.approx(4e9 / 2**30 + 5.7)
     assert one.hours / three.hours == pytest.approx(3 * 0.9, rel=5e-3)
-    # 73,236 micro-steps of one clip, with the 1.008 TB/s and 165 TFLOP/s of the data sheet.
+    # 73,236 micro-steps of one clip (two of 22 sequences are held out), with the 1.008 TB/s and 165
+    # TFLOP/s of the data sheet.
     row = table()["presets"]["baseline"]
     step = speed_of_gpu(1.008, 165.0).seconds(row["operations"], row["moved_tb"], row["run_tflop"])
     expected = 73_236 * step / 3600
@@ -95,13 +127,13 @@ def test_memory_and_hours_are_counted(project):
 
 
 def test_a_full_disk(project, monkeypatch):
-    monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 30 * GB)
+    monkeypatch.setattr(presets, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     advised = advise_for("A100")
     assert symptoms(fits(advised)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
     assert advised.command == "snakemake --cores 16 train_light_small"
     # Stores that are there already need no more space.
-    monkeypatch.setattr(preset_fit, "folder_size", lambda folder: (1, 2 * GB))
+    monkeypatch.setattr(fit, "folder_size", lambda folder: (1, 2 * GB))
     assert not fits(advise_for("A100"))["baseline"].reasons
 
 
@@ -131,23 +163,29 @@ def test_a_small_data_set(project):
 
 
 def test_the_text(project):
-    lines = advise_for("A6000", 3).lines
+    advised = advise_for("A6000", 3)
+    lines = advised.lines
     assert lines[0] == "machine: 3 x A6000 with 48 GiB, 16 CPUs, 64 GiB of memory"
     assert lines[2] == "disk:    100 GB free for results"
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert re.fullmatch(r"baseline +10\.0 GiB +\S+ GiB +4,066 +31\.\d\d +yes", row)
-    assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
-    assert "set DATA.ROOT first; it trains from random weights" in lines[-1]
+    fit = fits(advised)["baseline"]
+    gpu = re.escape(f"{fit.cost.gpu_gib:.1f}")
+    hours = re.escape(f"{fit.hours:.2f}")
+    assert re.fullmatch(rf"baseline +{gpu} GiB +\S+ GiB +4,066 +{hours} +yes", row)
+    assert lines[-2] == "recommended: snakemake --cores 16 train_light"
+    assert lines[-1] == "because it fits; its data are missing, set DATA.ROOT first"
     assert advise_for("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"
 
 
 def test_smaller_micro_batches_are_named_for_a_card_that_is_too_small(project):
     advised = advise_for("4090")
-    assert symptoms(fits(advised)["light"]) == ["needs 23 of 24 GiB of GPU memory"]
+    needed = fits(advised)["light"].cost.gpu_gib
+    assert symptoms(fits(advised)["light"]) == [f"needs {needed:.0f} of 24 GiB of GPU memory"]
     batch = "TRAIN.BATCH_SIZE=5 TRAIN.GRADIENT_ACCUMULATION_STEPS=2, 10 samples a step as before"
-    assert f"  light         9 fit: {batch}" in advised.lines
+    assert re.search(rf"^  light +\d fit: {batch}$", "\n".join(advised.lines), re.MULTILINE)
+    assert "with these micro-batches; repeat --config" in advised.lines[-1]
 
 
 def test_each_cure_is_shown_once(project):
@@ -155,7 +193,10 @@ def test_each_cure_is_shown_once(project):
     against = {name: symptoms(fit) for name, fit in fits(advised).items() if fit.reasons}
     long = "takes more than 50 hours"
     assert against["low_memory"] == against["opt"] == [long]
-    assert against["fast"] == ["needs 51 of 48 GiB of GPU memory", long]
+    assert against["fast"] == [
+        f"needs {fits(advised)['fast'].cost.gpu_gib:.0f} of 48 GiB of GPU memory",
+        long,
+    ]
     entries = advice()["presets"]
     kinds = ["hours", "gpu_memory", "weights"]
     assert cures(advised) == [entries[kind]["cure"] for kind in kinds]
@@ -204,4 +245,4 @@ def test_presets_of_another_problem_alone(project):
     assert "samples of a micro-step, and the learning rate" in text
     # The usable GPU memory beyond the fixed part, divided by that of a sample.
     fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
-    assert f"  sst           {int((0.9 * 48 - fixed) / sample)} fit: TRAIN." in text
+    assert f"  sst            {int((0.9 * 48 - fixed) / sample)} fit: TRAIN." in text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.commands.batch_advice import advise_batch
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.deblurring.advice.batches import advise_batch
 
 RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
 MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"

@@ -6,35 +6,38 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vrtspike.commands.batch_advice import batch_advice
-from vrtspike.commands.hardware import Machine
-from vrtspike.commands.preset_fit import Fit, PresetData, assess, find_data, reason
+from vrtspike.config.documents import parse_overrides
+from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.data_size import GB
+from vrtspike.deblurring.advice.batches import batch_advice, micro_batch_keys
+from vrtspike.deblurring.advice.fit import Fit, PresetData, Resources, assess, find_data, reason
+from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
-from vrtspike.settings import Settings
+from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.surroundings import free_bytes
 
-PREFERRED = (
-    "fast",
+PREFERRED = ("light", "light_small", "finetune")
+"""Presets to train a model for use, in the order in which they are recommended."""
+
+COMPARISONS = (
     "baseline",
+    "fast",
     "low_memory",
     "low_ram",
     "opt",
     "compact",
-    "light",
-    "light_small",
-    "finetune",
+    "reproduce",
+    "light_spk",
 )
-"""Order in which presets that fit are recommended: the published network first, the faster before
-the more economical; then the light model, and at last the presets for small data sets."""
+"""Presets whose purpose is comparison, with each other or with published figures; they are listed,
+but never recommended."""
 
-UNTRAINED_START = (
-    "it trains from random weights, for comparisons and timing; for the best figures start from "
-    "VRT's weights (reproduce, docs/training.md)"
-)
+BUNDLED_DATA = ("demo", "general")
+"""Kinds of data that are generated for presets of the project alone."""
+
 _ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
 
 
@@ -70,10 +73,8 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         for dataset in dict.fromkeys(datasets.values())
     }
     data = {name: sizes[dataset] for name, dataset in datasets.items()}
-    fits = [
-        assess(name, settings, data[name], machine, free, max_hours)
-        for name, settings in presets.items()
-    ]
+    resources = Resources(machine, free, max_hours)
+    fits = [assess(name, settings, data[name], resources) for name, settings in presets.items()]
     fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
     lines = [*_machine_lines(machine, free)]
@@ -90,15 +91,57 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
             "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
             "not included."
         )
-    fitting = {fit.name: data[fit.name] for fit in fits if not fit.reasons}
+    fitting = {}
+    for fit in fits:
+        if fit.name in presets:
+            keys = _fitting_keys(fit, presets[fit.name], data[fit.name], resources)
+            if keys is not None:
+                fitting[fit.name] = FittingPreset(data[fit.name], keys)
     train = f"snakemake --cores {machine.cpus} train_"
-    command, cause = recommend(fitting, presets, train)
+    command, cause = recommend(fitting, train)
     if not presets and batches:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
         cause = "its batches fit; hours are estimated for the deblurring only"
     if command is None:
         return Advice([*lines, f"nothing to recommend: {cause}"], fits, None)
     return Advice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
+
+
+@dataclass(frozen=True)
+class FittingPreset:
+    """A preset that fits a machine.
+
+    Attributes:
+        data: its data.
+        keys: smaller micro-batches with which it fits; empty if it fits as it is.
+    """
+
+    data: PresetData
+    keys: str
+
+
+def _fitting_keys(
+    fit: Fit, settings: Settings, data: PresetData, resources: Resources
+) -> str | None:
+    """Return the keys of smaller micro-batches with which a preset fits.
+
+    Args:
+        fit: the preset as it is.
+        settings: settings of the preset.
+        data: data of the preset.
+        resources: what a training may use.
+
+    Returns:
+        keys; empty if the preset fits as it is, None if no micro-batch fits.
+    """
+    if not fit.reasons:
+        return ""
+    if fit.cost is None:
+        return None
+    keys = micro_batch_keys(settings, fit.cost, resources.machine)
+    changed = override_settings(settings, parse_overrides(keys.split(), fit.name), fit.name)
+    again = assess(fit.name, deblurring_settings(changed), data, resources)
+    return None if again.reasons else keys
 
 
 def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dict[str, Settings]:
@@ -113,28 +156,29 @@ def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dic
     }
 
 
-def recommend(
-    fitting: Mapping[str, PresetData], presets: Mapping[str, Settings], train: str
-) -> tuple[str | None, str]:
+def recommend(fitting: Mapping[str, FittingPreset], train: str) -> tuple[str | None, str]:
     """Return the command for the best preset that fits, and the reason.
 
     Args:
-        fitting: the presets that fit, with their data.
-        presets: settings by name.
+        fitting: the presets that fit.
         train: beginning of the command.
     """
-    names = [name for name, data in fitting.items() if data.dataset.kind != "demo"]
+    useful = {name: preset for name, preset in fitting.items() if name not in COMPARISONS}
+    names = [name for name in useful if useful[name].data.dataset.kind not in BUNDLED_DATA]
     if names:
         best = min(names, key=_preference)
-        model = presets[best].MODEL
+        command = f"{train}{shlex.quote(best)}"
         cause = "it fits"
-        if fitting[best].missing:
+        if useful[best].keys:
+            command += f' --config SET="{useful[best].keys}"'
+            cause += " with these micro-batches; repeat --config in later commands"
+        if useful[best].data.missing:
             cause += "; its data are missing, set DATA.ROOT first"
-        if model.TYPE == "vrt_spike" and model.VRT.PRETRAINED is None:
-            cause += f"; {UNTRAINED_START}"
-        return f"{train}{shlex.quote(best)}", cause
-    if fitting:
+        return command, cause
+    if any(preset.data.dataset.kind == "demo" for preset in useful.values()):
         return DEMO_COMMAND, "only the preset of the generated data fits this machine"
+    if fitting:
+        return None, f"what fits is not for a first model: {', '.join(fitting)} (README.md#presets)"
     return None, "no preset fits"
 
 
@@ -213,4 +257,4 @@ def _batch_lines(batches: Mapping[str, str]) -> list[str]:
     if not batches:
         return []
     title = "samples of a micro-step, and the learning rate by the square-root rule:"
-    return ["", title, *(f"  {name:<14}{text}" for name, text in batches.items())]
+    return ["", title, *(f"  {name:<15}{text}" for name, text in batches.items())]
