@@ -66,7 +66,7 @@ def main() -> int:
         if changed and not process_number():
             print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.
-        from vrtspike.training.fit import run_preset
+        from vrtspike.training.run import run_preset
 
         status = run_preset(arguments.run_dir, changed)
     except UserError as error:

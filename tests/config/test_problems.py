@@ -25,7 +25,7 @@ from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
 from vrtspike.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.sst.settings import METRICS as OF_THE_SEA
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
-from vrtspike.training.fit import TrainableProblem, trainable_problem
+from vrtspike.training.run import TrainableProblem, trainable_problem
 
 
 def functions(*parts: type) -> dict[str, list[inspect.Parameter]]:

@@ -47,7 +47,7 @@ from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.fit import run_preset
+from vrtspike.training.run import run_preset
 from vrtspike.training.workers import Workers
 
 STEPS = 12

@@ -33,7 +33,7 @@ from vrtspike.runs.code import record_code
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.training.fit import run_preset
+from vrtspike.training.run import run_preset
 
 OVERRIDES = (
     "TRAIN.MAX_STEPS=0",

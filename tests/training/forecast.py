@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vrtspike.monitoring.timing import section
-from vrtspike.training.batches import mix_seed
+from vrtspike.system.seeds import mix_seed
 from vrtspike.training.objectives import Objective
 
 PAST, FUTURE, SIZE = 3, 2, 16

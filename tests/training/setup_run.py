@@ -14,13 +14,8 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.training.batches import (
-    Observer,
-    ShuffledBatches,
-    SizedDataset,
-    ValidationBatches,
-    seed_everything,
-)
+from vrtspike.system.seeds import seed_everything
+from vrtspike.training.batches import Observer, ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable

@@ -19,7 +19,8 @@ from torch._inductor.exc import InductorError
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective, Waves
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError, UserError
-from vrtspike.training.fit import Outcome, fit
+from vrtspike.training.fit import fit
+from vrtspike.training.run import Outcome
 
 TRAIN = {
     "EPOCHS": 3,

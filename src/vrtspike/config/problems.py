@@ -9,7 +9,7 @@ The interface is divided by who calls it, because packages import only from earl
 - :class:`PreparedProblem`, :class:`EstimatedProblem`: for some problems; :func:`prepared_problem`
   and :func:`estimated_problem` return them, or None.
 - :class:`VariedProblem`: for some problems; :func:`frame_keys` returns its constant.
-- :class:`vrtspike.training.fit.TrainableProblem`: its function ``build``, for training.
+- :class:`vrtspike.training.run.TrainableProblem`: its function ``build``, for training.
 - :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`: its function ``evaluate``.
 - :class:`vrtspike.reporting.problem_page.ReportedProblem`: its function ``page``, optional.
 """
@@ -133,7 +133,7 @@ PROBLEMS: Mapping[str, str] = {
 class Problem(Protocol):
     """A module ``problem``: the part that every problem has.
 
-    ``build`` and ``evaluate`` are in :class:`vrtspike.training.fit.TrainableProblem` and
+    ``build`` and ``evaluate`` are in :class:`vrtspike.training.run.TrainableProblem` and
     :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`, whose packages come later.
     Snakemake imports the module for every plan, so import PyTorch and other large packages within
     functions. A stage is stale when the code of its function has changed.

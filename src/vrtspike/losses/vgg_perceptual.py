@@ -12,7 +12,7 @@ from vrtspike.io.pretrained import VGG16
 from vrtspike.losses.backbones import read_backbone
 from vrtspike.losses.term import Term
 from vrtspike.settings.losses import VggSettings
-from vrtspike.training.batches import mix_seed
+from vrtspike.system.seeds import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -6,8 +6,6 @@ accumulated micro-batches decide only which process computes it; a run's positio
 
 from __future__ import annotations
 
-import hashlib
-import random
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +13,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
@@ -24,6 +21,7 @@ from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import RunError
 from vrtspike.system.rounding import divide_up
+from vrtspike.system.seeds import mix_seed
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers, init_worker, start_forkserver
 
@@ -38,24 +36,6 @@ _WORKER_FAILED = re.compile(
     r"DataLoader worker \(pid|shared memory.*No space left|torch_\w+>: No space left", re.DOTALL
 )
 """Messages of PyTorch when a worker was killed or shared memory is full."""
-
-
-def mix_seed(*numbers: int) -> int:
-    """Return a 63-bit seed that depends on every one of ``numbers`` and their order.
-
-    >>> mix_seed(1, 2) == mix_seed(1, 2) != mix_seed(2, 1)
-    True
-    """
-    text = ",".join(map(str, numbers)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
-
-
-def seed_everything(*numbers: int) -> None:
-    """Seed Python's, NumPy's and PyTorch's global generators (all devices) from ``numbers``."""
-    seed = mix_seed(*numbers)
-    random.seed(seed)
-    np.random.seed(seed & 0xFFFFFFFF)
-    torch.manual_seed(seed)
 
 
 class SizedDataset(Protocol):

@@ -1,260 +1,28 @@
-"""Train a preset, or any model on any data for any objective, as one process of a run."""
+"""Train any model on any data for any objective, as one process of a run."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any
 
-import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.loading import check_training
-from vrtspike.config.problems import Problem, find_problem, incomplete_problem
-from vrtspike.config.run_schema import RunSettings, untrained_note
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import json_digest
-from vrtspike.monitoring.display import LOG_FILE, Display
-from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
-from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
-from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.system.errors import RunError
-from vrtspike.training.batches import (
-    ShuffledBatches,
-    SizedDataset,
-    ValidationBatches,
-    seed_everything,
-)
-from vrtspike.training.distributed import Ranks, join
-from vrtspike.training.loop import Trainer
+from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
+from vrtspike.training.distributed import Ranks
 from vrtspike.training.objectives import Objective, Trainable
-from vrtspike.training.optimizers import warmup_steps
-from vrtspike.training.precision import set_numerics
-from vrtspike.training.resuming import trainer_at_last_checkpoint
-from vrtspike.training.run_log import RunLog, describe_environment
-from vrtspike.training.trackers import open_trackers
-from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
+from vrtspike.training.run import Outcome, train_run
+from vrtspike.training.workers import Workers, hide_main_script
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
-
-
-@runtime_checkable
-class TrainableProblem(Problem, Protocol):
-    """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
-
-    This part is defined here, because ``config`` may not import the types of later packages.
-    """
-
-    def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-        """Build model, objective and batches for one process of a training.
-
-        Raises:
-            UserError: if the data, weights or settings cannot be used; the same on all processes if
-                it concerns all of them.
-        """
-
-
-def trainable_problem(name: str) -> TrainableProblem:
-    """Return the problem that TASK names.
-
-    Args:
-        name: value of TASK.
-
-    Raises:
-        ConfigError: if there is none, or it lacks :meth:`TrainableProblem.build`.
-    """
-    problem = find_problem(name)
-    if not isinstance(problem, TrainableProblem):
-        raise incomplete_problem(name, "build")
-    return problem
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Ending of a run.
-
-    Attributes:
-        status: ``finished``, or ``interrupted`` and saved: the same call continues it.
-        step: finished optimiser steps.
-        metrics: metrics of the last validation.
-        model: the model that validation saw, with its final weights; with TRAIN.EARLY_STOPPING
-            those of the best validation.
-    """
-
-    status: Literal["finished", "interrupted"]
-    step: int
-    metrics: dict[str, float]
-    model: nn.Module
-
-
-def train_run(
-    run: RunIdentity,
-    folder: Path,
-    build: Callable[[Ranks, Workers], Trainable],
-    *,
-    device: str | None = None,
-    **facts: Any,  # noqa: ANN401 - JSON values
-) -> Outcome:
-    """Train a run, or continue it, as one of the processes that ``torchrun`` started (or alone).
-
-    Args:
-        run: name, settings and fingerprint of the run.
-        folder: folder of the run; locked during training.
-        build: function that builds model, objective and batches; called after the random generators
-            are seeded.
-        device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
-        facts: further entries of ``run.json``.
-
-    Raises:
-        RunError: if the folder is in use or holds another run, or the device's memory is full.
-    """
-    with ExitStack() as stack:
-        stop = stack.enter_context(StopRequest())
-        ranks = stack.enter_context(join(device))
-        display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
-        stack.callback(display.close)
-        _lock_run_folder(folder, ranks, display, stack)
-        report_start()
-        set_numerics(run.settings, ranks.device)
-        seed_everything(run.settings.SEED)
-        workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
-        display.note(workers.describe(run.settings))
-        trainable = build(ranks, workers)
-        if trainable.note:
-            display.note(trainable.note)
-        keys = run.settings.LOG
-        timing = TimingLogger(
-            folder / LOGS if keys.TIMING_FILE else None,
-            ranks.device,
-            enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
-            console=display if keys.TIMING_CONSOLE else None,
-            console_interval=keys.TIMING_CONSOLE_INTERVAL,
-            file_interval=keys.TIMING_FILE_INTERVAL,
-        )
-        trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
-        log = RunLog(
-            folder,
-            run.fingerprint,
-            ranks.is_main,
-            keys.TENSORBOARD,
-            display,
-            trackers,
-            cache_size_key(run.settings),
-        )
-        stack.callback(log.close)
-        trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
-        _announce(run, trainer, facts)
-        return _train(trainer, stop, trainable.memory_advice)
-
-
-def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
-    """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
-
-    Args:
-        folder: folder of the run.
-        code_changed: source files that have changed since the run began, for ``run.json``.
-
-    Returns:
-        0 when the run is finished, :data:`EXIT_RESUMABLE` when it was stopped and saved.
-
-    Raises:
-        UserError: if the data, weights or settings cannot be used; the same on all processes if it
-            concerns all of them.
-    """
-    run = RunIdentity.read(folder)
-    problem = trainable_problem(run.settings.TASK)
-    outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
-    return 0 if outcome.status == "finished" else EXIT_RESUMABLE
-
-
-def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:
-    """Show and record what is trained."""
-    ranks = trainer.ranks
-    parameters = sum(p.numel() for p in trainer.model.parameters())
-    if run.settings.untrained_weights is None:
-        warmup = warmup_steps(trainer.train.SCHED, trainer.total)
-        work = (
-            f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
-            f"steps {trainer.counters.step} to {trainer.total}, {warmup} of them warm-up, "
-            f"{trainer.micro_batches} batches of {trainer.train.BATCH_SIZE} a step"
-        )
-    else:
-        work = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
-    trainer.display.show(
-        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
-    )
-    trainer.log.record.start(
-        trainer.counters.step,
-        # A run of `fit` has no settings.json.
-        name=run.name,
-        fingerprint=run.fingerprint,
-        dataset=run.dataset,
-        environment=describe_environment(ranks.device),
-        parameters=parameters,
-        precision=trainer.precision.name,
-        processes=ranks.world_size,
-        micro_batches=trainer.micro_batches,
-        total_steps=trainer.total,
-        **facts,
-    )
-    trainer.log.memory(trainer.counters.step, ranks.device)
-
-
-def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
-    """Run the trainer; record its ending, also after an error, and write the final weights."""
-    log = trainer.log
-    timing = trainer.timing
-    device = trainer.ranks.device
-    counters = trainer.counters
-    try:
-        status = trainer.run(stop)
-    except torch.OutOfMemoryError as error:
-        log.record.update("failed", counters.step, failure=str(error))
-        contents = gpu_categories(trainer.model, trainer.optimizer, device)
-        snapshot = write_snapshot(log.folder / LOGS, contents, device)
-        raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
-    except BaseException as error:
-        log.record.update("failed", counters.step, failure=f"{type(error).__name__}: {error}")
-        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            reason = str(error).splitlines()[0]
-            raise RunError(
-                f"PyTorch does not compile this model here ({reason}); set TRAIN.COMPILE_MODEL: "
-                "false"
-            ) from error
-        raise
-    finally:
-        timing.print_summary()
-        timing.close()
-    log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
-    if status == "finished":
-        if trainer.train.EARLY_STOPPING is not None:
-            trainer.load_best()
-        log.weights(trainer.trained_model(), WEIGHTS)
-    log.record.update(status, counters.step, **counters.entries())
-    return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
-
-
-def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
-    """Lock the run folder in the first process; all processes fail if it is in use."""
-    fault: str | None = None
-    if ranks.is_main:
-        try:
-            stack.enter_context(lock_run(folder, note=display.note))
-        except RunError as error:
-            fault = str(error)
-    fault = ranks.gather(fault)[0]
-    if fault is not None:
-        raise RunError(fault)
 
 
 def fit(

@@ -25,8 +25,8 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
+from vrtspike.system.seeds import seed_everything
 from vrtspike.training.arithmetic import estimate_arithmetic
-from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
 from vrtspike.training.divergence import divergence
