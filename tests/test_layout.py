@@ -53,10 +53,10 @@ TESTED_WITH = {
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/test_packed.py": ["reporting/packed"],
     "restoration/test_tiling.py": ["restoration/sources"],
-    "restoration/test_trained.py": ["restoration/precision"],
     "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy"],
+    "training/test_fit.py": ["training/run"],
     "workflow/test_train_call.py": ["interface/training"],
 }
 """Modules that are tested together with another one, by the file of their tests."""
