@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-NOT_KEPT = {"results/gpu_<device>.json", "results/fine_tuning.json"}
+NOT_KEPT = {"results/gpu_<device>.json"}
 """Result files with a variable name, and of programs that have not been run."""
 
 

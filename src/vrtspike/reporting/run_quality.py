@@ -225,7 +225,7 @@ def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
 def records(table: pd.DataFrame) -> list[TableRow]:
     """Convert rows to JSON values: numbers with six digits, None for numbers that are not finite.
 
-    >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, math.inf]}))
+    >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, float("inf")]}))
     [{'name': 'a', 'rate': 1.23457e-07}, {'name': 'b', 'rate': None}]
     """
     short = table.map(lambda value: float(f"{value:.6g}") if isinstance(value, float) else value)
