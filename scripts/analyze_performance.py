@@ -7,16 +7,14 @@ from pathlib import Path
 
 from vrtspike.analysis.findings import finding_lines
 from vrtspike.analysis.performance import read_analysis, write_analysis
-from vrtspike.system.cli import add_renamed, run
+from vrtspike.system.cli import run
 
 
 def main() -> None:
     """Parse the arguments, analyse, and print the findings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_renamed(
-        parser,
+    parser.add_argument(
         "--run",
-        "--train",
         type=Path,
         required=True,
         help="folder of a finished run: results/train/<preset>",

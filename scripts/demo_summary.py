@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.io.files import atomic_write_text
-from vrtspike.system.cli import add_renamed, run
+from vrtspike.system.cli import run
 
 WIDTH = 100
 REUSE = """
@@ -36,9 +36,7 @@ def main() -> None:
     parser.add_argument(
         "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
-    add_renamed(
-        parser, "--run", "--trained", type=Path, help="result folder that the end says how to use"
-    )
+    parser.add_argument("--run", type=Path, help="result folder that the end says how to use")
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
     summary = demo_summary(arguments.summaries, arguments.benchmarks, arguments.benchmark_folder)

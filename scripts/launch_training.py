@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vrtspike.cluster.launch import Launch, gpus_option, launch
 from vrtspike.config.documents import read_overrides
-from vrtspike.system.cli import add_preset, add_renamed, positive_int, run
+from vrtspike.system.cli import add_preset, positive_int, run
 
 
 def main() -> int:
@@ -28,10 +28,8 @@ def main() -> int:
     parser.add_argument(
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
-    add_renamed(
-        parser,
+    parser.add_argument(
         "--max-gpus",
-        "--most-gpus",
         type=positive_int,
         metavar="N",
         help="upper limit for auto (default: all free ones)",

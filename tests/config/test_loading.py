@@ -124,14 +124,8 @@ def test_circular_parents_are_refused(tmp_path):
         ("MODEL: {LAYERS: 4}", "MODEL.LAYERS"),
         ("MODEL: {CHANNELS_PER_SCALE: [96, 96, 96, 96]}", "MODEL.CHANNELS_PER_SCALE"),
         ("MODEL: {FUSE: {TYPE: TemporalCrossAttn}}", "MODEL.FUSE.TYPE"),
-        ("TRAIN: {CUDA_GRAPH: on}", "TRAIN.CUDA_GRAPH"),
         ("TRAIN: {SCHED: {TYPE: cosine}}", "TRAIN.SCHED.TYPE"),
-        ("MODEL: {VRT: {RECOMPUTE: cheap}}", "MODEL.VRT.RECOMPUTE"),
-        ("MODEL: {DISABLE_KERNELS: [all]}", "MODEL.DISABLE_KERNELS"),
         ("MODEL: {FUSE: {CHUNK_SHAPE: wide}}", "MODEL.FUSE.CHUNK_SHAPE"),
-        ("MODEL: {FUSE: {DIRECT: false}}", "MODEL.FUSE.DIRECT"),
-        ("MODEL: {SPIKE_TSA: {TIME_BIAS: false}}", "MODEL.SPIKE_TSA.TIME_BIAS"),
-        *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],
 )
 def test_keys_without_effect_are_dropped_with_a_warning(tmp_path, text, name):

@@ -250,15 +250,11 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
         workflow.ablated(["plain", "sea"])
 
 
-def test_older_names_in_the_workflow_are_read(folder):
-    (folder / "config.yaml").write_text(
-        "DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\nCALIBRATE: {MOST_STEPS: 9}\n"
-    )
+def test_older_names_of_the_data_are_read(folder):
+    (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\n")
     workflow = load_workflow(["config.yaml"])
     bins = [workflow.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
     assert bins == [12, 16]
-    assert workflow.settings.SHARDS.SEQUENCES == 7
-    assert workflow.settings.CALIBRATE.MAX_STEPS == 9
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.manifests import DATASET
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
-from vrtspike.io.files import file_digest, json_digest, read_json, write_json
+from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.identity import (
     RunIdentity,
@@ -53,13 +53,6 @@ def of(**sections):
 )
 def test_result_keys_decide_the_result_and_operational_ones_do_not(decides, sections):
     assert (of(**sections) != of()) == decides
-
-
-def test_without_a_limit_of_epochs_a_run_has_the_identity_of_the_number_given_before():
-    steps = {"MAX_STEPS": 500}
-    unlimited = of(TRAIN=steps | {"EPOCHS": None})
-    assert unlimited == of(TRAIN=steps | {"EPOCHS": 10000})
-    assert unlimited != of(TRAIN=steps | {"EPOCHS": 1000})
 
 
 def test_the_validation_interval_counts_where_early_stopping_watches_it():
@@ -105,16 +98,6 @@ def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
     assert len({same, rate, fingerprint_of(tmp_path, digest="e")}) == 3
     with pytest.raises(DataError, match=r"none\.json: No such file.* expected a data set manifest"):
         identify("x", Settings(), tmp_path / "none.json")
-
-
-def test_the_renamed_key_of_the_test_split_keeps_the_fingerprint(tmp_path):
-    settings = Settings.model_validate({"DATA": {"TEST_SPLIT": "t"}})
-    keys = result_settings(settings)
-    keys["DATA"]["VAL_SPLIT"] = keys["DATA"].pop("TEST_SPLIT")
-    decisive = {"settings": keys, "dataset": "d", "weights": {}}
-    assert fingerprint_of(tmp_path, DATA={"TEST_SPLIT": "t"}) == json_digest(decisive)[:12]
-    old = Settings.model_validate({"DATA": {"VAL_SPLIT": "t"}})
-    assert old == settings
 
 
 def write_teacher(folder: Path, settings: Settings, weights: bytes) -> Path:

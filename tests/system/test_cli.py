@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.system.cli import add_preset, add_renamed, add_runs
+from vrtspike.system.cli import add_preset, add_runs
 
 PROGRAM = """
 import sys
@@ -94,32 +94,11 @@ def test_closed_streams_are_the_null_device(tmp_path):
     assert (tmp_path / "file").read_text() == "kept"
 
 
-@pytest.mark.parametrize("name", ["--max-gpus", "--most-gpus"])
-def test_a_renamed_option_is_read_by_both_names_and_shown_by_one(name):
-    parser = argparse.ArgumentParser()
-    add_renamed(parser, "--max-gpus", "--most-gpus", type=int, default=3)
-    assert parser.parse_args([name, "2"]).max_gpus == 2
-    assert parser.parse_args([]).max_gpus == 3
-    assert "--max-gpus" in parser.format_help()
-    assert "--most-gpus" not in parser.format_help()
-
-
-@pytest.mark.parametrize("name", ["--run", "--train-dirs"])
-def test_programs_that_compare_runs_take_one_or_several(name):
+def test_programs_that_compare_runs_take_one_or_several():
     parser = argparse.ArgumentParser()
     add_runs(parser)
-    arguments = parser.parse_args([name, "a", "b", "--output", "c"])
+    arguments = parser.parse_args(["--run", "a", "b", "--output", "c"])
     assert arguments.runs == [Path("a"), Path("b")]
-
-
-def test_runs_are_required_under_their_present_name(capsys):
-    parser = argparse.ArgumentParser()
-    add_runs(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--output", "c"])
-    message = capsys.readouterr().err
-    assert "--run" in message
-    assert "--train-dirs" not in message
 
 
 def test_the_configuration_of_a_preset_is_the_main_file_unless_others_are_given():

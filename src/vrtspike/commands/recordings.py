@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
-from vrtspike.system.cli import add_output, add_renamed, positive_int
+from vrtspike.system.cli import add_output, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
 from vrtspike.system.progress_bar import progress_bar
 
@@ -85,10 +85,8 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
     add("--moving", type=Path, metavar="SCENE", help="in which much moves")
     add_sensor(parser)
-    add_renamed(
-        parser,
+    parser.add_argument(
         "--max-steps",
-        "--most-steps",
         type=positive_int,
         default=200,
         metavar="STEPS",

@@ -39,9 +39,6 @@ COMMON: OldKeys = {
     _AMP_ENABLED: OldKey(_PRECISION, _PRECISIONS),
     _AMP_LEVEL: OldKey(_PRECISION, {"O0": "32", "O1": "mixed", "O2": "bf16-true"}),
     ("LOG", "SAVE_DIR"): OldKey(reason="runs are written to RUNS of config/config.yaml"),
-    ("TRAIN", "CUDA_GRAPH"): OldKey(
-        reason="TRAIN.COMPILE_MODE reduce-overhead brings PyTorch's own CUDA graphs"
-    ),
     ("TRAIN", "SCHED", "TYPE"): OldKey(
         values={"cosine": "cosine"}, reason="the learning rate follows a cosine"
     ),

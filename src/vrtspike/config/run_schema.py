@@ -194,11 +194,8 @@ class RunSettings(Section):
         old_keys: other names of keys; a problem's own include these.
         ablation: the problem's ablation, if it has one.
         workflow: the problem's keys and sections of ``config/config.yaml``.
-        workflow_old_keys: other names of these.
         cache_key: the key with the size of the cache that data are read through; empty if the
             problem has no cache.
-        first_names: first names of renamed keys of sections, by section and key. Fingerprints have
-            them, so that runs that began before go on.
         root_keys: keys that describe the data at a root, by the key of that root. These keys do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -207,9 +204,7 @@ class RunSettings(Section):
     old_keys: ClassVar[OldKeys] = COMMON
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
-    workflow_old_keys: ClassVar[OldKeys] = {}
     cache_key: ClassVar[str] = ""
-    first_names: ClassVar[Mapping[tuple[str, str], str]] = {}
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 

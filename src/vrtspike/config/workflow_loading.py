@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,6 @@ from vrtspike.config.loading import (
     problem_name,
     read_preset,
 )
-from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.preset_files import PresetFiles, find_presets, misnamed
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import RunSettings
@@ -51,7 +50,7 @@ def load_workflow(
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
-    document = canonical(merge_documents(layers), _old_keys())
+    document = merge_documents(layers)
     settings = validate(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
@@ -135,11 +134,6 @@ def _check_names(
                 f"{place}: {key} names {preset!r}; presets in "
                 f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.preset_names)}"
             )
-
-
-def _old_keys() -> OldKeys:
-    """Return the former names of keys of ``config/config.yaml``, of all problems."""
-    return ChainMap(*(dict(find_problem(name).SETTINGS.workflow_old_keys) for name in PROBLEMS))
 
 
 def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str) -> Document:

@@ -143,17 +143,9 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     digest = problem.dataset_digest(dataset)
     weights = weight_digests(problem.training_weights(settings))
     problem.check_data(dataset, settings)
-    keys = _with_first_names(result_settings(settings), settings.first_names)
-    decisive = {"settings": keys, "dataset": digest, "weights": weights}
+    decisive = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
     fingerprint = json_digest(decisive)[:12]
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
-
-
-NO_LIMIT_OF_EPOCHS = 10_000
-"""Value of TRAIN.EPOCHS in the identity of a run without a limit of epochs.
-
-Presets gave this number before null was possible; their runs keep their fingerprints.
-"""
 
 
 def result_settings(settings: RunSettings) -> dict[str, Any]:
@@ -164,30 +156,11 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
     """
     result = _result_keys(settings)
     del result["TEST"]
-    if settings.TRAIN.EPOCHS is None:
-        result["TRAIN"]["EPOCHS"] = NO_LIMIT_OF_EPOCHS
     for section, name in settings.inactive_keys:
         del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
     return result
-
-
-def _with_first_names(
-    sections: Mapping[str, Mapping[str, Any]], first_names: Mapping[tuple[str, str], str]
-) -> dict[str, Any]:
-    """Return settings with the names that some keys of sections had when runs began to use them.
-
-    Args:
-        sections: settings, by section and key.
-        first_names: first names of keys, by section and present name.
-    """
-    renamed: dict[str, Any] = dict(sections)
-    for (section, key), first in first_names.items():
-        keys = dict(renamed[section])
-        keys[first] = keys.pop(key)
-        renamed[section] = keys
-    return renamed
 
 
 def evaluation_settings(settings: RunSettings) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -107,12 +107,6 @@ class VRTSettings(NetworkSettings):
         "recompute: scores made again for the gradient; auto: the faster one",
         "auto",
     )
-
-    @field_validator("ATTENTION", mode="before")
-    @classmethod
-    def _accept_older_names(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
-        older = {"fused": "sdpa", "explicit": "auto", "flex": "auto", "triton": "auto"}
-        return older.get(str(value), value)
 
     @property
     def bytes_per_pixel(self) -> int:

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
 
-WORKFLOW_OLD_KEYS: OldKeys = {
-    ("SHARES", "SEQUENCES"): OldKey(("SHARDS", "SEQUENCES")),
-    ("SHARES", "GB"): OldKey(("SHARDS", "GB")),
-    ("CALIBRATE", "MOST_STEPS"): OldKey(("CALIBRATE", "MAX_STEPS")),
-}
-"""Keys of ``config/config.yaml``."""
-
-_NO_GAIN = OldKey(values={False: False}, reason="it gained nothing")
 _CHUNKS = OldKey(reason="chunks have pixels of any place")
 
 OLD_KEYS: OldKeys = {
@@ -21,8 +13,6 @@ OLD_KEYS: OldKeys = {
     ("DATA", "K"): OldKey(("DATA", "NUM_VOXEL_BINS")),
     ("MODEL", "VRT", "use_checkpoint_attn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_ATTN")),
     ("MODEL", "VRT", "use_checkpoint_ffn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_FFN")),
-    ("DATA", "READER"): OldKey(reason="stores are read by tensorstore"),
-    ("TEST", "EVAL_SCALES"): OldKey(reason="frames are evaluated at full size"),
     ("MODEL", "LAYERS"): OldKey(
         values={4: 4}, reason="the spike encoder has 4 scales, one for each scale of VRT"
     ),
@@ -32,13 +22,6 @@ OLD_KEYS: OldKeys = {
     ("MODEL", "FUSE", "TYPE"): OldKey(
         values={"TemporalCrossAttn": ""}, reason="spike features are fused by attention along time"
     ),
-    ("MODEL", "DISABLE_KERNELS"): OldKey(reason="PyTorch computes every operation"),
-    ("MODEL", "SPIKE_TSA", "TIME_BIAS"): _NO_GAIN,
-    ("MODEL", "FUSE", "TIME_BIAS"): _NO_GAIN,
-    ("MODEL", "FUSE", "DIRECT"): _NO_GAIN,
     ("MODEL", "SPIKE_TSA", "CHUNK_SHAPE"): _CHUNKS,
     ("MODEL", "FUSE", "CHUNK_SHAPE"): _CHUNKS,
-    ("MODEL", "VRT", "RECOMPUTE"): OldKey(
-        reason="MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
-    ),
 }

@@ -27,7 +27,7 @@ from vrtspike.settings.evaluation import TestSettings
 from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
-from vrtspike.settings.old_keys import OLD_KEYS, WORKFLOW_OLD_KEYS
+from vrtspike.settings.old_keys import OLD_KEYS
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.system.errors import ConfigError
@@ -56,8 +56,6 @@ class Settings(RunSettings):
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
-    workflow_old_keys: ClassVar[OldKeys] = WORKFLOW_OLD_KEYS
-    first_names: ClassVar[Mapping[tuple[str, str], str]] = {("DATA", "TEST_SPLIT"): "VAL_SPLIT"}
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
@@ -64,40 +64,10 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
-def add_renamed(
-    parser: argparse.ArgumentParser,
-    name: str,
-    former: str,
-    *,
-    required: bool = False,
-    **options: Any,  # noqa: ANN401 - as for add_argument
-) -> None:
-    """Add an option that is also accepted by its former name, which the help does not show.
-
-    Args:
-        parser: parser of the program or command.
-        name: present name, such as ``--max-gpus``.
-        former: former name.
-        required: if true, one of both names must be given.
-        options: further arguments of ``add_argument``.
-
-    >>> parser = argparse.ArgumentParser()
-    >>> add_renamed(parser, "--run", "--train", type=Path, required=True)
-    >>> parser.parse_args(["--train", "results/train/demo"]).run
-    PosixPath('results/train/demo')
-    """
-    names = parser.add_mutually_exclusive_group(required=required)
-    present = names.add_argument(name, **options)
-    hidden = {"dest": present.dest, "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-    names.add_argument(former, **options | hidden)
-
-
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add ``--run`` and ``--output``, the options of programs that compare runs."""
-    add_renamed(
-        parser,
+    parser.add_argument(
         "--run",
-        "--train-dirs",
         dest="runs",
         type=Path,
         nargs="+",
