@@ -5,7 +5,7 @@ sequences of the demo; the table is in ``docs/model.md``.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
-    python benchmarks/light_variants.py
+    python benchmarks/light_variants.py --samples FOLDER
 """
 
 from __future__ import annotations
@@ -31,9 +31,18 @@ from vrtspike.system import cli
 
 SIDE = 128
 """Rows and columns of the frames on which the arithmetic of a frame is counted."""
+REAL_FRAMES = ("gopro1", "spkgopro226", "sreds_200_part1")
+"""Names of the real frames whose PSNR has a column."""
 VARIANTS = {
     "**light_demo**: 8 bins of either neighbour": Variant(),
     "no bins of neighbours": Variant({"MODEL.NAF.NEIGHBOUR_BINS": 0}),
+    "independent frames": Variant(
+        # As many frames a step. Their neighbours' spikes come with the frame.
+        {"DATA.CLIP_LEN": 1, "DATA.NEIGHBOURS": "true", "TRAIN.BATCH_SIZE": 6}
+    ),
+    "three blocks of spike features": Variant({"MODEL.NAF.SPIKE_BLOCKS": 3}),
+    "learned enlargement of spike features": Variant({"MODEL.NAF.LEARNED_ENLARGEMENT": "true"}),
+    "local pooling, cells of half a crop": Variant({"MODEL.NAF.POOLING_CELL": 48}),
     # These differ by more than any seed.
     "with shuffled spikes": Variant({"MODEL.SPIKE_ORDER": "shuffled"}, SEEDS[:1]),
     "without spikes": Variant({"MODEL.USE_SPIKE": "false"}, SEEDS[:1]),
@@ -57,11 +66,16 @@ def measured(inputs: Inputs, runs: Runs) -> Iterator[None]:
 
 def section(runs: Runs) -> str:
     """Return the part of the page that this program writes."""
-    columns = {"tof": ("tOF, px, mean", 2), "gflop": ("GFLOP a frame", 2)}
+    columns = {
+        **{sample: (f"`{sample}`", 2) for sample in REAL_FRAMES},
+        "tof": ("tOF, px, mean", 2),
+        "gflop": ("GFLOP a frame", 2),
+    }
     return (
-        f"{variants_table(VARIANTS, runs, columns)}\n\nSeeds {', '.join(map(str, SEEDS))}; GFLOP "
-        f"of the forward pass for {SIDE} x {SIDE} pixels. `python benchmarks/light_variants.py`. "
-        "In italics: networks of commit 6c05e456."
+        f"{variants_table(VARIANTS, runs, columns)}\n\nSeeds {', '.join(map(str, SEEDS))}; mean "
+        f"PSNR of {len(REAL_FRAMES)} real frames; GFLOP of the forward pass for {SIDE} x {SIDE} "
+        "pixels. `python benchmarks/light_variants.py`. In italics: networks that were not kept, "
+        "of commit b1003b47, and of 6c05e456 those without real frames."
     )
 
 

@@ -27,8 +27,6 @@ from vrtspike.system.errors import ConfigError
         ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),
         ("TRAIN.PRECISION=32", "TRAIN.PRECISION", "32"),
         ("MODEL.VRT_DEPTHS=[8,7,8,8,4,4,4,6]", "MODEL.VRT_DEPTHS", (8, 7, 8, 8, 4, 4, 4, *[6] * 4)),
-        ("MODEL.VRT.ATTENTION=fused", "MODEL.VRT.ATTENTION", "sdpa"),
-        ("MODEL.VRT.ATTENTION=triton", "MODEL.VRT.ATTENTION", "auto"),
         ("MODEL.WINDOW_SIZE=4", "MODEL.window", (6, 4, 4)),
         ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
     ],
