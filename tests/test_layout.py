@@ -52,7 +52,7 @@ TESTED_WITH = {
     ],
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/test_packed.py": ["reporting/packed"],
-    "restoration/test_tiling.py": ["restoration/sources"],
+    "restoration/inference/test_tiling.py": ["restoration/inputs/sources"],
     "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy"],

@@ -12,7 +12,7 @@ from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
 from vrtspike.reporting.problem_page import CardWords, ExampleKinds, ProblemPage
-from vrtspike.restoration.gallery import GALLERY
+from vrtspike.restoration.page.gallery import GALLERY
 
 _SPIKES_ALONE = "spikes alone"
 _WHY_SPIKES_WIN = (

@@ -18,18 +18,18 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
-from vrtspike.restoration.clip_check import doubts_message
-from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.checks.clip_check import doubts_message
+from vrtspike.restoration.checks.prepared_clip import PreparedClip, prepare_clip
+from vrtspike.restoration.checks.recording_limits import is_worse, worse_frames
+from vrtspike.restoration.folder.request import Request, open_request
+from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import GivenClip, Spikes, open_clip
-from vrtspike.restoration.onnx_file import read_onnx
-from vrtspike.restoration.pictures import GivenFrames, given_pictures
-from vrtspike.restoration.precision import choose_device, choose_precision
-from vrtspike.restoration.prepared_clip import PreparedClip, prepare_clip
-from vrtspike.restoration.recording_limits import is_worse, worse_frames
-from vrtspike.restoration.request import Request, open_request
+from vrtspike.restoration.inference.onnx_file import read_onnx
+from vrtspike.restoration.inference.precision import choose_device, choose_precision
+from vrtspike.restoration.inference.tiling import Tiling, fit_tiling
+from vrtspike.restoration.inputs.pictures import GivenFrames, given_pictures
 from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
-from vrtspike.restoration.tiling import Tiling, fit_tiling
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
@@ -243,7 +243,7 @@ class TrainedModel:
         """Restore a clip frame by frame, and keep frames blurry that would become worse.
 
         Args:
-            clip: clip from :func:`~vrtspike.restoration.prepared_clip.prepare_clip`.
+            clip: clip from :func:`~vrtspike.restoration.checks.prepared_clip.prepare_clip`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
 
