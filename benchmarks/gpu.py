@@ -33,7 +33,7 @@ from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model
 from vrtspike.monitoring.timing import seconds
-from vrtspike.restoration.tiling import even_side, recomputation, tile_unit, tiling_for
+from vrtspike.restoration.inference.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_video_preset
 from vrtspike.system import cli

@@ -30,12 +30,12 @@ from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.store.reading import Store
 from vrtspike.metrics.psnr import psnr
-from vrtspike.restoration.clip_spikes import array_spikes
 from vrtspike.restoration.given_clips import given_clip
-from vrtspike.restoration.pictures import array_pictures
+from vrtspike.restoration.inference.tiling import tiling_for
+from vrtspike.restoration.inputs.clip_spikes import array_spikes
+from vrtspike.restoration.inputs.pictures import array_pictures
+from vrtspike.restoration.inputs.sources import sharp_frame, stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
-from vrtspike.restoration.sources import sharp_frame, stored_sequence
-from vrtspike.restoration.tiling import tiling_for
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_video_preset

@@ -22,11 +22,11 @@ from vrtspike.data.store.reading import Store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.restoration.clip_spikes import simulated_spikes
 from vrtspike.restoration.given_clips import GivenClip, given_clip
-from vrtspike.restoration.pictures import open_pictures
-from vrtspike.restoration.sources import FrameSource, stored_sequence
-from vrtspike.restoration.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import simulated_spikes
+from vrtspike.restoration.inputs.pictures import open_pictures
+from vrtspike.restoration.inputs.sources import FrameSource, stored_sequence
+from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

@@ -17,7 +17,7 @@ WITHOUT = {
     # Reading a preset takes no table.
     "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.models"},
     # Restoring with a page takes no extra.
-    "vrtspike.restoration.folder_page": {"pandas", "matplotlib", "scipy", "tensorstore"},
+    "vrtspike.restoration.page.writing": {"pandas", "matplotlib", "scipy", "tensorstore"},
     # Tables and reports.
     "vrtspike.metrics.registry": {"torch", "lpips", "torchvision"},
 }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vrtspike.models.weights import load_vrt
     from vrtspike.monitoring.timing import section
     from vrtspike.restoration.given_clips import open_clip
-    from vrtspike.restoration.pictures import read_frames
+    from vrtspike.restoration.inputs.pictures import read_frames
     from vrtspike.restoration.restored_folder import RestoredFolder
     from vrtspike.restoration.trained import TrainedModel, load
     from vrtspike.runs.published import read_published
@@ -112,7 +112,7 @@ _HOMES = {
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",
-    "read_frames": "vrtspike.restoration.pictures",
+    "read_frames": "vrtspike.restoration.inputs.pictures",
     "read_published": "vrtspike.runs.published",
     "read_run_logs": "vrtspike.analysis.run_logs",
     "read_spikes": "vrtspike.data.raw.spikes",

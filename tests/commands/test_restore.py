@@ -111,7 +111,7 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vrtspike.restoration.folder.restore_into", stop)
+    monkeypatch.setattr("vrtspike.restoration.folder.writing.restore_into", stop)
     status, shown = call("--simulate-spikes")
     assert status == 130
     assert shown.err.splitlines()[-1].startswith("stopped; the same command, without --overwrite,")

@@ -13,16 +13,16 @@ from skimage import metrics as reference
 
 from tests.deblurring.reference_metrics import luma_of, similarity
 from tests.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
-from tests.restoration.test_tiling import restore, source_of
+from tests.restoration.inference.test_tiling import restore, source_of
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.metrics.ssim import ssim_uniform
+from vrtspike.restoration.inference.tiling import Tiling
+from vrtspike.restoration.inputs.sources import stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
-from vrtspike.restoration.sources import stored_sequence
-from vrtspike.restoration.tiling import Tiling
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
 

@@ -13,8 +13,8 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
-from vrtspike.restoration.folder import restore_into
-from vrtspike.restoration.request import Request, open_request
+from vrtspike.restoration.folder.request import Request, open_request
+from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.trained import load
 from vrtspike.system.errors import ConfigError, DataError, RunError
 

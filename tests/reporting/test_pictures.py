@@ -21,7 +21,7 @@ from vrtspike.reporting.pictures import (
     error_map,
 )
 from vrtspike.reporting.problem_page import ExampleKinds
-from vrtspike.restoration.gallery import GALLERY
+from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.system.errors import DataError
 
 KINDS = ExampleKinds(GALLERY, truth="sharp", gray=frozenset({"spikes"}))

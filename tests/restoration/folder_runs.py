@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vrtspike.io.images import read_rgb
-from vrtspike.restoration.folder import restore_into
-from vrtspike.restoration.request import Request, open_request
+from vrtspike.restoration.folder.request import Request, open_request
+from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.trained import TrainedModel, load
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]

@@ -13,8 +13,8 @@ from tests.small_run import arrays, recorded_clip, write_run
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.io.files import file_digest
 from vrtspike.models import build_model
+from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.tiling import Tiling
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, RunError
@@ -116,7 +116,7 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
         (0, Tiling(0, 8, 3, 1)),
     ):  # fmt: skip
         assert model.tiling(source, tile) == expected
-    free = "vrtspike.restoration.tiling.free_memory"
+    free = "vrtspike.restoration.inference.tiling.free_memory"
     monkeypatch.setattr(free, lambda device: 2e7)
     assert 0 < model.tiling(source).size < 48
     monkeypatch.setattr(free, lambda device: 1e4)

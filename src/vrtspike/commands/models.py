@@ -12,8 +12,8 @@ from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.commands.second_model import SecondModel, find_model, open_compared, restore_with
 from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.restoration.precision import PRECISIONS
-from vrtspike.restoration.result_record import PAGE
+from vrtspike.restoration.folder.result_record import PAGE
+from vrtspike.restoration.inference.precision import PRECISIONS
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
@@ -186,7 +186,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     """Restore frames with a trained model, write the page, and print the results."""
     # Faults of the arguments are reported before imports that take seconds.
     model = find_model(arguments.run_path, arguments)
-    from vrtspike.restoration.request import Request, open_request
+    from vrtspike.restoration.folder.request import Request, open_request
     from vrtspike.restoration.restored_folder import RestoredFolder
 
     values = {field.name: getattr(arguments, field.name) for field in fields(Request)}
@@ -198,8 +198,8 @@ def _restore(arguments: argparse.Namespace) -> None:
     if isinstance(other, SecondModel):
         restore_with(other.model, other.request, other.source, sharp, arguments)
     if request.page:
-        from vrtspike.restoration.compared import read_compared
-        from vrtspike.restoration.folder_page import write_folder_page
+        from vrtspike.restoration.page.compared import read_compared
+        from vrtspike.restoration.page.writing import write_folder_page
 
         folder = other.request.output if isinstance(other, SecondModel) else other
         compared = None if folder is None else read_compared(folder, source.names, source.size)

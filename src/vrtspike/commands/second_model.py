@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.cluster.gpus import DeviceName, take_device
-from vrtspike.restoration.result_record import COMPARED
+from vrtspike.restoration.folder.result_record import COMPARED
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.progress_bar import progress_bar
 
 if TYPE_CHECKING:
+    from vrtspike.restoration.folder.request import Request
     from vrtspike.restoration.given_clips import GivenClip
-    from vrtspike.restoration.pictures import Pictures
-    from vrtspike.restoration.request import Request
+    from vrtspike.restoration.inputs.pictures import Pictures
     from vrtspike.restoration.trained import TrainedModel
     from vrtspike.runs.identity import RunIdentity
 
@@ -69,7 +69,7 @@ def restore_with(
     arguments: argparse.Namespace,
 ) -> dict[str, Any]:
     """Restore a clip with a model, and return the record."""
-    from vrtspike.restoration.folder import restore_into
+    from vrtspike.restoration.folder.writing import restore_into
 
     device_name: DeviceName = "cpu" if model.exported else arguments.device
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
@@ -93,8 +93,8 @@ def open_compared(
     name = arguments.compare
     if name is None:
         return None
-    from vrtspike.restoration.compared import is_restored_folder, read_compared
-    from vrtspike.restoration.request import open_request
+    from vrtspike.restoration.folder.request import open_request
+    from vrtspike.restoration.page.compared import is_restored_folder, read_compared
 
     if name not in BUNDLED_NAMES and is_restored_folder(Path(name)):
         read_compared(Path(name), source.names, source.size)

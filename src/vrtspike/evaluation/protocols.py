@@ -22,7 +22,7 @@ from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
-from vrtspike.restoration.tiling import Tiling, tiling_for
+from vrtspike.restoration.inference.tiling import Tiling, tiling_for
 from vrtspike.settings.evaluation import ProtocolName, TileSettings
 from vrtspike.system.errors import ConfigError
 

@@ -20,7 +20,7 @@ from vrtspike.analysis.evaluation_files import (
 )
 from vrtspike.interface.overrides import override_words
 from vrtspike.reporting.run_quality import read_table
-from vrtspike.restoration.precision import choose_device
+from vrtspike.restoration.inference.precision import choose_device
 from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished

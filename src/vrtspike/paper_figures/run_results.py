@@ -33,8 +33,8 @@ from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.reporting.run_quality import read_table
+from vrtspike.restoration.inputs.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published

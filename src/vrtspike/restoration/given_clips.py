@@ -18,10 +18,10 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
-from vrtspike.restoration.clip_spikes import ClipSpikes, array_spikes, simulated_spikes
-from vrtspike.restoration.pictures import Pictures, open_pictures
-from vrtspike.restoration.sources import Frames, FrameSource
-from vrtspike.restoration.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, array_spikes, simulated_spikes
+from vrtspike.restoration.inputs.pictures import Pictures, open_pictures
+from vrtspike.restoration.inputs.sources import Frames, FrameSource
+from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
@@ -142,7 +142,7 @@ def open_clip(
         spikes: recorded spikes.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
-            :func:`~vrtspike.restoration.spike_files.recorded_spikes`.
+            :func:`~vrtspike.restoration.inputs.spike_files.recorded_spikes`.
         layout: layout of spikes, by its name; None is that of the run's data set, if it was named
             there, else Spk-GoPro's.
         exposures: exposures of spikes in memory; None takes those of the layout.

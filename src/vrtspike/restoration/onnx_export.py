@@ -19,7 +19,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
-from vrtspike.restoration.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL, seal
+from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL, seal
 from vrtspike.restoration.trained import TrainedModel, load_onnx
 from vrtspike.system.errors import ConfigError, RunError
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.restoration.folder_figures import verdict_messages
-from vrtspike.restoration.result_record import RESTORE_RECORD, RESTORED
-from vrtspike.restoration.tiling import Tiling
+from vrtspike.restoration.folder.figures import verdict_messages
+from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED
+from vrtspike.restoration.inference.tiling import Tiling
 
 if TYPE_CHECKING:
     import pandas as pd

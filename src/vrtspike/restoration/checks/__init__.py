@@ -1,0 +1,1 @@
+"""Checks without sharp frames: spikes against frames, recordings against the training."""

@@ -1,0 +1,1 @@
+"""A restored folder: its request, frames, videos, figures and record."""

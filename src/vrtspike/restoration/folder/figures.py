@@ -1,0 +1,187 @@
+"""Figures and videos of the restored frames in a folder, and verdicts on these frames."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from vrtspike.data.gate.consistency import Consistency
+from vrtspike.data.gate.frame_views import FrameView, view_picture
+from vrtspike.data.rgb_images import Image
+from vrtspike.data.video import video_file
+from vrtspike.io.files import finite_or_null
+from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.metrics.psnr import psnr
+from vrtspike.metrics.ssim import ssim
+from vrtspike.restoration.checks.no_reference import no_reference_figures, unseen_agreement
+from vrtspike.restoration.checks.recording_limits import LimitCheck, worse_frames
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
+from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.restoration.inputs.pictures import Pictures
+from vrtspike.system.errors import list_faults
+from vrtspike.system.progress_bar import Progresses
+
+Score: TypeAlias = Callable[[Image], float]
+"""A metric of one frame, uint8 (H, W, 3)."""
+
+
+@dataclass(frozen=True)
+class RestoredClip:
+    """A clip with its restored frames on disk.
+
+    Attributes:
+        source: blurry frames and spikes.
+        sharp: the sharp frames, if any.
+        files: the restored frames.
+        with_spikes: compare with the spikes; spikes that do not fit the frames would give figures
+            that look good and mean nothing.
+        scores: metrics of a frame alone, by their names.
+    """
+
+    source: GivenClip
+    sharp: Pictures | None
+    files: Sequence[Path]
+    with_spikes: bool
+    scores: Mapping[str, Score]
+
+
+def write_figures_and_videos(
+    request: Request, clip: RestoredClip, progress: Progresses
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Measure the restored frames on disk and write the videos.
+
+    Args:
+        request: names the videos to write.
+        clip: the restored frames.
+        progress: opens the progress of this step.
+
+    Returns:
+        the figures of each frame, and messages on sharp frames that do not fit.
+    """
+    entries = []
+    check = Consistency()
+    with contextlib.ExitStack() as opened:
+        show = opened.enter_context(progress("figures, videos"))
+        restored_video = _open_video(opened, request.video, request.output / VIDEO, clip)
+        compared_video = _open_video(
+            opened, request.side_by_side, request.output / SIDE_BY_SIDE, clip
+        )
+        for number, (name, path) in enumerate(zip(clip.source.names, clip.files, strict=True)):
+            blur = clip.source.pictures.frame(number)
+            restored = to_8_bit(read_picture(path).rgb)
+            images = [blur, restored]
+            truth = None
+            if clip.sharp is not None:
+                truth = clip.sharp.frame(number)
+                images.append(truth)
+                check.add(_frame_view(clip.source, clip.sharp, number, blur, truth))
+            if restored_video is not None:
+                restored_video([restored])
+            if compared_video is not None:
+                compared_video(images)
+            figures = frame_figures(clip, number, blur, restored, truth)
+            # Equal frames have no finite PSNR.
+            entries.append({"frame": name, **finite_or_null(figures)})
+            show(number + 1, len(clip.files))
+    return entries, check.finish()
+
+
+def _open_video(
+    opened: ExitStack, is_wanted: bool, path: Path, clip: RestoredClip
+) -> Callable[[Sequence[Image]], None] | None:
+    """Open a video with the time stamps of the clip; None if it is not wanted."""
+    if not is_wanted:
+        return None
+    return opened.enter_context(video_file(path, like=clip.source.pictures.video))
+
+
+def _frame_view(
+    source: GivenClip, sharp: Pictures, number: int, blur: Image, truth: Image
+) -> FrameView:
+    """Return a blurry frame and its sharp one as the check of consistency takes them."""
+    blurry_view = view_picture(source.pictures.describe(number), blur)
+    return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
+
+
+def frame_figures(
+    clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
+) -> dict[str, Any]:
+    """Return the figures of one frame by their names; ``_blur`` marks those of the blurry frame."""
+    figures: dict[str, Any] = {}
+    measures = dict(clip.scores)
+    spikes = clip.source.spikes
+    if truth is not None:
+        measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
+    if clip.with_spikes and spikes is not None and spikes.frames[number].path:
+        figures |= no_reference_figures(spikes.frames[number], blur, restored)
+    if clip.with_spikes:
+        figures |= _unseen_figures(clip.source, number, blur, restored)
+    for metric, score in measures.items():
+        figures[f"{metric}_blur"] = score(blur)
+        figures[metric] = score(restored)
+    return figures
+
+
+def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
+    """Return agreement with spikes unseen by the model, and true if the blurry frame is kept."""
+    agreements = unseen_agreement(source, number, [blur, restored])
+    if agreements is None:
+        return {}
+    kept = bool(np.array_equal(blur, restored))
+    return {"unseen_blur": agreements[0], "unseen": agreements[1], "kept_blurry": kept}
+
+
+def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
+    """Return names of frames that became worse, by the figure that shows it.
+
+    Args:
+        frames: figures of each frame.
+        check: the recording compared with the limits of the model.
+    """
+    verdicts: dict[str, list[str]] = {"kept blurry": []}
+    if check.is_outside:
+        verdicts["kept blurry"] = [frame["frame"] for frame in frames if frame.get("kept_blurry")]
+    for figure in ("reblur", "unseen"):
+        verdicts[figure] = lower_frames(frames, figure)
+    return verdicts
+
+
+def lower_frames(frames: Sequence[Mapping[str, Any]], figure: str) -> list[str]:
+    """Return the names of frames with a figure lower than that of the blurry frame."""
+    return [
+        frame["frame"]
+        for frame in frames
+        if frame.get(figure) is not None
+        and frame.get(f"{figure}_blur") is not None
+        and frame[figure] < frame[f"{figure}_blur"]
+    ]
+
+
+def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return messages on the frames that came out worse than the blurry ones.
+
+    Args:
+        verdicts: verdicts of the record.
+    """
+    messages = []
+    if verdicts["kept blurry"]:
+        messages.append(worse_frames(verdicts["kept blurry"]))
+    reasons = {"reblur": "blurred again", "unseen": "by spikes that the model has not seen"}
+    worse: dict[str, list[str]] = {}
+    for figure, reason in reasons.items():
+        for name in verdicts[figure]:
+            worse.setdefault(name, []).append(reason)
+    if worse:
+        faults = [f"{name}: {' and '.join(shown_by)}" for name, shown_by in worse.items()]
+        title = "warning: frames that came out worse than the blurry ones"
+        advice = f"{RESTORE_RECORD} has the figures of both; do not trust these frames."
+        messages.append(list_faults(title, faults, advice, limit=10))
+    return messages

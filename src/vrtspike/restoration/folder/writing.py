@@ -1,0 +1,276 @@
+"""Restore a clip into a folder: frames, videos, figures; and continue after an interruption."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.raw.versions import input_version
+from vrtspike.data.video import uncopied_streams
+from vrtspike.io.files import write_json
+from vrtspike.io.images import write_png
+from vrtspike.restoration.checks.clip_check import doubts_message
+from vrtspike.restoration.checks.no_reference import load_no_reference
+from vrtspike.restoration.checks.prepared_clip import PreparedClip
+from vrtspike.restoration.folder.figures import (
+    RestoredClip,
+    frame_verdicts,
+    write_figures_and_videos,
+)
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.result_record import (
+    RESTORE_RECORD,
+    RESTORED,
+    SCHEMA,
+    continued_record,
+    read_earlier_record,
+    recorded_results,
+    remove_results,
+    require_replaceable,
+    result_names,
+)
+from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
+from vrtspike.restoration.inputs.pictures import Pictures, picture_files
+from vrtspike.restoration.loaded_model import LoadedModel
+from vrtspike.system.errors import list_faults, shown
+from vrtspike.system.progress_bar import Progresses
+
+NO_SPIKES = "none, the model takes none"
+
+Note = Callable[[str], None]
+"""Function called with a message for the user."""
+
+
+def restore_into(
+    model: LoadedModel,
+    request: Request,
+    source: GivenClip,
+    sharp: Pictures | None,
+    *,
+    progress: Progresses,
+    note: Note = print,
+) -> dict[str, Any]:
+    """Restore a clip into a folder; frames that are already in it stay.
+
+    Repeat the call to continue after an interruption. Every frame is written as a whole or not at
+    all.
+
+    Args:
+        model: model from :func:`vrtspike.restoration.trained.load`.
+        request: inputs and results.
+        source: blurry frames and spikes, from
+            :func:`~vrtspike.restoration.folder.request.open_request`.
+        sharp: the sharp frames, if any, from the same.
+        progress: opens the progress of a step.
+        note: called with notes and warnings for the user.
+
+    Returns:
+        the contents of ``restore.json``.
+
+    Raises:
+        ConfigError: if ``output`` holds something else.
+        DataError: if an input cannot be used, or lies far outside the recordings that the model
+            was trained on.
+        RunError: if the memory is too small.
+    """
+    scores = {name: load_no_reference(name) for name in request.no_reference}
+    # The request is checked completely before anything is removed or written.
+    plan = _plan(model, request, source)
+    recorded = plan.recorded
+    if request.overwrite:
+        remove_results(request.output, recorded, note)
+        recorded = []
+    if request.video or request.side_by_side:
+        _note_lost_parts(source, note)
+    for message in plan.clip.notes:
+        note(message)
+    files = [request.output / RESTORED / f"{name}.png" for name in source.names]
+    missing = [number for number, path in enumerate(files) if not path.exists()]
+    if plan.continued:
+        present = len(files) - len(missing)
+        note(f"{present} of {len(files)} frames are there already, restored before")
+    record = _first_record(model, request, plan, recorded)
+    write_json(request.output / RESTORE_RECORD, record)
+    if missing:
+        record |= _doubt_entries(plan.clip, note)
+        write_json(request.output / RESTORE_RECORD, record)
+        targets = {number: files[number] for number in missing}
+        started = time.monotonic()
+        _write_frames(model, plan.clip, targets, progress)
+        record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
+    restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
+    record["frames"], misfits = write_figures_and_videos(request, restored, progress)
+    record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
+    write_json(request.output / RESTORE_RECORD, record)
+    _note_misfits(misfits, note)
+    return record
+
+
+def _doubt_entries(clip: PreparedClip, note: Note) -> dict[str, Any]:
+    """Return the entries of ``restore.json`` on frames that their spikes do not fit."""
+    doubts = list(clip.doubts.values())
+    if doubts:
+        note(doubts_message(doubts))
+    names = [clip.source.names[number] for number in clip.doubts if number is not None]
+    return {"doubts": doubts, "doubtful": names}
+
+
+def _write_frames(
+    model: LoadedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
+) -> None:
+    """Restore frames and write them.
+
+    Args:
+        model: the model.
+        clip: the clip, from :meth:`LoadedModel.prepare`.
+        targets: files to write, by number of the frame, in order.
+        progress: opens the progress of the tiles.
+    """
+    with progress("restore, tiles") as show:
+        frames = model.restore_prepared(clip, wanted=list(targets), progress=show)
+        for path, (image, _) in zip(targets.values(), frames, strict=True):
+            write_png(path, image)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A checked request.
+
+    Attributes:
+        identity: entries of the record that must be equal for frames of two calls to belong
+            together.
+        continued: the record of the earlier call that is continued; empty without one.
+        recorded: names of the results of earlier calls.
+        results: names of the files to write.
+        clip: the clip, checked against the model.
+    """
+
+    identity: dict[str, Any]
+    continued: dict[str, Any]
+    recorded: list[str]
+    results: list[str]
+    clip: PreparedClip
+
+
+def _plan(model: LoadedModel, request: Request, source: GivenClip) -> _Plan:
+    """Check a request against the output folder and the model; writes nothing.
+
+    Raises:
+        ConfigError: if the output folder holds something else.
+        DataError: if the recording lies far outside those that the model was trained on.
+        RunError: if the memory is too small.
+    """
+    output = request.output
+    identity = _identity(model, request, source)
+    earlier = read_earlier_record(output / RESTORE_RECORD)
+    continued: dict[str, Any] = {}
+    if not request.overwrite:
+        continued = continued_record(output, identity, earlier, request.tile)
+    recorded = recorded_results(earlier)
+    results = result_names(
+        source.names,
+        video=request.video,
+        side_by_side=request.side_by_side,
+        page=request.page,
+    )
+    require_replaceable(output, results, recorded)
+    tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
+    clip = model.prepare(source, tiling, anyway=request.anyway)
+    return _Plan(identity, continued, recorded, results, clip)
+
+
+def _identity(model: LoadedModel, request: Request, source: GivenClip) -> dict[str, Any]:
+    """Return entries of the record that are equal if frames of two calls belong together."""
+    frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
+    origin = NO_SPIKES
+    spike_files: Sequence[Path] = []
+    sensor = None
+    if source.spikes is not None:
+        origin = source.spikes.origin
+        spike_files = source.spikes.files
+        if source.spikes.sensor is not None:
+            sensor = list(source.spikes.sensor.size)
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "name": model.run.name,
+            "fingerprint": model.run.fingerprint,
+            "weights": model.weights,
+        },
+        "blurry frames": input_version(frames),
+        "spikes": {
+            "from": origin,
+            "version": input_version(spike_files),
+            "layout": request.layout,
+            "sensor": sensor,
+        },
+        "precision": model.precision,
+    }
+
+
+def _first_record(
+    model: LoadedModel,
+    request: Request,
+    plan: _Plan,
+    recorded: Sequence[str],
+) -> dict[str, Any]:
+    """Return the record before any frame is restored, without figures.
+
+    Args:
+        model: the model.
+        request: inputs and results.
+        plan: the checked request.
+        recorded: names of earlier results that are still there.
+    """
+    source = plan.clip.source
+    tiling = plan.clip.tiling
+    shape = (len(source.names), *source.size)
+    factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
+    return plan.identity | {
+        "paths": {
+            "input": shown(str(request.frames)),
+            "spikes": None if request.spikes is None else shown(str(request.spikes)),
+            "sharp": None if request.sharp is None else shown(str(request.sharp)),
+        },
+        "size": list(source.size),
+        "tiling": asdict(tiling),
+        "recomputation": round(factor, 4),
+        "device": model.device.type,
+        "seconds_per_frame": plan.continued.get("seconds_per_frame"),
+        "written": sorted({*plan.results, *recorded}),
+        "doubts": plan.continued.get("doubts", []),
+        "doubtful": plan.continued.get("doubtful", []),
+        "limits": plan.clip.check.contents(),
+    }
+
+
+def _note_lost_parts(source: GivenClip, note: Note) -> None:
+    """Note the parts of a video file that its restored videos lack."""
+    video = source.pictures.video
+    if video is None:
+        return
+    if not video.timed:
+        note(
+            f"warning: {video.path}: has no usable time stamps; the restored videos have "
+            f"{float(video.rate):.4g} frames per second"
+        )
+    streams = uncopied_streams(video.path)
+    if streams:
+        title = f"warning: {video.path}: streams that the restored videos lack"
+        advice = "An MP4 file takes sound such as AAC: convert it first, or add it afterwards."
+        note(list_faults(title, streams, advice))
+
+
+def _note_misfits(misfits: Sequence[str], note: Note) -> None:
+    """Note the sharp frames that do not fit the blurry ones."""
+    if misfits:
+        title = "warning: sharp frames that do not fit their blurry ones"
+        advice = (
+            "Compare with the sharp frames of this clip, in the same colours and levels; figures "
+            "against others say nothing."
+        )
+        note(list_faults(title, misfits, advice, limit=10))

@@ -1,0 +1,136 @@
+"""ONNX files of models: their metadata, their digest and their computation without PyTorch.
+
+A file takes frames and spike counts as they are recorded: conversion, gain and standardisation are
+part of it. The metadata of the file (:data:`METADATA`) hold the settings of the training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.restoration.inference.batches import Compute, InputArrays
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.errors import RunError
+
+METADATA = "vrtspike"
+"""Metadata entry of an ONNX file: JSON with the settings of the run and facts for restoring."""
+
+SCHEMA = 2
+_UNSEALED_SCHEMA = 1
+"""Schema of files without :data:`SEAL`."""
+
+SEAL = "vrtspike_digest"
+"""Metadata entry with the SHA-256 of the file, computed with zeros in its place."""
+
+_PREFIX = b"vrtspike-sha256:"
+_ZEROS = b"0" * 64
+EMPTY_SEAL = (_PREFIX + _ZEROS).decode()
+"""Value of the entry :data:`SEAL` before :func:`seal`."""
+_SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model in an ONNX file.
+
+    Attributes:
+        run: identity of the run that trained it.
+        weights: SHA-256 of the run's file of weights.
+        compute: restores a batch of tiles on the CPU, in float32.
+        ratio: pixels of a frame for each spike pixel along each side.
+        limits: ranges of the recordings that it was trained on; None if these were not stored.
+    """
+
+    run: RunIdentity
+    weights: str
+    compute: Compute
+    ratio: int
+    limits: RecordingLimits | None
+
+
+def read_onnx(path: Path) -> OnnxModel:
+    """Read a model that ``vrtspike export`` has written.
+
+    Raises:
+        RunError: if the file is missing, was written by another program, or was changed.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = available_cpus()
+    is_sealed = _check_seal(path)
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        metadata = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
+        if metadata["schema"] not in (SCHEMA, _UNSEALED_SCHEMA):
+            raise ValueError(f"found schema {metadata['schema']}, expected {SCHEMA}")
+        if metadata["schema"] == SCHEMA and not is_sealed:
+            raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
+        limits = metadata.get("limits")
+    except Exception as error:  # the classes of ONNX Runtime are not public
+        raise RunError(
+            f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
+            f"-o {path} writes one"
+        ) from error
+
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
+        """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
+        blur = np.rint(batch["blur"]).astype(np.uint8)
+        restored = []
+        for number, frames in enumerate(blur):
+            inputs = {name: np.asarray(values[number]) for name, values in batch.items()}
+            inputs["blur"] = frames
+            restored.append(session.run(None, inputs)[0])
+        return np.stack(restored)
+
+    return OnnxModel(
+        RunIdentity.parse(metadata["settings"], path),
+        metadata["weights"],
+        compute,
+        metadata["ratio"],
+        None if limits is None else RecordingLimits.parse(limits),
+    )
+
+
+def _check_seal(path: Path) -> bool:
+    """Verify the digest in a file, and return True if it has one.
+
+    Raises:
+        RunError: if the digest is not that of the contents.
+    """
+    if not path.is_file():
+        return False
+    contents = path.read_bytes()
+    digests = _SEALED.findall(contents)
+    if not digests:
+        return False
+    digest = _digest_with_zeros(contents)
+    if digests != [digest]:
+        raise RunError(
+            f"{path}: was changed after it was written: found the SHA-256 {digest.decode()[:12]}, "
+            f"expected {digests[0].decode()[:12]}. Copy it again from its origin, or write it "
+            f"again: vrtspike export RUN -o {path}"
+        )
+    return True
+
+
+def seal(path: Path) -> None:
+    """Replace the zeros in a file's digest entry by the digest."""
+    contents = path.read_bytes()
+    sealed = _PREFIX + _digest_with_zeros(contents)
+    path.write_bytes(contents.replace(_PREFIX + _ZEROS, sealed))
+
+
+def _digest_with_zeros(contents: bytes) -> bytes:
+    """Return SHA-256 in hexadecimal digits of a file whose digest entry is zero."""
+    empty = _SEALED.sub(_PREFIX + _ZEROS, contents)
+    return hashlib.sha256(empty).hexdigest().encode()

@@ -1,0 +1,240 @@
+"""The spikes of a clip: from arrays, simulated from the frames, or (:mod:`.spike_files`) files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
+from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.restoration.inputs.covered_steps import CoveredSteps
+from vrtspike.restoration.inputs.pictures import Pictures
+from vrtspike.system.errors import DataError
+
+_SIMULATED = Exposure(0, 88, 44)
+"""Number of steps that are simulated for a blurry frame: as many as in GoPro's exposures, with the
+frame in the middle."""
+
+SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
+
+
+@dataclass(frozen=True)
+class FrameSpikes:
+    """The spikes of one frame, from any source.
+
+    Attributes:
+        exposure: exposure in steps of its recording.
+        total: steps of the recording.
+        read: returns the spikes of an interval of the recording.
+        path: the spike file; None for spikes in memory and simulated ones.
+        recording: equal for frames of one recording; None for simulated spikes.
+    """
+
+    exposure: Exposure
+    total: int
+    read: Callable[[Exposure], PackedSpikes]
+    path: Path | None = None
+    recording: Hashable | None = None
+
+    def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
+        """Return the spikes of the exposure and up to ``context`` recorded steps on each side.
+
+        Returns:
+            the spikes, and the exposure in steps of these.
+        """
+        widened = self.exposure.widened(context, self.total)
+        return self.read(widened), self.exposure.moved(-widened.start)
+
+
+@dataclass(frozen=True)
+class ClipSpikes:
+    """The spikes of a clip.
+
+    Attributes:
+        origin: their source, in words.
+        place: their name in messages.
+        ratio: pixels of a frame for each spike pixel along each side.
+        frames: the spikes of each frame.
+        files: the spike files, and their table of exposures if there is one.
+        sensor: the sensor that files are read with; None for spikes in memory and simulated ones.
+    """
+
+    origin: str
+    place: str
+    ratio: Fraction
+    frames: Sequence[FrameSpikes]
+    files: Sequence[Path] = ()
+    sensor: Sensor | None = None
+
+    @cached_property
+    def covered(self) -> Mapping[Hashable, CoveredSteps]:
+        """The steps of each recording that lie in an exposure; without simulated spikes."""
+        exposures: dict[Hashable, list[Exposure]] = {}
+        for frame in self.frames:
+            if frame.recording is not None:
+                exposures.setdefault(frame.recording, []).append(frame.exposure)
+        return {recording: CoveredSteps(steps) for recording, steps in exposures.items()}
+
+
+def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
+    """Return pixels of a frame for each spike pixel along each side.
+
+    Args:
+        pictures: the frames.
+        sensor: rows and columns of the sensor.
+
+    Raises:
+        DataError: if the two sizes do not fit together.
+    """
+    try:
+        return frame_scale(pictures.size, sensor)
+    except DataError as error:
+        raise DataError(f"{pictures.place}: {error}, or crop the frames") from error
+
+
+def array_spikes(
+    pictures: Pictures,
+    spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
+    exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
+) -> ClipSpikes:
+    """Return spikes in memory.
+
+    Args:
+        pictures: their blurry frames.
+        spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
+            an array like this for each frame.
+        exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip are
+            not divided then. Or a layout, which gives the exposure for a number of steps.
+
+    Raises:
+        DataError: if spikes and frames do not fit together.
+    """
+    count = len(pictures.names)
+    recordings = [np.asarray(part) for part in _by_frame(spikes, count, exposures)]
+    _require_spikes_of_frames(recordings, count)
+    if isinstance(exposures, Layout):
+        exposures = [
+            exposures.exposure_of(len(part), f"spikes of frame {number}")
+            for number, part in enumerate(recordings)
+        ]
+    _require_exposures_of_frames(exposures, recordings)
+
+    def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
+        return PackedSpikes.pack(part[steps.start : steps.stop])
+
+    height, width = recordings[0].shape[1:]
+    ratio = frame_to_sensor_ratio(pictures, (height, width))
+    frames = [
+        FrameSpikes(exposure, len(part), partial(read, part), recording=id(part))
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ]
+    return ClipSpikes("recorded", "spikes", ratio, frames)
+
+
+def _by_frame(
+    spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
+    count: int,
+    exposures: Sequence[Exposure] | Layout,
+) -> Sequence[NDArray[np.uint8]]:
+    """Return one array for each of ``count`` frames, or all in one if indivisible."""
+    if not isinstance(spikes, np.ndarray):
+        return spikes
+    if spikes.ndim != 3:
+        return list(spikes)
+    if not isinstance(exposures, Layout):
+        return [spikes] * count
+    if len(spikes) % count:
+        return [spikes]
+    return np.split(spikes, count)
+
+
+def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: int) -> None:
+    """Refuse arrays that are not the spikes of ``count`` frames from one sensor.
+
+    Raises:
+        DataError: with the arrays found.
+    """
+    # All frames may share one recording.
+    distinct = {id(part): part for part in recordings}.values()
+    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in distinct})
+    are_spikes = all(
+        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1 for part in distinct
+    )
+    if len(recordings) != count or len(kinds) != 1 or not are_spikes:
+        raise DataError(
+            f"spikes: found {len(recordings)} arrays of {sum(map(len, recordings))} steps "
+            f"({', '.join(kinds)}), expected one for each of the {count} frames, uint8 (S, h, w) "
+            f"of 0 and 1 of one sensor, or one for all, of a multiple of {count} steps"
+        )
+
+
+def _require_exposures_of_frames(
+    exposures: Sequence[Exposure], recordings: Sequence[NDArray[np.uint8]]
+) -> None:
+    """Refuse exposures that are not one for each frame, within its spikes.
+
+    Raises:
+        DataError: with the exposures found.
+    """
+    count = len(recordings)
+    if len(exposures) != count or any(
+        exposure.start < 0 or exposure.stop > len(part)
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ):
+        raise DataError(
+            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
+            "the steps of its spikes"
+        )
+
+
+def simulated_spikes(pictures: Pictures) -> ClipSpikes:
+    """Return spikes simulated from the blurry frames themselves.
+
+    Such spikes contain no more information than the frames: they show that a model runs, not how
+    well it restores. Each exposure starts half-way from the frame before and ends half-way to the
+    next.
+
+    Args:
+        pictures: the frames, with even sides: the sensor has half their size.
+
+    Raises:
+        DataError: if frames have an odd side.
+    """
+    height, width = pictures.size
+    if height % 2 or width % 2:
+        raise DataError(
+            f"{pictures.place}: found frames of {height} x {width} pixels, expected even sides, as "
+            "the simulated sensor has half of them; crop the frames"
+        )
+    count = len(pictures.names)
+
+    def read(frame: int, steps: Exposure) -> PackedSpikes:
+        first = max(0, frame - 1)
+        last = min(count - 1, frame + 1)
+        window = pictures.read(slice(first, last + 1))
+        middle = window[frame - first]
+        start = _mean_frame(window[0], middle)
+        end = _mean_frame(window[-1], middle)
+        scene = [start, middle, end]
+        spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
+        return PackedSpikes.pack(spikes[steps.start : steps.stop])
+
+    frames = [
+        FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, number)) for number in range(count)
+    ]
+    return ClipSpikes(SIMULATED, f"{pictures.place} (simulated spikes)", Fraction(2), frames)
+
+
+def _mean_frame(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the mean of two frames, rounded: uint8 (H, W, 3)."""
+    return np.asarray(cv2.addWeighted(first, 0.5, second, 0.5, 0), np.uint8)

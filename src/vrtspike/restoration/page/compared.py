@@ -1,0 +1,73 @@
+"""Restored frames of another model, to stand beside those of a clip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vrtspike.io.images import read_picture
+from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
+from vrtspike.restoration.inputs.pictures import PICTURE_SUFFIXES, picture_files, require_size
+from vrtspike.runs.names import RUN_RECORD
+from vrtspike.system.errors import DataError, RunError, list_faults
+
+
+@dataclass(frozen=True)
+class ComparedFrames:
+    """Frames that were restored before.
+
+    Attributes:
+        label: name of the model, or of the folder if no record names one.
+        files: the frames, in the order of the clip.
+        origin: the model and its fingerprint, or the folder.
+    """
+
+    label: str
+    files: Sequence[Path]
+    origin: str
+
+
+def is_restored_folder(path: Path) -> bool:
+    """Return whether a path is a folder of frames with or without a record, and no model."""
+    if (path / RESTORE_RECORD).is_file():
+        return True
+    if not path.is_dir() or (path / RUN_RECORD).is_file():
+        return False
+    return any(file.suffix in PICTURE_SUFFIXES for file in path.iterdir())
+
+
+def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> ComparedFrames:
+    """Find the frames of a clip in a folder of restored frames.
+
+    Args:
+        folder: output of ``vrtspike restore``, or a folder of pictures named as the frames.
+        names: names of the frames of the clip.
+        size: their height and width.
+
+    Raises:
+        ConfigError: if ``restore.json`` is no record of restored frames.
+        DataError: if frames are missing, or the first has another size.
+        RunError: if the restoration is not finished.
+    """
+    record = read_earlier_record(folder / RESTORE_RECORD)
+    place = folder
+    label = folder.absolute().name
+    origin = str(folder)
+    if record:
+        if not record.get("frames"):
+            raise RunError(
+                f"{folder / RESTORE_RECORD}: no frames are recorded, the restoration is not "
+                "finished; repeat vrtspike restore, which continues it"
+            )
+        place = folder / RESTORED
+        label = record["model"]["name"]
+        origin = f"{label}, {record['model']['fingerprint']}"
+    files = {path.stem: path for path in picture_files(place)}
+    missing = [name for name in names if name not in files]
+    if missing:
+        title = f"{place}: no restored frame to compare with"
+        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
+    first = files[names[0]]
+    require_size(str(first), read_picture(first).rgb, size)
+    return ComparedFrames(label, [files[name] for name in names], origin)

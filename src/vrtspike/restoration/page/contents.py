@@ -1,0 +1,235 @@
+"""Figures, doubts and words of the page of restored frames."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vrtspike.reporting.offline_page import Verdict
+from vrtspike.reporting.page_data.metrics import MetricOnPage
+from vrtspike.restoration.folder.figures import RestoredClip, lower_frames
+from vrtspike.restoration.page.data import RestoredExample, RestoredRun
+
+Figures = Sequence[Mapping[str, Any]]
+"""Figures of each frame, as in ``restore.json``."""
+
+_METRICS = {
+    "psnr": ("PSNR", "dB", 2, "against the sharp frame"),
+    "ssim": ("SSIM", "", 4, "against the sharp frame"),
+    "agreement": (
+        "Correlation with the spikes",
+        "",
+        3,
+        "correlation with the spikes around the sharp instant, from -1 to 1",
+    ),
+    "reblur": (
+        "Blurred again",
+        "dB",
+        2,
+        "PSNR between the blurry frame and the restored one, blurred again as the spikes measure",
+    ),
+    "unseen": (
+        "Agreement with unseen spikes",
+        "",
+        3,
+        "correlation with spikes outside the exposure, which the model has not read, from -1 to 1",
+    ),
+}
+"""Title, unit, decimals and definition; the first that was measured ranks the frames."""
+
+PROBLEM = "restored"
+"""Name of the gallery of the page."""
+
+_REASONS = {
+    "psnr": "PSNR is below that of the blurry frame",
+    "reblur": "PSNR when blurred again is below that of the blurry frame",
+    "unseen": "agreement with unseen spikes is below that of the blurry frame",
+}
+_KEPT = "the blurry frame was kept, as it fits the spikes better"
+_MISFIT = "its spikes do not fit the blurry frame"
+
+
+@dataclass(frozen=True)
+class ModelOnPage:
+    """The results of one model.
+
+    Attributes:
+        label: name of the model.
+        clip: its restored frames.
+        figures: figures of each frame.
+        doubts: reasons to doubt a frame, by its name; frames without any are left out.
+    """
+
+    label: str
+    clip: RestoredClip
+    figures: Figures
+    doubts: Mapping[str, Sequence[str]]
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Numbers of the frames in doubt."""
+        names = self.clip.source.names
+        return [number for number, name in enumerate(names) if name in self.doubts]
+
+
+def frame_doubts(
+    figures: Figures, misfits: Sequence[str] = (), kept: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Return reasons to doubt frames, by name.
+
+    Args:
+        figures: figures of each frame.
+        misfits: names of the frames that their spikes do not fit.
+        kept: names of the frames whose blurry frame was kept.
+    """
+    doubts: dict[str, list[str]] = {}
+    for reason, names in (
+        (_MISFIT, misfits),
+        (_KEPT, kept),
+        *((text, lower_frames(figures, figure)) for figure, text in _REASONS.items()),
+    ):
+        for name in names:
+            doubts.setdefault(name, []).append(reason)
+    return doubts
+
+
+def model_contents(
+    model: ModelOnPage, clip_name: str, pictures: Mapping[int, Mapping[str, str]]
+) -> RestoredRun:
+    """Return the data of a model for the scripts of the page, without videos.
+
+    Args:
+        model: its results.
+        clip_name: name of the clip.
+        pictures: files of the pictures by kind, by number of the frame.
+    """
+    metrics = model_metrics(model.figures)
+    columns = [column for metric in metrics for column in metric["columns"]]
+    examples: list[RestoredExample] = [
+        {
+            "label": clip_name,
+            "frame": model.clip.source.names[number],
+            "time": number,
+            "chosen": [],
+            "metrics": {column: model.figures[number].get(column) for column in columns},
+            "doubts": list(model.doubts.get(model.clip.source.names[number], [])),
+            "pictures": pictures[number],
+        }
+        for number in _worst_first(model.figures, list(pictures), metrics)
+    ]
+    return {
+        "name": model.label,
+        "problem": PROBLEM,
+        "doubtful": model.doubtful,
+        "figures": {
+            column: [figures.get(column) for figures in model.figures] for column in columns
+        },
+        "evaluation": {
+            "dataset": clip_name,
+            "split": "",
+            "metrics": metrics,
+            "examples": examples,
+            "videos": [],
+        },
+    }
+
+
+def model_metrics(figures: Figures) -> list[MetricOnPage]:
+    """Return the metrics that were measured, with means over the frames that have them.
+
+    The PSNR of frames that equal the sharp ones is None; so is a mean of these alone.
+    """
+    metrics: list[MetricOnPage] = []
+    for name, (title, unit, decimals, definition) in _METRICS.items():
+        if not any(name in frame for frame in figures):
+            continue
+        restored = _mean(figures, name)
+        blurry = _mean(figures, f"{name}_blur")
+        gain = None
+        if restored is not None and blurry is not None:
+            gain = restored - blurry
+        metrics.append(
+            {
+                "name": name,
+                "title": title,
+                "unit": unit,
+                "decimals": decimals,
+                "definition": definition,
+                "columns": (f"{name}_blur", name),
+                "before": "blurry",
+                "after": "restored",
+                "reference": blurry,
+                "result": restored,
+                "gain": gain,
+                "extra": None,
+            }
+        )
+    return metrics
+
+
+def _worst_first(
+    figures: Figures, frames: Sequence[int], metrics: Sequence[MetricOnPage]
+) -> list[int]:
+    """Sort numbers of frames by the first metric; those without its figure come last."""
+    if not metrics:
+        return list(frames)
+    name = metrics[0]["name"]
+
+    def rank(number: int) -> float:
+        value = figures[number].get(name)
+        return float("inf") if value is None else float(value)
+
+    return sorted(frames, key=rank)
+
+
+def _mean(figures: Figures, name: str) -> float | None:
+    values = [frame[name] for frame in figures if frame.get(name) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Verdict:
+    """Return the beginning of the page.
+
+    Args:
+        models: the model, and the one to compare with if there is one.
+        clip_name: name of the clip.
+        record: contents of ``restore.json``.
+    """
+    first = models[0]
+    count = len(first.figures)
+    frames = "frame" if count == 1 else "frames"
+    sentence = f"{first.label} restored {count} {frames} of {clip_name}"
+    metrics = model_metrics(first.figures)
+    if metrics:
+        metric = metrics[0]
+        # The unit dB alone would suggest PSNR.
+        sentence += f": {metric['title']} {_value(metric, metric['reference'])} (blurry) to "
+        sentence += _value(metric, metric["result"])
+        for other in models[1:]:
+            for other_metric in model_metrics(other.figures):
+                if other_metric["name"] == metric["name"]:
+                    sentence += f"; {other.label} to {_value(other_metric, other_metric['result'])}"
+    facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
+    if len(models) == 1:
+        facts = [_doubt_fact(first)]
+    facts.append(f"spikes: {record['spikes']['from']}")
+    facts.append(f"{record['size'][1]} x {record['size'][0]} pixels")
+    if record["doubts"]:
+        facts.append("figures from the spikes are left out, as the spikes do not fit the frames")
+    return Verdict(f"{sentence}.", facts)
+
+
+def _value(metric: MetricOnPage, mean: float | None) -> str:
+    """Return a mean of a metric in bold, with its unit."""
+    text = "–" if mean is None else f"{mean:.{metric['decimals']}f} {metric['unit']}"
+    return f"**{text.strip()}**"
+
+
+def _doubt_fact(model: ModelOnPage) -> str:
+    """Return the number of frames in doubt, in words."""
+    count = len(model.doubtful)
+    if count == 0:
+        return "no frame in doubt"
+    return f"{count} of {len(model.figures)} frames in doubt"

@@ -1,0 +1,53 @@
+"""Kinds of pictures of restored frames, and their words on pages."""
+
+from __future__ import annotations
+
+from vrtspike.reporting.page_data.pictures import Gallery, PictureKind
+from vrtspike.reporting.pictures import ERROR_TOP
+
+TOPS = {"error": ERROR_TOP, "difference": 2 * ERROR_TOP, "residual": ERROR_TOP // 4}
+"""Grey values that maps show in the brightest colour."""
+
+_TITLES = {
+    "blurry": "Blurry",
+    "restored": "Restored",
+    "sharp": "Sharp",
+    "spikes": "Spike image",
+    "error": "Error map",
+    "difference": "Difference",
+    "residual": "Blurred again",
+}
+
+_AT_BOUNDARY = ("blurry", "restored")
+
+_NOTES = {
+    "spikes": "The spike image is what the sensor saw, made from its spikes alone.",
+    "error": "The error map is the distance of restored and sharp, mean over the colours: black is "
+    "0, the lightest colour {top} or more of 255 grey values.",
+    "difference": "The difference is the distance of restored and blurry, mean over the colours: "
+    "the lightest colour is {top} or more of 255 grey values.",
+    "residual": "Blurred again: the restored frame, with the blur that the spikes measure added, "
+    "against the blurry frame. Black is equal, the lightest colour {top} or more of 255 grey "
+    "values.",
+}
+
+
+def _kind(name: str) -> PictureKind:
+    """Return a kind of pictures by its name."""
+    top = TOPS.get(name)
+    return {
+        "name": name,
+        "title": _TITLES[name],
+        "is_beside": name not in _AT_BOUNDARY,
+        "note": _NOTES.get(name, "").format(top=top),
+        "top": top,
+    }
+
+
+GALLERY: Gallery = {
+    "kinds": [_kind(name) for name in _TITLES],
+    "left": "blurry",
+    "right": "restored",
+    "by": "Restored by",
+}
+"""All kinds of pictures of restored frames; pages show those that a frame has."""

@@ -1,0 +1,191 @@
+"""The page of a folder of restored frames: pictures to compare, curves and doubts, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vrtspike.io.files import atomic_write_text, finite_or_null
+from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.reporting.offline_page import OfflinePage
+from vrtspike.reporting.page_data.evaluation import Video
+from vrtspike.reporting.pictures import error_colours
+from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.result_record import (
+    PAGE,
+    PAGE_PICTURES,
+    RESTORED,
+    SIDE_BY_SIDE,
+    VIDEO,
+)
+from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.restoration.inputs.pictures import Pictures, require_size, sequence_name
+from vrtspike.restoration.page.compared import ComparedFrames
+from vrtspike.restoration.page.contents import (
+    PROBLEM,
+    ModelOnPage,
+    frame_doubts,
+    headline,
+    model_contents,
+)
+from vrtspike.restoration.page.data import RestoredData, RestoredRun
+from vrtspike.restoration.page.gallery import GALLERY
+from vrtspike.restoration.page.pictures import choose_frames, write_page_pictures
+from vrtspike.system.progress_bar import Progresses
+
+PAGE_BYTES = 29_000_000
+"""Size of the page with its pictures; with the names of files it stays below 30 MB."""
+
+SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "saving.js", "restored.js")
+SECTIONS = {"pictures": "Pictures", "curves": "Figures", "origin": "Origin"}
+ORDERS = ("in doubt first", "in time", "worst first", "best first")
+
+_VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is one, sharp"}
+
+
+def write_folder_page(
+    request: Request,
+    source: GivenClip,
+    sharp: Pictures | None,
+    record: dict[str, Any],
+    compared: ComparedFrames | None = None,
+    *,
+    progress: Progresses,
+    page_bytes: int = PAGE_BYTES,
+) -> Path:
+    """Write the page of a restored folder from its frames and its record.
+
+    Equal frames and records give equal pages. The page of an earlier call is removed before its
+    pictures are replaced, so that a page is never beside pictures of another.
+
+    Args:
+        request: inputs and results.
+        source: blurry frames and spikes.
+        sharp: the sharp frames, if any.
+        record: contents of ``restore.json``, of a finished restoration.
+        compared: frames of another model, if any.
+        progress: opens the progress of measuring these.
+        page_bytes: size limit of the page with its pictures.
+
+    Returns:
+        the page.
+
+    Raises:
+        DataError: if a frame is missing, or one to compare with has another size.
+    """
+    files = [request.output / RESTORED / f"{name}.png" for name in source.names]
+    clip = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores={})
+    models = [_model(clip, record)]
+    if compared is not None:
+        models.append(_compared_model(clip, compared, models[0].label, record, progress))
+    page_file = request.output / PAGE
+    page_file.unlink(missing_ok=True)
+    name = sequence_name(Path(record["paths"]["input"]))
+    page = OfflinePage(headline(models, name, record), SECTIONS, SCRIPTS, has_files=True)
+    doubtful = {number for model in models for number in model.doubtful}
+    frames = choose_frames(len(files), doubtful)
+    nothing = {number: dict[str, str]() for number in frames}
+    runs = [model_contents(model, name, nothing) for model in models]
+    data = _data(models, record, compared, runs)
+    pictures_bytes = page_bytes - len(page.render(data).encode())
+    # Names of files are in the page, too.
+    budget = pictures_bytes - 400 * len(frames) * len(models)
+    pictures = write_page_pictures([model.clip for model in models], frames, budget, request.output)
+    data["pictures"] = {
+        "form": pictures.form,
+        "left_out": len(files) - len(pictures.files),
+        "folder": PAGE_PICTURES,
+    }
+    data["runs"] = [
+        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.files.items()})
+        for place, model in enumerate(models)
+    ]
+    data["runs"][0]["evaluation"]["videos"] = _videos(request.output, record)
+    atomic_write_text(page_file, page.render(data))
+    return page_file
+
+
+def _model(clip: RestoredClip, record: dict[str, Any]) -> ModelOnPage:
+    """Return the results of the model of the record."""
+    figures = record["frames"]
+    doubts = frame_doubts(
+        figures, misfits=record.get("doubtful", []), kept=record["verdicts"]["kept blurry"]
+    )
+    return ModelOnPage(record["model"]["name"], clip, figures, doubts)
+
+
+def _compared_model(
+    clip: RestoredClip,
+    compared: ComparedFrames,
+    other_label: str,
+    record: dict[str, Any],
+    progress: Progresses,
+) -> ModelOnPage:
+    """Measure frames of another model as those of the record were measured."""
+    measured = replace(clip, files=compared.files)
+    figures = []
+    with progress("figures to compare with") as show:
+        for number, name in enumerate(clip.source.names):
+            restored = to_8_bit(read_picture(compared.files[number]).rgb)
+            require_size(str(compared.files[number]), restored, clip.source.size)
+            truth = None if clip.sharp is None else clip.sharp.frame(number)
+            blur = clip.source.pictures.frame(number)
+            values = finite_or_null(frame_figures(measured, number, blur, restored, truth))
+            figures.append({"frame": name, **values})
+            show(number + 1, len(compared.files))
+    label = compared.label
+    if label == other_label:
+        label = f"{label} (compared)"
+    doubts = frame_doubts(figures, misfits=record.get("doubtful", []))
+    return ModelOnPage(label, measured, figures, doubts)
+
+
+def _data(
+    models: Sequence[ModelOnPage],
+    record: dict[str, Any],
+    compared: ComparedFrames | None,
+    runs: list[RestoredRun],
+) -> RestoredData:
+    """Return the data of the page; facts on its pictures are still empty."""
+    paths = record["paths"]
+    origin = [
+        ("model", f"{record['model']['name']}, {record['model']['fingerprint']}"),
+        ("weights (SHA-256)", record["model"]["weights"]),
+        ("blurry frames", paths["input"]),
+        ("spikes", paths["spikes"] or record["spikes"]["from"]),
+        ("sharp frames", paths["sharp"] or "none"),
+        ("precision", record["precision"]),
+    ]
+    if compared is not None:
+        origin.append((f"compared with {models[1].label}", compared.origin))
+    return {
+        "best": models[0].label,
+        "frames": list(models[0].clip.source.names),
+        "origin": [*origin, *(("doubt", message) for message in record["doubts"])],
+        "orders": ORDERS,
+        "galleries": {PROBLEM: GALLERY},
+        "colours": error_colours(),
+        "words": {
+            "model": "Model",
+            "videos": "Videos",
+            "left_out": "; frames in doubt were taken first",
+            "no_figures": "No figures: these frames have neither recorded spikes that fit them "
+            "nor sharp frames to compare with (--sharp).",
+        },
+        "pictures": {"form": "", "left_out": 0, "folder": PAGE_PICTURES},
+        "runs": runs,
+    }
+
+
+def _videos(output: Path, record: dict[str, Any]) -> list[Video]:
+    """Return the videos that were written beside the page."""
+    videos: list[Video] = []
+    for name, label in _VIDEOS.items():
+        path = output / name
+        if name in record["written"] and path.is_file():
+            size = round(path.stat().st_size / 1e6, 2)
+            videos.append({"label": label, "data": None, "link": name, "megabytes": size})
+    return videos

@@ -1,0 +1,136 @@
+"""The page of a folder of restored frames."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.restoration.folder_runs import NAMES, restore
+from vrtspike.restoration.folder.request import Request, open_request
+from vrtspike.restoration.page.compared import read_compared
+from vrtspike.restoration.page.writing import PAGE_BYTES, write_folder_page
+from vrtspike.restoration.trained import TrainedModel
+
+
+def write(
+    model: TrainedModel, job: Request, record: dict[str, Any], compared=None, page_bytes=PAGE_BYTES
+) -> dict[str, Any]:
+    """The data of a page that is written."""
+    source, sharp = open_request(model.run, job)
+    progress = contextlib.nullcontext(lambda *done: None)
+    page = write_folder_page(
+        job, source, sharp, record, compared,
+        progress=lambda title: progress, page_bytes=page_bytes,
+    )  # fmt: skip
+    assert page == job.output / "index.html"
+    (data,) = re.findall(r'id="report">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    return json.loads(data)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a page."""
+    paths = [folder / "index.html", *(folder / "page").iterdir()]
+    return {path.name: path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def result(whole, tmp_path) -> tuple[Request, dict[str, Any]]:
+    """A copy of a restored folder, and its record."""
+    job, record = whole
+    shutil.copytree(job.output, tmp_path / "out")
+    return replace(job, output=tmp_path / "out"), record
+
+
+def test_the_page_shows_the_record_and_the_frames(model, result):
+    job, record = result
+    data = write(model, job, record)
+    (run,) = data["runs"]
+    assert data["frames"] == NAMES
+    assert set(run["figures"]) == {
+        f"{name}{column}"
+        for name in ("psnr", "ssim", "agreement", "reblur")
+        for column in ("", "_blur")
+    }
+    for name, values in run["figures"].items():
+        assert values == [frame[name] for frame in record["frames"]]
+    assert data["orders"][0] == "in doubt first"
+    examples = run["evaluation"]["examples"]
+    assert {example["frame"] for example in examples} == set(NAMES)
+    assert [video["link"] for video in run["evaluation"]["videos"]] == [
+        "restored.mp4", "side_by_side.mp4",
+    ]  # fmt: skip
+    shown = {name for example in examples for name in example["pictures"].values()}
+    assert shown == {path.name for path in (job.output / "page").iterdir()}
+    assert data["pictures"]["left_out"] == 0
+    # Equal frames and records give an equal page, however long they took.
+    first = contents(job.output)
+    write(model, job, record | {"seconds_per_frame": 9.0})
+    assert contents(job.output) == first
+
+
+def test_frames_in_doubt_are_marked(model, result):
+    job, record = result
+    frames = [dict(frame) for frame in record["frames"]]
+    for frame in frames:
+        for name in ("psnr", "reblur", "unseen"):
+            frame.pop(name, None)
+    frames[3] |= {"reblur_blur": 30.0, "reblur": 20.0}
+    verdicts = {"kept blurry": [NAMES[1]], "reblur": [], "unseen": []}
+    data = write(model, job, record | {"frames": frames, "verdicts": verdicts})
+    (run,) = data["runs"]
+    assert run["doubtful"] == [1, 3]
+    marked = {e["frame"] for e in run["evaluation"]["examples"] if e["doubts"]}
+    assert marked == {NAMES[1], NAMES[3]}
+
+
+def test_another_model_stands_beside_the_first(small_run, model, result, tmp_path):
+    job, record = result
+    copy = shutil.copytree(small_run.raw / "test/b/sharp", tmp_path / "sharp frames")
+    data = write(model, job, record, read_compared(copy, NAMES, (48, 64)))
+    first, second = data["runs"]
+    assert (first["name"], second["name"]) == (record["model"]["name"], "sharp frames")
+    # Equal to the sharp frames.
+    assert second["figures"]["ssim"] == pytest.approx([1] * 5)
+    assert second["figures"]["psnr_blur"] == first["figures"]["psnr_blur"]
+    for one, other in zip(*(
+        sorted(run["evaluation"]["examples"], key=lambda example: example["time"])
+        for run in data["runs"]
+    ), strict=True):  # fmt: skip
+        assert one["pictures"]["blurry"] == other["pictures"]["blurry"]
+        assert one["pictures"]["restored"] != other["pictures"]["restored"]
+    assert ["compared with sharp frames", str(copy)] in data["origin"]
+    # Frames of the same model have another name.
+    again = write(model, job, record, read_compared(job.output, NAMES, (48, 64)))
+    assert again["runs"][1]["name"] == f"{record['model']['name']} (compared)"
+    assert again["runs"][1]["figures"] == again["runs"][0]["figures"]
+
+
+def test_the_page_and_its_pictures_stay_below_the_limit(model, result):
+    job, record = result
+    write(model, job, record)
+    whole = sum(map(len, contents(job.output).values()))
+    # Names of files have some room.
+    limit = whole - 1_000
+    data = write(model, job, record, page_bytes=limit)
+    assert sum(map(len, contents(job.output).values())) <= limit
+    assert data["pictures"]["form"] != "WebP of quality 80, at most 1280 pixels wide or high"
+
+
+def test_the_record_names_the_page_and_overwriting_removes_it(model, job):
+    job = replace(job, page=True)
+    record = restore(model, job)
+    assert {"index.html", "page"} <= set(record["written"])
+    write(model, job, record)
+    (job.output / "page/mine.txt").touch()
+    notes: list[str] = []
+    restore(model, replace(job, page=False, overwrite=True), notes.append)
+    assert {path.name for path in job.output.iterdir()} == {"restored", "restore.json", "page"}
+    assert [path.name for path in (job.output / "page").iterdir()] == ["mine.txt"]
+    assert "\n  - page\n" in notes[0]
