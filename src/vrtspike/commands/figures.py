@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
-"""Names of the figures."""
+"""Names of the figures, the keys of ``FIGURES`` in :mod:`vrtspike.paper_figures.writing`, whose
+import takes a second, too long for the help."""
 
 _GPU_TIMEOUT_S = 30.0
 
