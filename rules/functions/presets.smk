@@ -67,7 +67,9 @@ def after_datasets(presets):
 
     @user_errors()
     def datasets(wildcards):
-        manifests = [dataset_of_preset(name) for name in as_function(presets)(wildcards)]
+        manifests = [
+            dataset_of_preset(name) for name in as_function(presets)(wildcards)
+        ]
         return [ancient(path) for path in dict.fromkeys(manifests)]
 
     return datasets
