@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.runs.folder import find_run
-from vrtspike.system.cli import add_configuration, positive_int, positive_number
+from vrtspike.system.cli import add_configuration, integer_from, positive_int, positive_number
 from vrtspike.system.errors import ConfigError
 
 FEWEST_TURNS = 3
@@ -99,7 +99,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--turns",
-        type=lambda text: positive_int(text, FEWEST_TURNS),
+        type=lambda text: integer_from(text, FEWEST_TURNS),
         default=5,
         metavar="N",
         help="of each of the two settings",
