@@ -42,7 +42,7 @@ _ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
 
 
 @dataclass(frozen=True)
-class Advice:
+class MachineAdvice:
     """The result of :func:`advise`.
 
     Attributes:
@@ -56,7 +56,7 @@ class Advice:
     command: str | None
 
 
-def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
+def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
     """Compare the needs of every preset that trains with a machine.
 
     Args:
@@ -103,8 +103,8 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
         cause = "its batches fit; hours are estimated for the deblurring only"
     if command is None:
-        return Advice([*lines, f"nothing to recommend: {cause}"], fits, None)
-    return Advice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
+        return MachineAdvice([*lines, f"nothing to recommend: {cause}"], fits, None)
+    return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
 
 
 @dataclass(frozen=True)
