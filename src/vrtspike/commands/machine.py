@@ -122,10 +122,10 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis.benchmark import run_benchmark
+    from vrtspike.analysis.benchmark import BenchmarkLength, run_benchmark
     from vrtspike.config.workflow_loading import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
-    length = arguments.turns, arguments.steps, arguments.warm_up
+    length = BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
     show = partial(print, file=sys.stderr, flush=True)
-    print(run_benchmark(workflow, arguments.preset, arguments.against, *length, show), end="")
+    print(run_benchmark(workflow, arguments.preset, arguments.against, length, show), end="")
