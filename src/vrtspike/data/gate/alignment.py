@@ -200,8 +200,8 @@ def _likeness_of_reversed_halves(
     """Return a window's correlation with reversed half bytes; 0 for widths not divisible by 4."""
     if spikes.columns % 4:
         return 0.0
-    # Reversing the lowest two bits of a column's number reverses four columns.
-    columns = np.arange(spikes.columns) ^ 3
+    # Inverting the lowest two bits of their numbers reverses each four columns.
+    columns = np.arange(spikes.columns) ^ REVERSE_NIBBLES
     reversed_picture = spikes.picture(start, start + window)[:, columns]
     return correlation(band_pass(reversed_picture), reference)
 
