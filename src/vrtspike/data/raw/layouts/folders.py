@@ -140,14 +140,8 @@ def list_frames(
         else:
             others[name] = stem
     files, faults = _files_by_frame(folder, stems, known)
-    expected = {frame_key(frame) for frame in known}
-    present = {frame_key(frame) for frame in files}
-    unread = []
-    for name, stem in others.items():
-        key = frame_key(stem)
-        is_missing_frame = (key.isdecimal() or key in expected) and key not in present
-        if is_missing_frame and not (root / folder / name).is_dir():
-            unread.append(name)
+    misnamed = _misnamed_files(others, known, files)
+    unread = [name for name in misnamed if not (root / folder / name).is_dir()]
     if unread:
         faults.append(_unread_fault(folder, unread, suffixes))
     return FolderListing(files, faults)
@@ -203,6 +197,27 @@ def _files_by_frame(
         else:
             files[frame] = path
     return files, faults
+
+
+def _misnamed_files(
+    stems: Mapping[str, str], known: Collection[str], files: Collection[str]
+) -> list[str]:
+    """Return files that are not read though they have the names of frames without a file.
+
+    Args:
+        stems: names of the files that are not read, without suffixes, by their whole names.
+        known: names of frames that other folders gave.
+        files: names of frames that have a file.
+    """
+    expected = {frame_key(frame) for frame in known}
+    present = {frame_key(frame) for frame in files}
+    misnamed = []
+    for name, stem in stems.items():
+        key = frame_key(stem)
+        is_frame = key.isdecimal() or key in expected
+        if is_frame and key not in present:
+            misnamed.append(name)
+    return misnamed
 
 
 def _unread_fault(folder: str, names: Sequence[str], suffixes: Sequence[str]) -> str:
