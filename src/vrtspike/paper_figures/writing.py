@@ -10,17 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.rgb_images import Image
-from vrtspike.evaluation.published import OTHER, read_published_figures
 from vrtspike.io.files import atomic_write_text
 from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
-from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
+from vrtspike.paper_figures.quality_over_cost import (
+    cost_table,
+    draw_quality_over_cost,
+    published_costs,
+)
 from vrtspike.paper_figures.results import (
-    Cost,
     Result,
     blurry_frame,
     common_frames,
@@ -293,14 +294,7 @@ class FigureWriter:
         Raises:
             FigureLeftOut: if there are none.
         """
-        if self.request.row is not None:
-            sequence, row = self.request.row
-        elif self.places:
-            first = self.places[0]
-            sequence = first.sequence
-            row = first.box.y + first.box.height // 2
-        else:
-            raise FigureLeftOut(_no_common_frames(self.results))
+        sequence, row = self._slice_row()
         frames = common_frames(self.results, sequence)
         if not is_complete(self.results, sequence) or len(frames) < MIN_SLICE_FRAMES:
             raise FigureLeftOut(
@@ -324,6 +318,19 @@ class FigureWriter:
         title = f"{sequence}, row {row}"
         draw_xt(stem, title, whole, row, slices, self.request.font)
 
+    def _slice_row(self) -> tuple[str, int]:
+        """The sequence and the row of the slices: as requested, or the middle of the first crop.
+
+        Raises:
+            FigureLeftOut: if there is no crop.
+        """
+        if self.request.row is not None:
+            return self.request.row
+        if not self.places:
+            raise FigureLeftOut(_no_common_frames(self.results))
+        first = self.places[0]
+        return first.sequence, first.box.y + first.box.height // 2
+
     def quality_over_cost(self, stem: Path) -> None:
         """Write quality over cost.
 
@@ -339,7 +346,7 @@ class FigureWriter:
             raise FigureLeftOut(
                 f"figures of two protocols do not compare ({names}); choose one with --protocol"
             )
-        rows = [*costs, *_published_costs(measured.pop())]
+        rows = [*costs, *published_costs(measured.pop())]
         if all(cost.seconds is None and cost.parameters is None for _, cost in rows):
             raise FigureLeftOut("neither times nor parameters are known")
         table = cost_table(rows)
@@ -363,27 +370,6 @@ def _no_common_frames(results: Sequence[Result]) -> str:
     """The reason why there is no figure that shows frames of all results."""
     places = ", ".join(result.place for result in results)
     return f"there is no frame that can be read of all results ({places})"
-
-
-def _published_costs(protocol: str) -> list[tuple[str, Cost]]:
-    """The published models with known parameters under a protocol."""
-    if protocol in (OWN_PROTOCOL, OTHER):
-        return []
-    costs = []
-    for row in read_published_figures().to_dict("records"):
-        if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
-            continue
-        cost = Cost(
-            psnr=float(row["psnr"]),
-            parameters=float(row["parameters"]),
-            seconds=None,
-            device="",
-            dataset=str(row["dataset"]),
-            protocol=protocol,
-            published=True,
-        )
-        costs.append((str(row["model"]), cost))
-    return costs
 
 
 def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
