@@ -107,7 +107,7 @@ class FolderListing:
 
 @listing_errors()
 def list_frames(
-    root: Path, place: str, suffixes: tuple[str, ...], known: Collection[str] = ()
+    root: Path, place: str, suffixes: tuple[str, ...], frame_names: Collection[str] = ()
 ) -> FolderListing:
     """List the files of a folder by the names of their frames, without stray files.
 
@@ -116,7 +116,7 @@ def list_frames(
         place: beginning of the files' paths below it: a folder, perhaps with a prefix of names;
             empty if there is none.
         suffixes: suffixes of the files, in small letters; capitals are read as well.
-        known: names of frames that other folders gave; a file that matches one by
+        frame_names: names of frames that other folders gave; a file that matches one by
             :func:`frame_key` belongs to it, as ``000001.dat`` to ``1``.
 
     Raises:
@@ -139,8 +139,8 @@ def list_frames(
             stems[name] = stem
         else:
             others[name] = stem
-    files, faults = _files_by_frame(folder, stems, known)
-    misnamed = _misnamed_files(others, known, files)
+    files, faults = _files_by_frame(folder, stems, frame_names)
+    misnamed = _misnamed_files(others, frame_names, files)
     unread = [name for name in misnamed if not (root / folder / name).is_dir()]
     if unread:
         faults.append(_unread_fault(folder, unread, suffixes))
@@ -156,7 +156,7 @@ def numbered(
         root: as there.
         place: as there.
         suffixes: as there.
-        names: the known names, by key.
+        names: names of frames that other folders gave, by key.
         faults: extended.
     """
     listing = list_frames(root, place, suffixes, names.values())
@@ -173,16 +173,16 @@ def _missing_folder_faults(root: Path, folder: str) -> list[str]:
 
 
 def _files_by_frame(
-    folder: str, stems: Mapping[str, str], known: Collection[str]
+    folder: str, stems: Mapping[str, str], frame_names: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the paths of files by the names of their frames, and the faults.
 
     Args:
         folder: their folder.
         stems: names of their frames as written, by their own names.
-        known: names of frames that other folders gave.
+        frame_names: names of frames that other folders gave.
     """
-    frames = {frame_key(name): name for name in known}
+    frames = {frame_key(name): name for name in frame_names}
     files: dict[str, str] = {}
     faults = []
     for name, stem in stems.items():
@@ -200,16 +200,16 @@ def _files_by_frame(
 
 
 def _misnamed_files(
-    stems: Mapping[str, str], known: Collection[str], files: Collection[str]
+    stems: Mapping[str, str], frame_names: Collection[str], files: Collection[str]
 ) -> list[str]:
     """Return files that are not read though they have the names of frames without a file.
 
     Args:
         stems: names of the files that are not read, without suffixes, by their whole names.
-        known: names of frames that other folders gave.
+        frame_names: names of frames that other folders gave.
         files: names of frames that have a file.
     """
-    expected = {frame_key(frame) for frame in known}
+    expected = {frame_key(frame) for frame in frame_names}
     present = {frame_key(frame) for frame in files}
     misnamed = []
     for name, stem in stems.items():

@@ -254,8 +254,8 @@ class Layout:
             )
         blur = list_frames(root, places.blur, PICTURE_SUFFIXES)
         sharp = list_frames(root, places.sharp, PICTURE_SUFFIXES, blur.files)
-        known = [*blur.files, *sharp.files]
-        spikes = list_frames(root, places.spike, SPIKE_SUFFIXES, known)
+        frame_names = [*blur.files, *sharp.files]
+        spikes = list_frames(root, places.spike, SPIKE_SUFFIXES, frame_names)
         streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
         stream_files = _existing_files(root, streams)
         tables = [f"{folder}{TABLE}" for folder in self._table_folders(name, places)]
