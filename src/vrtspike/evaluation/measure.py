@@ -153,7 +153,7 @@ def measured_frames(
                 "restored": to_uint8(torch.from_numpy(values[main_tiling])),
                 "sharp": clip.sharp(number),
             }
-            pictures: dict[str, Image] = {**images}
+            pictures: dict[str, Image] = dict(images.items())
             if clip.spikes_alone is not None:
                 gray = clip.spikes_alone(number)
                 images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
