@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from vrtspike.data.simulation.general import TEST, Source
-from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, film_sequence
+from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, Camera, film_sequence
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.system import cli
 
@@ -40,12 +40,9 @@ def write_data(root: Path) -> None:
             count = film_sequence(
                 root / split / name,
                 source.read(),
-                SCENE_WIDTH,
+                Camera(HEIGHT, WIDTH, SCENE_WIDTH, SENSOR),
                 random,
-                height=HEIGHT,
-                width=WIDTH,
                 exposures=EXPOSURES,
-                sensor=SENSOR,
             )
             print(f"{split}/{name}: {count} exposures")
 

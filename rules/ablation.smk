@@ -14,7 +14,7 @@ rule ablation:
 rule ablation_of_preset:
     """Compare a preset with its variants: metrics and their differences."""
     input:
-        **evaluated(ablated_presets),
+        **evaluation_inputs(ablated_presets),
     output:
         table="<results>/ablation/{preset}/table.csv",
         page=in_report("ablation/{preset}/table.html", "Ablation", "ablation"),

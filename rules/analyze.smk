@@ -37,7 +37,7 @@ rule analyze_performance:
 rule compare:
     """Compare the presets in PRESETS: speed, memory, quality, settings."""
     input:
-        **evaluated(PRESETS),
+        **evaluation_inputs(PRESETS),
         rerun_damaged=rerun_damaged("compare/table.csv"),
         logs=expand("<results>/train/{preset}/{log}", preset=PRESETS, log=LOGS),
     output:

@@ -20,7 +20,7 @@ rule demo_summary:
     """Table of the results of a demo, and of the time it took."""
     input:
         datasets=after_datasets(presets_of_demo),
-        summaries=of_each("<results>/evaluate/{preset}/summary.json", presets_of_demo),
+        summaries=files_of("<results>/evaluate/{preset}/summary.json", presets_of_demo),
         report="<results>/{demo}/report.html",
     output:
         "<results>/{demo}/summary.txt",

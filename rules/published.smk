@@ -34,7 +34,7 @@ rule reproduce_vrt:
 rule leaderboard:
     """Compare the presets in PRESETS with published figures, by protocol."""
     input:
-        **evaluated(seeds_of(*PRESETS)),
+        **evaluation_inputs(seeds_of(*PRESETS)),
     output:
         multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
         page=in_report("leaderboard/leaderboard.html", "Comparison", "compare"),

@@ -7,7 +7,7 @@ Uses functions/presets.smk and functions/report.smk.
 rule seeds:
     """Compare the seeds of a preset: each training, mean and standard deviation, curves."""
     input:
-        **evaluated(seeds_of_job),
+        **evaluation_inputs(seeds_of_job),
         assets=PLACES.assets,
     output:
         table="<results>/seeds/{preset}/table.csv",
@@ -31,7 +31,7 @@ rule seeds:
 rule sweep:
     """Compare the presets of a sweep by validation: table, parallel coordinates, curves."""
     input:
-        **trained(swept_presets),
+        **run_inputs(swept_presets),
         assets=PLACES.assets,
     output:
         table="<results>/sweep/{sweep}/table.csv",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import shutil
@@ -93,6 +94,18 @@ def test_the_page_lists_everything_that_the_package_offers(page):
     assert set(promised(page)["vrtspike"]) == set(vrtspike.__all__)
     constants = {"MODEL_SAVE_PATH"}
     assert set(promised(page)["vrtspike.sst"]) == set(sst.__all__) - constants
+
+
+@pytest.mark.parametrize("module", [vrtspike, sst])
+def test_type_checkers_find_every_name_in_the_module_it_is_imported_from(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (block,) = [statement for statement in tree.body if isinstance(statement, ast.If)]
+    homes = {}
+    for statement in block.body:
+        (alias,) = statement.names
+        assert alias.asname == alias.name  # public
+        homes[alias.name] = statement.module
+    assert homes == module._HOMES
 
 
 @pytest.mark.parametrize("module", EARLIER)

@@ -1,4 +1,4 @@
-"""Every walk of CONTRIBUTING.md is taken, and leads where it says."""
+"""Every walk of CONTRIBUTING.md is followed, and leads where it says."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.core, pytest.mark.endurance]
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A copy of the project in which all walks were taken.
+class AppliedGuide:
+    """A copy of the project in which all walks were followed.
 
     Attributes:
         project: the copy.
@@ -40,7 +40,7 @@ def call(project: Project, *command: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def taken(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Taken:
+def guide(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> AppliedGuide:
     project = Project.copy(repository, tmp_path_factory.mktemp("walks") / "project")
     for name in ("pyproject.toml", "README.md", "README.zh-CN.md"):
         shutil.copy(repository / name, project.folder)
@@ -49,33 +49,33 @@ def taken(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Taken:
     for block in chain.from_iterable(walks.values()):
         block.write(project.folder)
     call(project, "-m", "ruff", "check", "--fix", "--select", "I", "--quiet", ".")
-    return Taken(project, tuple(walks), call(project, "scripts/config_reference.py"))
+    return AppliedGuide(project, tuple(walks), call(project, "scripts/config_reference.py"))
 
 
-def test_there_is_a_walk_for_everything_that_is_often_added(taken):
-    assert taken.walks == WALKS
+def test_there_is_a_walk_for_everything_that_is_often_added(guide):
+    assert guide.walks == WALKS
 
 
-def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
-    call(taken.project, "-m", "ruff", "format", "--check", ".")
-    call(taken.project, "-m", "ruff", "check", ".")
+def test_the_code_of_the_walks_is_written_as_the_project_is(guide):
+    call(guide.project, "-m", "ruff", "format", "--check", ".")
+    call(guide.project, "-m", "ruff", "check", ".")
     for path in ("losses/edge.py", "metrics/mae.py"):
         module = f"vrtspike.{path.removesuffix('.py').replace('/', '.')}"
         output = call(
-            taken.project, "-c", f"import doctest, {module} as m; print(doctest.testmod(m))"
+            guide.project, "-c", f"import doctest, {module} as m; print(doctest.testmod(m))"
         )
         assert output == "TestResults(failed=0, attempted=1)\n"
 
 
-def test_names_and_keys_reach_the_reference(taken):
+def test_names_and_keys_reach_the_reference(guide):
     for path in (
         "src/vrtspike/settings/names.py",
         "config/README.md",
         "config/schema.json",
     ):
-        assert path in taken.wrote
-    call(taken.project, "scripts/config_reference.py", "--check")
-    page = (taken.project.folder / "config/README.md").read_text()
+        assert path in guide.wrote
+    call(guide.project, "scripts/config_reference.py", "--check")
+    page = (guide.project.folder / "config/README.md").read_text()
     for words in ("`LOSS.EDGE.DELTA`", "`mae`", "`hazy`", "`residual_3d`"):
         assert words in page
 
@@ -93,8 +93,8 @@ TEST: {METRICS: [mae, psnr], NUM_WORKERS: 0, TILE: {SIZE: 96, OVERLAP: 16}}
 
 
 @pytest.mark.workflow
-def test_what_was_added_is_planned_trains_and_is_measured(taken):
-    project = taken.project
+def test_what_was_added_is_planned_trains_and_is_measured(guide):
+    project = guide.project
     make_tiny_data(project.folder / "gopro")
     for path in (project.folder / "gopro").glob("*/*/*/*.*"):
         split, sequence, part, name = path.relative_to(project.folder / "gopro").parts

@@ -43,15 +43,15 @@ def ablated_presets(wildcards):
     return WORKFLOW.ablated([*wildcards] or PRESETS)
 
 
-def of_job(presets):
+def as_function(presets):
     """Names of presets, or a function of the wildcards, as a function of the wildcards."""
     return presets if callable(presets) else lambda wildcards: presets
 
 
-def of_each(pattern, presets, **values):
+def files_of(pattern, presets, **values):
     """A file of each preset, and each of further values, as an input function."""
     return lambda wildcards: expand(
-        pattern, preset=of_job(presets)(wildcards), **values
+        pattern, preset=as_function(presets)(wildcards), **values
     )
 
 
@@ -67,7 +67,9 @@ def after_datasets(presets):
 
     @user_errors()
     def datasets(wildcards):
-        manifests = [dataset_of_preset(name) for name in of_job(presets)(wildcards)]
+        manifests = [
+            dataset_of_preset(name) for name in as_function(presets)(wildcards)
+        ]
         return [ancient(path) for path in dict.fromkeys(manifests)]
 
     return datasets
@@ -83,7 +85,7 @@ def checked_data(wildcards):
     return list(dict.fromkeys(chain.from_iterable(checked)))
 
 
-def trained(presets):
+def run_inputs(presets):
     """The runs of presets as inputs.
 
     Args:
@@ -91,15 +93,15 @@ def trained(presets):
     """
     return dict(
         datasets=after_datasets(presets),
-        runs=of_each("<results>/train/{preset}/run.json", presets),
+        runs=files_of("<results>/train/{preset}/run.json", presets),
     )
 
 
-def evaluated(presets):
+def evaluation_inputs(presets):
     """The runs and evaluations of presets as inputs."""
     return dict(
-        **trained(presets),
-        evaluations=of_each("<results>/evaluate/{preset}/summary.json", presets),
+        **run_inputs(presets),
+        evaluations=files_of("<results>/evaluate/{preset}/summary.json", presets),
     )
 
 

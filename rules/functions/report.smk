@@ -65,7 +65,7 @@ def results_of(presets):
 
 def results_for(presets):
     """The results of presets, or of those that a function of the wildcards returns."""
-    return lambda wildcards: results_of(of_job(presets)(wildcards))
+    return lambda wildcards: results_of(as_function(presets)(wildcards))
 
 
 def page_inputs(presets):
@@ -75,9 +75,9 @@ def page_inputs(presets):
         presets: names, or a function of the wildcards that returns them.
     """
     return dict(
-        **trained(presets),
+        **run_inputs(presets),
         assets=PLACES.assets,
-        logs=of_each("<results>/train/{preset}/{log}", presets, log=LOGS),
+        logs=files_of("<results>/train/{preset}/{log}", presets, log=LOGS),
         results=results_for(presets),
     )
 

@@ -12,79 +12,49 @@ from importlib import import_module
 # As of `typing`: until ``__main__`` has begun, Ctrl-C ends in a traceback, so little is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vrtspike.analysis.run_logs import read_run_logs
-    from vrtspike.cluster.signals import leave
-    from vrtspike.config import load_preset
-    from vrtspike.data.bins import bin_edges
-    from vrtspike.data.clips.dataset import load_dataset
-    from vrtspike.data.exposure import Exposure, read_exposures
-    from vrtspike.data.gate.alignment import align
-    from vrtspike.data.raw.spikes import read_spikes, write_spikes
-    from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
-    from vrtspike.data.store.reading import Store
-    from vrtspike.data.store.voxels import normalize_counts, voxelize
-    from vrtspike.data.video import inspect_video, read_video, video_file
-    from vrtspike.interface.checking import DataCheck, check_data
-    from vrtspike.interface.evaluating import Evaluation, evaluate
-    from vrtspike.interface.restoring import restore
-    from vrtspike.interface.training import TrainingResult, train
-    from vrtspike.metrics.psnr import psnr, psnr_y
-    from vrtspike.metrics.ssim import ssim, ssim_y
-    from vrtspike.models import build_model
-    from vrtspike.models.weights import load_vrt
-    from vrtspike.monitoring.timing import section
-    from vrtspike.restoration.given_clips import open_clip
-    from vrtspike.restoration.inputs.pictures import read_frames
-    from vrtspike.restoration.restored_folder import RestoredFolder
-    from vrtspike.restoration.trained import TrainedModel, load
-    from vrtspike.runs.published import read_published
-    from vrtspike.training.fit import fit
-    from vrtspike.training.objectives import Objective
+    # `as` makes a name public for type checkers.
+    from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
+    from vrtspike.cluster.signals import leave as leave
+    from vrtspike.config import load_preset as load_preset
+    from vrtspike.data.bins import bin_edges as bin_edges
+    from vrtspike.data.clips.dataset import load_dataset as load_dataset
+    from vrtspike.data.exposure import Exposure as Exposure
+    from vrtspike.data.exposure import read_exposures as read_exposures
+    from vrtspike.data.gate.alignment import align as align
+    from vrtspike.data.raw.spikes import read_spikes as read_spikes
+    from vrtspike.data.raw.spikes import write_spikes as write_spikes
+    from vrtspike.data.simulation.sensor import simulate_spikes as simulate_spikes
+    from vrtspike.data.simulation.sensor import synthesize_blur as synthesize_blur
+    from vrtspike.data.store.reading import Store as Store
+    from vrtspike.data.store.voxels import normalize_counts as normalize_counts
+    from vrtspike.data.store.voxels import voxelize as voxelize
+    from vrtspike.data.video import inspect_video as inspect_video
+    from vrtspike.data.video import read_video as read_video
+    from vrtspike.data.video import video_file as video_file
+    from vrtspike.interface.checking import DataCheck as DataCheck
+    from vrtspike.interface.checking import check_data as check_data
+    from vrtspike.interface.evaluating import Evaluation as Evaluation
+    from vrtspike.interface.evaluating import evaluate as evaluate
+    from vrtspike.interface.restoring import restore as restore
+    from vrtspike.interface.training import TrainingResult as TrainingResult
+    from vrtspike.interface.training import train as train
+    from vrtspike.metrics.psnr import psnr as psnr
+    from vrtspike.metrics.psnr import psnr_y as psnr_y
+    from vrtspike.metrics.ssim import ssim as ssim
+    from vrtspike.metrics.ssim import ssim_y as ssim_y
+    from vrtspike.models import build_model as build_model
+    from vrtspike.models.weights import load_vrt as load_vrt
+    from vrtspike.monitoring.timing import section as section
+    from vrtspike.restoration.given_clips import open_clip as open_clip
+    from vrtspike.restoration.inputs.pictures import read_frames as read_frames
+    from vrtspike.restoration.restored_folder import RestoredFolder as RestoredFolder
+    from vrtspike.restoration.trained import TrainedModel as TrainedModel
+    from vrtspike.restoration.trained import load as load
+    from vrtspike.runs.published import read_published as read_published
+    from vrtspike.training.fit import fit as fit
+    from vrtspike.training.objectives import Objective as Objective
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "DataCheck",
-    "Evaluation",
-    "Exposure",
-    "Objective",
-    "RestoredFolder",
-    "Store",
-    "TrainedModel",
-    "TrainingResult",
-    "align",
-    "bin_edges",
-    "build_model",
-    "check_data",
-    "evaluate",
-    "fit",
-    "inspect_video",
-    "leave",
-    "load",
-    "load_dataset",
-    "load_preset",
-    "load_vrt",
-    "normalize_counts",
-    "open_clip",
-    "psnr",
-    "psnr_y",
-    "read_exposures",
-    "read_frames",
-    "read_published",
-    "read_run_logs",
-    "read_spikes",
-    "read_video",
-    "restore",
-    "section",
-    "simulate_spikes",
-    "ssim",
-    "ssim_y",
-    "synthesize_blur",
-    "train",
-    "video_file",
-    "voxelize",
-    "write_spikes",
-]
 
 _HOMES = {
     "DataCheck": "vrtspike.interface.checking",
@@ -128,7 +98,9 @@ _HOMES = {
     "voxelize": "vrtspike.data.store.voxels",
     "write_spikes": "vrtspike.data.raw.spikes",
 }
-"""Modules of the names."""
+"""Modules of the public names, the same as in the imports above, which type checkers read."""
+
+__all__ = list(_HOMES)
 
 # Threads that wait for others sleep instead of spin, unless the user chose otherwise: on busy cores
 # a CPU training step took 4 to 7 times as long. PyTorch's own OpenMP spins for some microseconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import textwrap
 
 import pytest
@@ -174,6 +175,16 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
     absent = {"wandb", "mlflow"} - absent
     with pytest.raises(ConfigError, match=r"TRAIN\.EMA: an average of bfloat16 weights"):
         check_training(Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}}))
+    check_training(Settings())
+
+
+def test_the_eight_bit_optimiser_without_its_package_is_refused(monkeypatch):
+    settings = Settings.model_validate({"TRAIN": {"OPTIM": {"TYPE": "adamw8bit"}}})
+    check_training(settings)
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    message = "TRAIN.OPTIM.TYPE adamw8bit needs the package bitsandbytes, .*pip install.* adamw,"
+    with pytest.raises(ConfigError, match=message):
+        check_training(settings)
     check_training(Settings())
 
 

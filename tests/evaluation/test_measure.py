@@ -15,7 +15,7 @@ from tests.evaluation.test_means import FRAMES
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import ClipMeter, measured_frames
+from vrtspike.evaluation.measure import ClipMeter, MeasuredClip, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
@@ -105,9 +105,8 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
-    frames = list(
-        measured_frames(compute, scores, settings, "a", source, sharp, sharp, watch=watch)
-    )
+    clip = MeasuredClip("a", source, sharp, sharp)
+    frames = list(measured_frames(clip, compute, scores, settings, watch))
     assert len(frames) == 4
     # Windows of two frames under the first protocol, all four at once under the other.
     assert sorted(calls) == [2, 2, 2, 4]
@@ -130,9 +129,8 @@ def test_spikes_are_read_for_the_model_alone():
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
-    frames = measured_frames(
-        compute, scores, settings, "a", source, blur.__getitem__, sharp.__getitem__
-    )
+    clip = MeasuredClip("a", source, blur.__getitem__, sharp.__getitem__)
+    frames = measured_frames(clip, compute, scores, settings)
     for number, (rows, pictures) in enumerate(frames):
         np.testing.assert_array_equal(pictures["blurry"], blur[number])
         np.testing.assert_array_equal(pictures["sharp"], sharp[number])

@@ -26,6 +26,7 @@ from vrtspike.io.files import (
     remove_leftovers,
     replaced_folder,
     write_json,
+    writes_to,
 )
 from vrtspike.system.errors import EXIT_USER_ERROR, RunError
 
@@ -59,6 +60,15 @@ def test_a_failed_write_keeps_the_previous_contents(tmp_path, kind):
         assert (path / "a" if kind == "folder" else path).read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
     assert error.filename == str(path)
+
+
+@pytest.mark.parametrize(
+    ("error_name", "expected"), [(None, "a.txt"), ("a.tmp", "a.txt"), ("b.txt", "b.txt")]
+)
+def test_an_error_of_a_write_names_the_file_and_not_its_temporary_name(error_name, expected):
+    with pytest.raises(OSError, match="broken") as caught, writes_to(Path("a.txt"), Path("a.tmp")):
+        raise OSError(errno.EIO, "broken", error_name)
+    assert caught.value.filename == expected
 
 
 def test_the_mark_of_a_file_changes_with_every_write(tmp_path):

@@ -38,7 +38,7 @@ CASES = [
 ]
 
 
-def problems(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def batch_of(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     """Queries, keys, values and a bias."""
     torch.manual_seed(0)
     q, k, v = torch.randn(3, number, tokens, HEADS, WIDTH, dtype=dtype).transpose(2, 3)
@@ -68,18 +68,18 @@ def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shi
 def test_calls_are_divided_for_the_kernels_of_cuda(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one bias for all problems, and with one for each."""
-    q, k, v, _ = (t.detach() for t in problems(20, 16))
+    """With one bias for the whole batch, and with one for each entry."""
+    q, k, v, _ = (t.detach() for t in batch_of(20, 16))
     bias = torch.randn(number, HEADS, 16, 16, dtype=torch.float64)
     expected = written_out(q, k, v, bias)
-    monkeypatch.setattr(implementations, "_MAX_PROBLEMS", 7)
+    monkeypatch.setattr(implementations, "_MAX_BATCH", 7)
     torch.testing.assert_close(attend(q, k, v, bias), expected)
     monkeypatch.setattr(implementations, "_MAX_SCORES", 1)
     torch.testing.assert_close(attend(q, k, v, bias), expected)
 
 
 def test_no_tensor_of_all_scores_is_kept() -> None:
-    inputs = problems(16, 128, torch.float32)
+    inputs = batch_of(16, 128, torch.float32)
 
     def kept(attention) -> int:
         held = kept_by(lambda: attention(*inputs)).values()
@@ -92,7 +92,7 @@ def test_no_tensor_of_all_scores_is_kept() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_only_operands_and_result_have_half_precision(dtype: torch.dtype) -> None:
-    *operands, bias = (t.detach() for t in problems(9, 32, dtype))
+    *operands, bias = (t.detach() for t in batch_of(9, 32, dtype))
     exact = written_out(*(t.double() for t in operands), bias)
     half = again(*operands, bias)
     assert half.dtype == dtype

@@ -9,7 +9,12 @@ import pytest
 from tests.presets import video_presets
 from vrtspike.deblurring.problem import data_folder
 from vrtspike.runs import named_models
-from vrtspike.runs.named_models import bundled_model, find_trained, missing_start_advice, start_file
+from vrtspike.runs.named_models import (
+    bundled_model,
+    find_trained,
+    missing_pretrained_advice,
+    pretrained_file,
+)
 from vrtspike.system.errors import RunError
 
 
@@ -38,7 +43,7 @@ def bundled(tmp_path, monkeypatch) -> Path:
 def test_weights_of_the_package_are_found_by_name_from_any_folder(bundled):
     with pytest.raises(RunError, match="'general' are not in this installation; name a result"):
         find_trained("general")
-    assert start_file("general") == bundled / "general/weights.safetensors"
+    assert pretrained_file("general") == bundled / "general/weights.safetensors"
     (bundled / "general").mkdir(parents=True)
     (bundled / "general/weights.safetensors").touch()
     Path("general").mkdir()
@@ -48,7 +53,7 @@ def test_weights_of_the_package_are_found_by_name_from_any_folder(bundled):
 
 def test_a_start_is_a_folder_or_its_file(bundled):
     for name in ("results/train/p", "results/train/p/weights.safetensors"):
-        assert start_file(name) == Path("results/train/p/weights.safetensors")
+        assert pretrained_file(name) == Path("results/train/p/weights.safetensors")
 
 
 def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monkeypatch):
@@ -61,11 +66,11 @@ def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monke
         return "/cache/given"
 
     monkeypatch.setattr(hub, "snapshot_download", cached)
-    assert start_file("somebody/given") == Path("/cache/given/weights.safetensors")
-    assert start_file("somebody/else") == Path("somebody/else/weights.safetensors")
+    assert pretrained_file("somebody/given") == Path("/cache/given/weights.safetensors")
+    assert pretrained_file("somebody/else") == Path("somebody/else/weights.safetensors")
     # A folder comes before a model of the hub.
     Path("somebody/given").mkdir(parents=True)
-    assert start_file("somebody/given") == Path("somebody/given/weights.safetensors")
+    assert pretrained_file("somebody/given") == Path("somebody/given/weights.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -79,4 +84,4 @@ def test_a_start_of_the_hub_comes_from_its_cache_without_download(bundled, monke
 )
 def test_the_message_on_a_missing_start_lists_valid_forms(bundled, name, message):
     Path("vrt.pth").touch()
-    assert message in missing_start_advice(name)
+    assert message in missing_pretrained_advice(name)

@@ -105,7 +105,13 @@ def forecast_trainer(
         ValidationBatches(Waves(5), settings, processes, ranks),
         **options,
     )
-    log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
+    log = RunLog(
+        folder,
+        fingerprint,
+        display,
+        enabled=ranks.is_main,
+        tensorboard=settings.LOG.TENSORBOARD,
+    )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
     return build(trainable, settings, ranks, log, timer)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from itertools import pairwise
 
 import pytest
@@ -92,14 +91,10 @@ def test_eight_bit_moments_take_a_byte_each(paged):
     assert optimizer.state[model.weight]["state1"].dtype == torch.uint8
 
 
-def test_missing_bitsandbytes_falls_back_with_one_warning(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        optimizer = build_optimizer(rates_of(nn.Linear(2, 2)), OptimSettings(TYPE="adamw8bit"))
-    assert type(optimizer) is torch.optim.AdamW
-    assert len(caught) == 1
-    assert "bitsandbytes is not installed" in str(caught[0].message)
+def test_eight_bit_moments_are_never_replaced_by_others(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
+    with pytest.raises(ModuleNotFoundError, match="bitsandbytes"):
+        build_optimizer(rates_of(nn.Linear(2, 2)), OptimSettings(TYPE="adamw8bit"))
 
 
 def test_on_cuda_one_kernel_steps_many_parameters():

@@ -44,7 +44,14 @@ def tracked() -> Tracked:
 
 @pytest.fixture
 def log(tmp_path, tracked) -> RunLog:
-    log = RunLog(tmp_path, "the fingerprint", True, True, Display(), [tracked])
+    log = RunLog(
+        tmp_path,
+        "the fingerprint",
+        Display(),
+        enabled=True,
+        tensorboard=True,
+        trackers=[tracked],
+    )
     log.begin(0)
     return log
 
@@ -96,7 +103,14 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
 
 def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(memory, "HIGH_PERCENT", 0.0)
-    log = RunLog(tmp_path, "f", True, False, Display(sys.stdout), cache_key="SST.CACHE_GB")
+    log = RunLog(
+        tmp_path,
+        "f",
+        Display(sys.stdout),
+        enabled=True,
+        tensorboard=False,
+        cache_key="SST.CACHE_GB",
+    )
     log.begin(0)
     log.memory(1, CPU)
     log.close()
@@ -117,7 +131,7 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
 
 
 def test_other_processes_write_nothing(tmp_path):
-    log = RunLog(tmp_path, "f", False, True, Display())
+    log = RunLog(tmp_path, "f", Display(), enabled=False, tensorboard=True)
     log.begin(0)
     log.write("train", 1, 1, figures(1))
     log.pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})

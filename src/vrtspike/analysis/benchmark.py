@@ -53,13 +53,31 @@ _TIMED = (
 the benchmark stops the training. Notifications are off."""
 
 
+@dataclass(frozen=True)
+class BenchmarkLength:
+    """The length of a benchmark.
+
+    Attributes:
+        turns: number of trainings of each setting.
+        steps: timed steps of a training.
+        warm_up: steps before the timed ones.
+    """
+
+    turns: int
+    steps: int
+    warm_up: int
+
+    @property
+    def last_step(self) -> int:
+        """The last timed step of a training."""
+        return self.warm_up + self.steps
+
+
 def run_benchmark(
     workflow: Workflow,
     preset: str,
     changes: Sequence[str],
-    turns: int,
-    steps: int,
-    warm_up: int,
+    length: BenchmarkLength,
     show: Callable[[str], None],
 ) -> str:
     """Train a few steps of a preset with its own and with changed keys, in alternating turns.
@@ -68,9 +86,7 @@ def run_benchmark(
         workflow: the configuration.
         preset: name of the preset.
         changes: changed keys, ``KEY=value``.
-        turns: number of trainings of each setting.
-        steps: timed steps of a training.
-        warm_up: steps before the timed ones.
+        length: number of trainings, and their steps.
         show: function called with a line for every turn.
 
     Returns:
@@ -83,7 +99,7 @@ def run_benchmark(
     """
     before = workflow.preset(preset)
     after = override_settings(before, parse_overrides(changes, "--against"), "the preset")
-    pair = timed_settings(before, after, warm_up + steps)
+    pair = timed_settings(before, after, length.last_step)
     changed = replace(workflow, presets={**workflow.presets, preset: after})
     manifests = [workflow.manifest(preset), changed.manifest(preset)]
     for path in manifests:
@@ -92,21 +108,23 @@ def run_benchmark(
     changed_keys = " ".join(f"{key}={value}" for key, (_, value) in differences.items())
     names = (NAMES[0], f"{NAMES[1]} ({changed_keys})")
     results: list[pd.DataFrame] = []
-    for number in range(2 * turns):
+    for number in range(2 * length.turns):
         side = number % 2
         training = _TimedTraining(
-            names[side], pair[side], manifests[side], workflow.settings.GPUS, warm_up, steps
+            names[side], pair[side], manifests[side], workflow.settings.GPUS, length
         )
         result = training.run(show)
         median = result["s"].median()
-        show(f"turn {number + 1} of {2 * turns}, {names[side]}: {median:.4g} s a step")
+        show(f"turn {number + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
         results.append(result.assign(setting=NAMES[side], turn=number // 2))
         device = _common_device(results)
     times = pd.concat(results)
     first_steps = dict.fromkeys([*before.first_steps, *after.first_steps])
     lines = [f"{preset} on {device}"]
     lines += [f"  {key}: {old} -> {new}" for key, (old, new) in differences.items()]
-    lines.append(f"{turns} turns of each, {steps} steps of a turn timed after {warm_up}")
+    lines.append(
+        f"{length.turns} turns of each, {length.steps} steps of a turn timed after {length.warm_up}"
+    )
     lines += [f"timed are the first steps, with {key}" for key in first_steps]
     lines += ["", comparison_text(times)]
     return "\n".join(lines)
@@ -182,26 +200,24 @@ class _TimedTraining:
         settings: settings with the keys of a timed training.
         dataset: path of the data set's manifest.
         gpus: number of GPUs, as ``GPUS`` of the configuration.
-        warm_up: steps before the timed ones.
-        steps: timed steps.
+        length: steps of the training.
     """
 
     name: str
     settings: RunSettings
     dataset: Path
     gpus: int | str
-    warm_up: int
-    steps: int
+    length: BenchmarkLength
 
     def run(self, show: Callable[[str], None]) -> pd.DataFrame:
         """Train in a temporary folder and return the timed steps, see :func:`_read_turn`."""
-        last_step = self.warm_up + self.steps
+        last_step = self.length.last_step
         with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as name:
             folder = Path(name)
             process = self._launch(folder)
             try:
                 records = self._wait_for_steps(process, folder, last_step, show)
-                return _read_turn(folder, records[self.warm_up : last_step])
+                return _read_turn(folder, records[self.length.warm_up : last_step])
             finally:
                 process.terminate()
                 process.wait()

@@ -109,7 +109,11 @@ def status_file(folder: Path) -> Iterator[Path]:
 def read_status(path: Path) -> int | Literal["begun"] | None:
     """Read the exit status in a status file; ``begun`` during training, None before it."""
     word = path.read_text(encoding="utf-8")
-    return _STARTED if word == _STARTED else int(word) if word else None
+    if not word:
+        return None
+    if word == _STARTED:
+        return _STARTED
+    return int(word)
 
 
 def report_start() -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import torch
 
 NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
-"""Names of the figures."""
+"""Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They stand here
+again, because that module imports matplotlib, for which the help of a command does not wait.
+"""
 
 _GPU_TIMEOUT_S = 30.0
 

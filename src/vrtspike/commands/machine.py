@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.runs.folder import find_run
-from vrtspike.system.cli import add_configuration, positive_int, positive_number
+from vrtspike.system.cli import add_configuration, integer_from, positive_int, positive_number
 from vrtspike.system.errors import ConfigError
 
 FEWEST_TURNS = 3
@@ -99,7 +99,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--turns",
-        type=lambda text: positive_int(text, FEWEST_TURNS),
+        type=lambda text: integer_from(text, FEWEST_TURNS),
         default=5,
         metavar="N",
         help="of each of the two settings",
@@ -122,10 +122,10 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis.benchmark import run_benchmark
+    from vrtspike.analysis.benchmark import BenchmarkLength, run_benchmark
     from vrtspike.config.workflow_loading import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
-    length = arguments.turns, arguments.steps, arguments.warm_up
+    length = BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
     show = partial(print, file=sys.stderr, flush=True)
-    print(run_benchmark(workflow, arguments.preset, arguments.against, *length, show), end="")
+    print(run_benchmark(workflow, arguments.preset, arguments.against, length, show), end="")

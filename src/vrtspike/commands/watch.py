@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.runs.folder import find_run
+from vrtspike.system.cli import integer_from
 from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ background waiting for a minute."""
 
 
 def _port(text: str) -> int:
-    """A port, or 0 for a free one."""
-    if not text.isdecimal() or int(text) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"found {text}, expected 0 (a free port) to {MAX_PORT}")
-    return int(text)
+    """Parse a port; 0 is a free one."""
+    return integer_from(text, 0, MAX_PORT)
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:

@@ -99,7 +99,12 @@ def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any])
     return tree
 
 
-Place = Annotated[str, AfterValidator(lambda text: text and str(Path(expand_home(text))))]
+def _normalised(path: str) -> str:
+    """Return a path as :data:`Place` has it; an empty one stays empty."""
+    return str(Path(expand_home(path))) if path else ""
+
+
+Place = Annotated[str, AfterValidator(_normalised)]
 """A path as Snakemake compares it: without ``./``, ``//`` and a last ``/``; ``~`` is expanded."""
 
 

@@ -143,7 +143,7 @@ def build_settings(document: Document) -> RunSettings:
 def check_training(
     settings: RunSettings, preset: str = "", weights: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse settings that cannot be trained, and missing files and packages of loggers.
+    """Refuse settings that cannot be trained, and missing files and packages.
 
     Args:
         settings: settings of the preset.
@@ -180,14 +180,25 @@ def _missing_files(
 
 
 def _missing_packages(settings: RunSettings) -> Iterator[str]:
-    """Yield the faults of keys of LOG whose packages are not installed."""
+    """Yield the faults of keys whose packages are not installed."""
+    if settings.TRAIN.OPTIM.TYPE == "adamw8bit" and not _is_installed("bitsandbytes"):
+        yield (
+            "TRAIN.OPTIM.TYPE adamw8bit needs the package bitsandbytes, which is not installed: "
+            "pip install bitsandbytes, or set the key to adamw, whose moments take four times the "
+            "memory"
+        )
     for key, (module, package) in _PACKAGES.items():
         is_set = getattr(settings.LOG, key) is not None
-        if is_set and importlib.util.find_spec(module) is None:
+        if is_set and not _is_installed(module):
             yield (
                 f"LOG.{key} needs the package {package}, which is not installed: pip install "
                 f"{package}"
             )
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether a module can be imported, without importing it."""
+    return importlib.util.find_spec(module) is not None
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:

@@ -59,6 +59,17 @@ def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
     return True
 
 
+def _overridden_precision(values: Mapping[KeyPath, Any]) -> KeyPath | None:
+    """Return the one of the two old keys of precision that the other overrides; None without both.
+
+    The level counts alone, but not if mixed precision is off.
+    """
+    enabled = values.get(_AMP_ENABLED)
+    if _AMP_LEVEL not in values or enabled not in list(_PRECISIONS):
+        return None
+    return _AMP_LEVEL if _PRECISIONS[enabled] == "32" else _AMP_ENABLED
+
+
 def canonical(document: Document, old_keys: OldKeys) -> Document:
     """Return the document with the schema's names of keys, and warn of each key without effect.
 
@@ -72,13 +83,9 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
     """
     values = dict(document.values)
     places = dict(document.places)
-    enabled = values.get(_AMP_ENABLED)
-    if _AMP_LEVEL in values and enabled in list(_PRECISIONS):
-        # The level counts alone, but not if mixed precision is off.
-        if _PRECISIONS[enabled] == "32":
-            del values[_AMP_LEVEL]
-        else:
-            del values[_AMP_ENABLED]
+    overridden = _overridden_precision(values)
+    if overridden is not None:
+        del values[overridden]
     for path, old in old_keys.items():
         if path not in values:
             continue

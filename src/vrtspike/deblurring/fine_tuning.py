@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vrtspike.deblurring.trained_voxels import TrainedVoxels
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.named_models import start_file
+from vrtspike.runs.named_models import pretrained_file
 from vrtspike.settings import Settings
 from vrtspike.settings.differences import differing_model_keys
 from vrtspike.settings.stores import StoreOptions
@@ -14,7 +14,7 @@ _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 """Keys of every model that change the network but not the shapes of its weights."""
 
 
-def require_fitting_start(settings: Settings) -> None:
+def require_fitting_pretrained(settings: Settings) -> None:
     """Refuse a preset with another network than its start, or with other inputs.
 
     Shapes are compared when the weights are loaded.
@@ -26,7 +26,7 @@ def require_fitting_start(settings: Settings) -> None:
     start = settings.MODEL.PRETRAINED
     if start is None:
         return
-    folder = start_file(start).parent
+    folder = pretrained_file(start).parent
     run = RunIdentity.read(folder).settings
     if not isinstance(run, Settings):
         raise ConfigError(

@@ -16,7 +16,7 @@ from vrtspike.data.manifests import DATASET
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
 from vrtspike.metrics.registry import METRICS as METRICS
-from vrtspike.runs.named_models import start_file
+from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
@@ -62,13 +62,13 @@ def check_data(manifest: Path, settings: Settings) -> None:
     """
     from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.deblurring.fine_tuning import require_fitting_start
+    from vrtspike.deblurring.fine_tuning import require_fitting_pretrained
 
     dataset = load_dataset(manifest)
     if settings.untrained_weights is None:
         dataset.with_validation_split(settings.DATA)
     require_spikes(str(manifest), dataset.statistics is not None, settings)
-    require_fitting_start(settings)
+    require_fitting_pretrained(settings)
     files = training_weights(settings)
     if TEACHER in files:
         _check_teacher(files[TEACHER].parent, manifest, dataset, settings)
@@ -135,7 +135,7 @@ def training_weights(settings: Settings) -> dict[str, Path]:
     distill = settings.TRAIN.DISTILL
     files: dict[str, str | Path | None] = {}
     if model.PRETRAINED is not None:
-        files["MODEL.PRETRAINED"] = start_file(model.PRETRAINED)
+        files["MODEL.PRETRAINED"] = pretrained_file(model.PRETRAINED)
     files |= model.network.weights
     if distill is not None:
         files[TEACHER] = Path(distill.TEACHER) / WEIGHTS

@@ -21,7 +21,7 @@ from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import FrameRow, Scores, measured_frames
+from vrtspike.evaluation.measure import FrameRow, MeasuredClip, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_results
 from vrtspike.evaluation.visuals import comparison
@@ -53,10 +53,9 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
             that a metric needs are missing.
     """
     settings = deblurring_settings(job.run.settings)
-    test = settings.TEST
     dataset = load_fitting_dataset(job.dataset, settings)
     entries = dataset.split(settings.DATA.TEST_SPLIT)
-    protocols = [PROTOCOLS[name] for name in test.PROTOCOL]
+    protocols = [PROTOCOLS[name] for name in settings.TEST.PROTOCOL]
     for protocol in protocols:
         protocol.require_blur(dataset.blur_dir, str(job.dataset))
     scores = _load_scores(protocols, settings, job.device)
@@ -65,29 +64,8 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     if settings.MODEL.USE_SPIKE:
         statistics = read_run_statistics(job.weights.parent).voxels
     compute = torch_compute(model, statistics, job.device)
-
     watch = Stopwatch(job.device)
-    total = sum(entry.frames for entry in entries)
-    done = itertools.count(1)
-
-    def count_frame() -> None:
-        job.progress(next(done), total)
-
-    rows: list[FrameRow] = []
-    with (
-        replaced_folder(job.output / PICTURES) as pictures,
-        replaced_folder(job.output / EXAMPLES) as examples_folder,
-        replaced_folder(job.output / VIDEOS) as videos,
-    ):
-        examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
-        job.progress(0, total)
-        for entry in entries:
-            frames = _measured_sequence(compute, scores, settings, entry, watch)
-            video = videos / f"{entry.name}.mp4" if test.SAVE_VIDEO else None
-            rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
-        examples.write_index()
-    if not test.SAVE_VIDEO:
-        shutil.rmtree(job.output / VIDEOS)
+    rows = _measure_split(job, settings, entries, compute, scores, watch)
     return write_results(
         job,
         dataset,
@@ -95,7 +73,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         scores,
         device=job.device.type,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        model_seconds_per_frame=watch.seconds / total,
+        model_seconds_per_frame=watch.seconds / sum(entry.frames for entry in entries),
     )
 
 
@@ -116,6 +94,51 @@ def _load_scores(
     return scores
 
 
+def _measure_split(
+    job: EvaluationJob,
+    settings: Settings,
+    entries: Sequence[SequenceEntry],
+    compute: Compute,
+    scores: Mapping[EvaluationProtocol, Scores],
+    watch: Stopwatch,
+) -> list[FrameRow]:
+    """Measure all sequences, write their pictures, examples and videos, and return the rows.
+
+    Args:
+        job: the folder for the results, and the progress.
+        settings: settings of the run.
+        entries: the sequences.
+        compute: the model.
+        scores: the metrics of each protocol; examples are chosen by those of the first.
+        watch: times the model.
+    """
+    total = sum(entry.frames for entry in entries)
+    done = itertools.count(1)
+
+    def count_frame() -> None:
+        job.progress(next(done), total)
+
+    rows: list[FrameRow] = []
+    with ExitStack() as stack:
+        pictures = stack.enter_context(replaced_folder(job.output / PICTURES))
+        examples_folder = stack.enter_context(replaced_folder(job.output / EXAMPLES))
+        videos = None
+        if settings.TEST.SAVE_VIDEO:
+            videos = stack.enter_context(replaced_folder(job.output / VIDEOS))
+        main_scores = next(iter(scores.values()))
+        examples = Examples(examples_folder, ranking_metric(list(main_scores)))
+        job.progress(0, total)
+        for entry in entries:
+            frames = _measured_sequence(compute, scores, settings, entry, watch)
+            video = None if videos is None else videos / f"{entry.name}.mp4"
+            rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
+        examples.write_index()
+    if videos is None and (job.output / VIDEOS).exists():
+        # Those of an earlier evaluation.
+        shutil.rmtree(job.output / VIDEOS)
+    return rows
+
+
 def _measured_sequence(
     compute: Compute,
     scores: Mapping[EvaluationProtocol, Scores],
@@ -129,17 +152,14 @@ def _measured_sequence(
     picture = None
     if method is not None and store.layout.spike_size is not None:
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
-    return measured_frames(
-        compute,
-        scores,
-        settings,
+    clip = MeasuredClip(
         entry.name,
         stored_sequence(store),
         partial(blurry_frame, store),
         partial(sharp_frame, store),
         picture,
-        watch,
     )
+    return measured_frames(clip, compute, scores, settings, watch)
 
 
 def _save_sequence(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,9 @@ from vrtspike.restoration.inference.batches import Compute, InputArrays
 from vrtspike.restoration.inputs.sources import FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
+from vrtspike.restoration.tiling import Tiling
 from vrtspike.settings import Settings
+from vrtspike.settings.evaluation import TestSettings
 from vrtspike.system.cpus import available_cpus
 
 FrameImages = Mapping[Kind, NDArray[Any]]
@@ -90,15 +93,30 @@ class ClipMeter:
         return score((previous[kind], images[kind]), (previous[reference], images[reference]))
 
 
+@dataclass(frozen=True)
+class MeasuredClip:
+    """A sequence to restore and measure.
+
+    Attributes:
+        name: its name.
+        source: the input of the model.
+        blurry: returns a blurry frame by its number.
+        sharp: returns a sharp frame by its number.
+        spikes_alone: returns the picture from spikes alone by its number; None without.
+    """
+
+    name: str
+    source: FrameSource
+    blurry: Callable[[int], Image]
+    sharp: Callable[[int], Image]
+    spikes_alone: Callable[[int], NDArray[np.float32]] | None = None
+
+
 def measured_frames(
+    clip: MeasuredClip,
     compute: Compute,
     scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
-    sequence: str,
-    source: FrameSource,
-    blurry: Callable[[int], Image],
-    sharp: Callable[[int], Image],
-    spikes_alone: Callable[[int], NDArray[np.float32]] | None = None,
     watch: Stopwatch | None = None,
 ) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
     """Restore and measure the frames of a sequence.
@@ -107,26 +125,54 @@ def measured_frames(
     are restored side by side.
 
     Args:
+        clip: the sequence.
         compute: the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
-        sequence: its name.
-        source: the input of the model.
-        blurry: returns a blurry frame by its number.
-        sharp: returns a sharp frame by its number.
-        spikes_alone: returns the picture from spikes alone by its number; None without.
         watch: times the calls of the model under the first protocol; None times nothing.
 
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
-    test = settings.TEST
-    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
+    clip_len = settings.DATA.CLIP_LEN
+    tilings = {protocol: protocol.tiling(settings.TEST.TILE, clip_len) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
     models = dict.fromkeys(tilings.values(), compute)
     if watch is not None:
         models[main_tiling] = _timed(compute, watch)
-    streams = {
+    streams = _restored_streams(clip.source, models, settings.TEST)
+    with ExitStack() as stack:
+        meters = {
+            protocol: stack.enter_context(ClipMeter(measured))
+            for protocol, measured in scores.items()
+        }
+        for number, frame in enumerate(clip.source.names):
+            values = {tiling: next(stream) for tiling, stream in streams.items()}
+            images: dict[Kind, Image] = {
+                "blurry": clip.blurry(number),
+                "restored": to_uint8(torch.from_numpy(values[main_tiling])),
+                "sharp": clip.sharp(number),
+            }
+            pictures: dict[str, Image] = dict(images.items())
+            if clip.spikes_alone is not None:
+                gray = clip.spikes_alone(number)
+                images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
+                pictures["spikes"] = to_picture(gray)
+            restored = {protocol: values[tiling] for protocol, tiling in tilings.items()}
+            yield _frame_rows(meters, clip.name, frame, images, restored), pictures
+
+
+def _restored_streams(
+    source: FrameSource, models: Mapping[Tiling, Compute], test: TestSettings
+) -> dict[Tiling, Iterator[NDArray[np.float32]]]:
+    """Return the restored frames of a clip, restored once under each tiling.
+
+    Args:
+        source: the input of the models.
+        models: the model by tiling.
+        test: section TEST.
+    """
+    return {
         tiling: restore_frames(
             model,
             source,
@@ -137,28 +183,30 @@ def measured_frames(
         )
         for tiling, model in models.items()
     }
-    with ExitStack() as stack:
-        meters = {
-            protocol: stack.enter_context(ClipMeter(measured))
-            for protocol, measured in scores.items()
-        }
-        for number, name in enumerate(source.names):
-            values = {tiling: next(stream) for tiling, stream in streams.items()}
-            blur = blurry(number)
-            truth = sharp(number)
-            restored = to_uint8(torch.from_numpy(values[main_tiling]))
-            images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
-            pictures: dict[str, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
-            if spikes_alone is not None:
-                gray = spikes_alone(number)
-                images["spikes"], images["gray"] = in_gray(gray, truth)
-                pictures["spikes"] = to_picture(gray)
-            rows = []
-            for protocol, meter in meters.items():
-                keys = dict(zip(KEYS, (protocol.name, sequence, name), strict=True))
-                image = protocol.image(values[tilings[protocol]])
-                rows.append(keys | meter.measure({**images, "restored": image}))
-            yield rows, pictures
+
+
+def _frame_rows(
+    meters: Mapping[EvaluationProtocol, ClipMeter],
+    sequence: str,
+    frame: str,
+    images: Mapping[Kind, Image],
+    restored: Mapping[EvaluationProtocol, NDArray[np.float32]],
+) -> list[FrameRow]:
+    """Return the row of a frame under each protocol.
+
+    Args:
+        meters: the meter of each protocol.
+        sequence: name of the sequence.
+        frame: name of the frame.
+        images: images of the frame.
+        restored: the restored frame under each protocol, not rounded.
+    """
+    rows = []
+    for protocol, meter in meters.items():
+        keys = dict(zip(KEYS, (protocol.name, sequence, frame), strict=True))
+        image = protocol.image(restored[protocol])
+        rows.append(keys | meter.measure({**images, "restored": image}))
+    return rows
 
 
 def _timed(compute: Compute, watch: Stopwatch) -> Compute:

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import FRAMES, write_table
-from vrtspike.evaluation.measure import FrameRow, measured_frames
+from vrtspike.evaluation.measure import FrameRow, MeasuredClip, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.evaluation.published import (
     PublishedFigure,
@@ -71,10 +71,8 @@ def reproduce_vrt(
         blurry = folder_pictures(root, blurry_files)
         sharp = folder_pictures(root, sharp_files)
         source = given_clip(blurry, None, options)
-        frames = measured_frames(
-            compute, scores, settings, files.name, source, blurry.frame, sharp.frame
-        )
-        for frame_rows, _ in frames:
+        clip = MeasuredClip(files.name, source, blurry.frame, sharp.frame)
+        for frame_rows, _ in measured_frames(clip, compute, scores, settings):
             rows += frame_rows
             progress(len(rows), expected.frames)
     table = pd.DataFrame(rows)

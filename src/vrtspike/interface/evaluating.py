@@ -107,19 +107,19 @@ def evaluate(
         )
     with ExitStack() as stack:
         if output is None:
-            place = Path(stack.enter_context(TemporaryDirectory()))
+            target = Path(stack.enter_context(TemporaryDirectory()))
         else:
-            place = Path(output)
-            place.mkdir(parents=True, exist_ok=True)
+            target = Path(output)
+            target.mkdir(parents=True, exist_ok=True)
         progress = stack.enter_context(progress_bar(f"evaluate {identity.name}"))
         job = EvaluationJob(
-            folder / WEIGHTS, identity, manifest, place, choose_device(device), progress
+            folder / WEIGHTS, identity, manifest, target, choose_device(device), progress
         )
         lines = evaluated_problem(identity.settings.TASK).evaluate(job)
         return Evaluation(
-            read_summary(place / SUMMARY),
-            read_table(place / SEQUENCES, _REPEAT),
-            read_table(place / FRAMES, _REPEAT),
+            read_summary(target / SUMMARY),
+            read_table(target / SEQUENCES, _REPEAT),
+            read_table(target / FRAMES, _REPEAT),
             tuple(lines),
-            None if output is None else place,
+            None if output is None else target,
         )

@@ -85,13 +85,22 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
         yield
     except UserError:
         raise
+    except OSError as error:
+        _set_file_name(error, path, temporary)
+        raise
     except Exception as error:
-        cause = error if isinstance(error, OSError) else _space_error(error, temporary or path)
-        if cause is None:
+        # A library may report a full disk as an error of its own.
+        space_error = _space_error(error, temporary or path)
+        if space_error is None:
             raise
-        if cause.filename is None or os.fspath(cause.filename) == str(temporary):
-            cause.filename = os.fspath(path)
-        raise cause from error.__cause__ if cause is error else error
+        _set_file_name(space_error, path, temporary)
+        raise space_error from error
+
+
+def _set_file_name(error: OSError, path: Path, temporary: Path | None) -> None:
+    """Set the file name of an error that has none or the temporary one; keep any other."""
+    if error.filename is None or os.fspath(error.filename) == str(temporary):
+        error.filename = os.fspath(path)
 
 
 def _space_error(error: Exception, path: Path) -> OSError | None:

@@ -165,7 +165,8 @@ def _require_whole_jpeg(path: Path, contents: bytes) -> None:
         return  # not supported by this decoder
     # Cameras append further pictures; take the first.
     splitter = av.CodecContext.create("mjpeg", "r")
-    first = bytes([*splitter.parse(contents), *splitter.parse()][0])
+    pictures = [*splitter.parse(contents), *splitter.parse()]
+    first = bytes(pictures[0])
     end = first.rfind(_JPEG_END)
     try:
         cut = _decoded_jpeg(first[: end - _NEEDED_BYTES] + first[end:])

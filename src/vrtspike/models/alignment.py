@@ -129,7 +129,10 @@ def guided_deform_conv(
 
 
 def _sample(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tensor:
-    """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
+    """Modulated samples in the order of the weights, (N, C * 9, H * W).
+
+    Arguments as for :func:`guided_deform_conv`; shapes below have G for groups.
+    """
     pictures, _, height, width = x.shape
     exact = torch.promote_types(raw.dtype, torch.float32)
     x = x.to(exact)
@@ -137,16 +140,19 @@ def _sample(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tenso
     flow = flow.to(exact)
     groups = raw.shape[1] // (3 * POINTS)
     moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
-    # Offsets come in (y, x) pairs, the flow in (x, y).
+    # Offsets come in (y, x) pairs, the flow in (x, y): (N, G * 9, 2, H, W).
     offsets = max_magnitude * moves.tanh().unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
     taps = (pictures * groups, KERNEL, KERNEL)
+    # (N * G, 3, 3, H, W) each, as the positions.
     y_offsets, x_offsets = offsets.view(*taps, 2, height, width).unbind(3)
     tap = torch.arange(KERNEL, device=x.device)
     rows = torch.arange(height, device=x.device)
     columns = torch.arange(width, device=x.device)
     y_positions = y_offsets + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
     x_positions = x_offsets + (tap[:, None, None] - KERNEL // 2 + columns)
-    groups_of_channels = x.unflatten(1, (groups, -1)).flatten(0, 1)
-    sampled = sample_at(groups_of_channels, x_positions, y_positions)
-    sampled = sampled * modulation.sigmoid().reshape(*taps, height, width).unsqueeze(1)
-    return sampled.unflatten(0, (pictures, groups)).flatten(1, 4).flatten(2)
+    groups_of_channels = x.unflatten(1, (groups, -1)).flatten(0, 1)  # (N * G, C / G, H, W)
+    sampled = sample_at(groups_of_channels, x_positions, y_positions)  # (N * G, C / G, 3, 3, H, W)
+    factors = modulation.sigmoid().reshape(*taps, height, width)  # (N * G, 3, 3, H, W)
+    sampled = sampled * factors.unsqueeze(1)
+    sampled = sampled.unflatten(0, (pictures, groups))  # (N, G, C / G, 3, 3, H, W)
+    return sampled.flatten(1, 4).flatten(2)

@@ -30,8 +30,8 @@ _TABLE_STD = 0.02
 _KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
-# The kernel gives each problem a row of the CUDA grid, which has 65535 rows.
-_MAX_PROBLEMS = 65535
+# The kernel gives each entry of the batch a row of the CUDA grid, which has 65535 rows.
+_MAX_BATCH = 65535
 # The gradient of a bias is as large as all scores of a call before it is summed: one GiB.
 _MAX_SCORES = 1 << 29
 
@@ -101,35 +101,35 @@ class WindowAttention(Recomputed):
         versa.
         """
         _, height, width = windows.window
-        code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
-        frames = tokens.unflatten(2, (2, -1)) + code.to(tokens.dtype)
+        position = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
+        frames = tokens.unflatten(2, (2, -1)) + position.to(tokens.dtype)
         qkv = self.qkv_mut(frames).flatten(0, 1)  # (n * B, 2, N / 2, 3C)
         q, k, v = self._split(qkv.flatten(0, 1))
         other_q = q.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
         return self._attend(windows, None, other_q, k, v).view_as(tokens)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, ...]:
-        """(problems, N, 3C) -> queries, keys, values, (problems, heads, N, C / heads) each."""
+        """(batch, N, 3C) -> queries, keys, values, (batch, heads, N, C / heads) each."""
         parts = qkv.unflatten(2, (3, self.heads, -1)).unbind(2)
         return tuple(part.transpose(1, 2) for part in parts)
 
     def _attend(
         self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
-        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (problems, N, C).
+        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (batch, N, C).
 
         Args:
             windows: n windows, with their masks.
             bias: (heads, N, N), or None.
-            q: (problems, heads, N, C / heads); the problems of a window, as many of each, are
+            q: (batch, heads, N, C / heads); the entries of a window, as many of each, are
                 neighbours. N are all tokens of a window or those of one of its frames.
             k: likewise.
             v: likewise.
         """
         tokens = q.shape[2]
         masks = windows.masks[:, :tokens, :tokens]
-        of_a_window = len(q) // sum(windows.counts)
-        counts = [count * of_a_window for count in windows.counts]
+        entries_per_window = len(q) // sum(windows.counts)
+        counts = [count * entries_per_window for count in windows.counts]
         is_learned_on_cpu = bias is not None and bias.requires_grad and not q.is_cuda
         recompute = self.attention == "recompute"
         if self.attention == "auto":
@@ -144,27 +144,27 @@ def masked_attention(
     """softmax(q k^T / sqrt(c) + bias + mask) v by ``scaled_dot_product_attention``.
 
     Args:
-        q: (problems, heads, N, c).
+        q: (batch, heads, N, c).
         k: likewise.
         v: likewise.
         masks: (g, N, N); the first one is zero.
-        counts: number of successive problems with each mask.
+        counts: number of successive entries of the batch with each mask.
         bias: (heads, N, N), or None.
 
     Returns:
-        (problems, heads, N, c).
+        (batch, heads, N, c).
     """
     if bias is not None:
         bias = bias.contiguous().to(q.dtype)[None]
     if len(counts) == 1:
         return attend(q, k, v, bias)
     pairs = zip(masks.to(q.dtype), counts, strict=True)
-    of_problems = [mask.expand(count, 1, -1, -1) for mask, count in pairs]
+    batch_masks = [mask.expand(count, 1, -1, -1) for mask, count in pairs]
     if bias is None:
-        return attend(q, k, v, torch.cat(of_problems))
-    # Sums of bias and mask take as much memory as all scores: only problems that need a mask,
+        return attend(q, k, v, torch.cat(batch_masks))
+    # Sums of bias and mask take as much memory as all scores: only entries that need a mask,
     # those of windows at borders, get one.
-    border_bias = bias + torch.cat(of_problems[1:])
+    border_bias = bias + torch.cat(batch_masks[1:])
     free = counts[0]
     if not free:
         return attend(q, k, v, border_bias)
@@ -181,14 +181,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     """``scaled_dot_product_attention`` within the limits of its CUDA kernels.
 
     Args:
-        q: (problems, heads, N, c).
+        q: (batch, heads, N, c).
         k: likewise.
         v: likewise.
-        bias: (problems or 1, heads or 1, N, N), added to the scores, or None. If its memory is not
+        bias: (batch or 1, heads or 1, N, N), added to the scores, or None. If its memory is not
             contiguous, PyTorch selects no kernel and keeps all scores.
 
     Returns:
-        (problems, heads, N, c).
+        (batch, heads, N, c).
     """
     _, heads, tokens, width = q.shape
     spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
@@ -196,7 +196,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
         q = functional.pad(q, (0, spare))
         k = functional.pad(k, (0, spare))
         v = functional.pad(v, (0, spare))
-    step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_PROBLEMS)
+    step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_BATCH)
     queries = _pieces(q, step)
     biases: Sequence[Tensor | None] = [bias] * len(queries)
     if bias is not None and len(bias) > 1:
@@ -214,7 +214,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _pieces(x: Tensor, step: int) -> Sequence[Tensor]:
-    """Split problems into pieces; a single piece is not split, which would copy its gradient."""
+    """Split a batch into pieces; a single piece is not split, which would copy its gradient."""
     return (x,) if len(x) <= step else x.split(step)
 
 

@@ -29,16 +29,16 @@ def recomputed_attention(
     """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
 
     Args:
-        q: (problems, heads, N, c).
+        q: (batch, heads, N, c).
         k: likewise.
         v: likewise.
         masks: (g, N, N), in float32: half precision would lose the small differences that decide
             the softmax.
-        counts: number of successive problems with each mask.
+        counts: number of successive entries of the batch with each mask.
         bias: (heads, N, N), or None.
 
     Returns:
-        (problems, heads, N, c).
+        (batch, heads, N, c).
     """
     return _Recomputed.apply(q, k, v, masks, counts, bias)
 
@@ -46,29 +46,29 @@ def recomputed_attention(
 def _pieces(
     masks: Tensor, counts: Sequence[int], bias: Tensor | None, *tensors: Tensor
 ) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
-    """Divide problems into pieces.
+    """Divide a batch into pieces.
 
     Args:
         masks: (g, N, N).
-        counts: number of successive problems with each mask.
+        counts: number of successive entries of the batch with each mask.
         bias: (heads, N, N), or None.
-        tensors: (problems, heads, N, c).
+        tensors: (batch, heads, N, c).
 
     Yields:
-        the numbers of the problems; their bias and mask, (m * heads, N, N), and their tensors,
+        the numbers of the entries; their bias and mask, (m * heads, N, N), and their tensors,
         (m * heads, N, c).
     """
     _, heads, tokens, _ = tensors[0].shape
     dtype = torch.promote_types(tensors[0].dtype, masks.dtype)
     piece = _PIECE_CUDA if masks.is_cuda else _PIECE_CPU
     start = 0
-    for mask, problems in zip(masks, counts, strict=True):
-        if not problems:
+    for mask, entries in zip(masks, counts, strict=True):
+        if not entries:
             continue
         scores_bias = (mask if bias is None else bias + mask).to(dtype)
-        step = min(max(piece // (heads * tokens**2), 1), problems)
+        step = min(max(piece // (heads * tokens**2), 1), entries)
         biases = scores_bias.expand(heads, tokens, tokens).repeat(step, 1, 1)
-        end = start + problems
+        end = start + entries
         for first in range(start, end, step):
             part = slice(first, min(first + step, end))
             operands = [tensor[part].to(dtype).flatten(0, 1) for tensor in tensors]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from vrtspike.models.pretrained import load_pretrained
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_nafnet import build_spike_nafnet
-from vrtspike.models.start import load_start
 from vrtspike.models.vrt_spike import build_vrt_spike
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
     "spike_nafnet": build_spike_nafnet,
 }
 """Functions that build the model of a preset by the value of MODEL.TYPE. The second argument loads
-the weights that the settings start from. A model is a
-:class:`~vrtspike.models.restorer.Restorer`."""
+published weights that keys of the model name; a model without such keys ignores it, as
+MODEL.PRETRAINED is loaded here. A model is a :class:`~vrtspike.models.restorer.Restorer`."""
 
 
 def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
@@ -41,5 +41,5 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """
     model = MODELS[settings.MODEL.TYPE](settings, pretrained)
     if pretrained and settings.MODEL.PRETRAINED is not None:
-        load_start(model, settings)
+        load_pretrained(model, settings)
     return model

@@ -1,4 +1,8 @@
-"""The stages of VRT: change of scale, two residual groups, parallel warping."""
+"""The stages of VRT: change of scale, two residual groups, parallel warping.
+
+Modules with numbers, here and in its layers (``linear1``, ``norm2``), are named as in the published
+weights.
+"""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage
 from vrtspike.models.tmsa import TMSABlock
 from vrtspike.monitoring.timing import section
-from vrtspike.settings.model import STAGES, ModelSettings
+from vrtspike.settings.model import SKIPS, STAGES, ModelSettings
 
 NUM_SCALES = 4
 _MULTIPLE = 2 ** (NUM_SCALES - 1)
 _WARPED_CHANNELS = 3 + 12 + 12
 
-Fuse = Callable[[int, Tensor], Tensor]
+FusionFunction = Callable[[int, Tensor], Tensor]
+"""Returns the features of a scale (0-3), fused with others, from the scale and the features."""
 
 # Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
 # USE_CHECKPOINT_FFN. With both keys, whole blocks are recomputed: they keep one tensor instead of
@@ -116,7 +117,7 @@ class VRT(nn.Module):
         """
         return self.spynet(*neighbour_pairs(x), NUM_SCALES)
 
-    def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
+    def forward(self, x: Tensor, fuse: FusionFunction | None = None) -> Tensor:
         """Restore a clip.
 
         Args:
@@ -147,16 +148,15 @@ class VRT(nn.Module):
         restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
         return x + restored[..., :height, :width]
 
-    def _body(self, x: Tensor, flows: Sequence[Tensor], fuse: Fuse | None) -> Tensor:
+    def _body(self, x: Tensor, flows: Sequence[Tensor], fuse: FusionFunction | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
-        outputs: list[Tensor] = []
+        outputs: dict[int, Tensor] = {}
         for number in range(1, STAGES + 1):
             stage = self.get_submodule(f"stage{number}")
             assert isinstance(stage, Stage)
             with section(f"stage{number}"):
-                if number > 5:
-                    # Stages 6 and 7 also get the last output of their scale on the way down.
-                    x = x + outputs[8 - number]
+                if number in SKIPS:
+                    x = x + outputs[SKIPS[number]]
                 x = stage.attend(x)
             if self.settings.PA_FRAMES:
                 with section("alignment"):
@@ -164,10 +164,10 @@ class VRT(nn.Module):
             if fuse is not None and number <= NUM_SCALES:
                 with section(f"fusion{number}"):
                     x = fuse(stage.scale, x)
-            outputs.append(x)
+            outputs[number] = x
         with section("stage8"):
             enter, *groups = self.stage8
-            x = residual_stream(enter(x + outputs[0]))
+            x = residual_stream(enter(x + outputs[SKIPS[8]]))
             for group in groups:
                 x = group(x)
             return x

@@ -22,6 +22,8 @@ Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
 """Added to the score of two tokens that lie in different regions of a window."""
+_PARTS = 3
+"""Maximum parts of an axis: all but the last window, and the two that meet in that one."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +112,8 @@ def build_windows(
     rolled = np.roll(positions, [-shift for shift in shifts], (0, 1, 2))
     tokens = _partition(rolled, clipped)
     regions = _regions(size, padded, clipped, shifts)
-    # Windows of the same pattern have the same mask: at most eight patterns, two along each axis.
-    patterns = _partition(regions, clipped)
-    patterns, kind, counts = np.unique(
-        patterns - patterns[:, :1], axis=0, return_inverse=True, return_counts=True
-    )
-    if patterns[0].any():
-        patterns = np.concatenate((np.zeros_like(patterns[:1]), patterns))
-        counts = np.concatenate(([0], counts))
-    masks = np.where(patterns[:, :, None] != patterns[:, None, :], MASKED_SCORE, 0.0)
-    tokens = tokens[np.argsort(kind, kind="stable")][:, None]
+    masks, order, counts = _masks(_partition(regions, clipped))
+    tokens = tokens[order][:, None]
     starts = np.arange(clips)[:, None] * math.prod(padded)
     tokens_of_clips = tokens + starts
     places = np.argsort(tokens_of_clips, axis=None).reshape(clips, *padded)
@@ -163,8 +157,35 @@ def _regions(
             line[size[axis] :] = 1
         shape = [1, 1, 1]
         shape[axis] = length
-        regions = regions * 3 + line.reshape(shape)
+        # A number in base 3 with a digit for each axis: equal only where all digits are.
+        regions = regions * _PARTS + line.reshape(shape)
     return regions
+
+
+def _masks(
+    regions: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the masks of windows, see :class:`Windows`.
+
+    Windows of the same pattern of regions have the same mask: at most eight patterns, two along
+    each axis.
+
+    Args:
+        regions: (n, N), region of each token of the windows.
+
+    Returns:
+        the masks (g, N, N); the numbers of the windows (n,), sorted by their masks; the number of
+        windows with each mask (g,).
+    """
+    patterns, pattern_index, counts = np.unique(
+        regions - regions[:, :1], axis=0, return_inverse=True, return_counts=True
+    )
+    if patterns[0].any():
+        # The first mask is zero, even if no window has it.
+        patterns = np.concatenate((np.zeros_like(patterns[:1]), patterns))
+        counts = np.concatenate(([0], counts))
+    masks = np.where(patterns[:, :, None] != patterns[:, None, :], MASKED_SCORE, 0.0)
+    return masks, np.argsort(pattern_index, kind="stable"), counts
 
 
 _cached_windows = lru_cache(maxsize=256)(build_windows)

@@ -13,6 +13,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.evaluation.published import OTHER, read_published_figures
 from vrtspike.paper_figures.results import Cost
 from vrtspike.plotting.paper import (
     COLUMN_WIDTH,
@@ -41,6 +42,27 @@ DEVICE_TITLES = {"cpu": "CPU", "cuda": "GPU"}
 def cost_table(costs: Sequence[tuple[str, Cost]]) -> pd.DataFrame:
     """The numbers of the figure: a row for each model, with its name in ``model``."""
     return pd.DataFrame([{"model": label, **asdict(cost)} for label, cost in costs])
+
+
+def published_costs(protocol: str) -> list[tuple[str, Cost]]:
+    """The published models with known parameters under a protocol, with their names."""
+    if protocol in (OWN_PROTOCOL, OTHER):
+        return []
+    costs = []
+    for row in read_published_figures().to_dict("records"):
+        if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
+            continue
+        cost = Cost(
+            psnr=float(row["psnr"]),
+            parameters=float(row["parameters"]),
+            seconds=None,
+            device="",
+            dataset=str(row["dataset"]),
+            protocol=protocol,
+            published=True,
+        )
+        costs.append((str(row["model"]), cost))
+    return costs
 
 
 def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sans") -> None:

@@ -10,17 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.data.rgb_images import Image
-from vrtspike.evaluation.published import OTHER, read_published_figures
 from vrtspike.io.files import atomic_write_text
 from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
-from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
+from vrtspike.paper_figures.quality_over_cost import (
+    cost_table,
+    draw_quality_over_cost,
+    published_costs,
+)
 from vrtspike.paper_figures.results import (
-    Cost,
     Result,
     blurry_frame,
     common_frames,
@@ -46,6 +47,10 @@ MAX_PANELS = 12
 """Maximum sequences in the figure of PSNR over frames."""
 MIN_MOTION_FRAMES = 2
 MIN_SLICE_FRAMES = 2
+
+
+class FigureLeftOut(Exception):
+    """The reason why a figure is not written: there are no data for it."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,15 @@ class FigureWriter:
             for line in result.notes:
                 self.note(line)
         for name in self.request.names or FIGURES:
-            reason = FIGURES[name](self, self.request.output / name)
-            if not reason:
+            try:
+                FIGURES[name](self, self.request.output / name)
+            except FigureLeftOut as reason:
+                if self.request.names:
+                    raise ConfigError(f"--only {name}: left out, {reason}") from reason
+                self.note(f"{name}: left out, {reason}")
+            else:
                 files = ", ".join(f"{name}{suffix}" for suffix in (*SUFFIXES, ".csv"))
                 self.note(f"{name}: {self.request.output}/{files}")
-            elif self.request.names:
-                raise ConfigError(f"--only {name}: left out, {reason}")
-            else:
-                self.note(f"{name}: left out, {reason}")
 
     def _check_request(self) -> None:
         """Refuse options that name something else than the results hold, before any work."""
@@ -195,14 +201,17 @@ class FigureWriter:
             ]
         return self._frames[key]
 
-    def crops(self, stem: Path) -> str:
-        """Write the grid of crops; give the reason if there is none."""
+    def crops(self, stem: Path) -> None:
+        """Write the grid of crops.
+
+        Raises:
+            FigureLeftOut: if there is none.
+        """
         if not self.places:
-            return _no_common_frames(self.results)
+            raise FigureLeftOut(_no_common_frames(self.results))
         rows = [self._crop_row(place) for place in self.places]
         _write_table(stem, crop_table(rows))
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
-        return ""
 
     def _crop_row(self, place: CropPlace) -> CropRow:
         """The crops of one place."""
@@ -222,10 +231,14 @@ class FigureWriter:
         whole = blurry if sharp is None else sharp
         return CropRow(sequence, frame, whole, place.box, cells)
 
-    def psnr_over_frames(self, stem: Path) -> str:
-        """Write PSNR over the frame number; give the reason if there are no figures."""
+    def psnr_over_frames(self, stem: Path) -> None:
+        """Write PSNR over the frame number.
+
+        Raises:
+            FigureLeftOut: if there are no figures.
+        """
         if not len(self.figures):
-            return _NO_PSNR
+            raise FigureLeftOut(_NO_PSNR)
         table = psnr_table(self.figures)
         sequences = [str(name) for name in dict.fromkeys(table["sequence"])]
         if len(sequences) > MAX_PANELS:
@@ -235,17 +248,20 @@ class FigureWriter:
             )
         _write_table(stem, table)
         draw_psnr_over_frames(stem, table, sequences[:MAX_PANELS], self.request.font)
-        return ""
 
-    def gain_over_motion(self, stem: Path) -> str:
-        """Write the gain over the motion; give the reason if one of them is not known."""
+    def gain_over_motion(self, stem: Path) -> None:
+        """Write the gain over the motion.
+
+        Raises:
+            FigureLeftOut: if one of them is not known.
+        """
         if not len(self.figures):
-            return _NO_PSNR
+            raise FigureLeftOut(_NO_PSNR)
         motion = self._motion()
         points = self.figures.merge(motion, on=["sequence", "frame"])
         points = points[np.isfinite(points["gain"]) & np.isfinite(points["motion"])]
         if len(points) < MIN_MOTION_FRAMES * self.figures["model"].nunique():
-            return (
+            raise FigureLeftOut(
                 "the motion is measured between spikes of an exposure, and too few frames of these "
                 "results have recorded spikes at hand"
             )
@@ -254,7 +270,6 @@ class FigureWriter:
         _write_table(stem, points[columns])
         _write_table(stem.with_name(f"{stem.name}_bins"), bins)
         draw_gain_over_motion(stem, points, bins, self.request.font)
-        return ""
 
     def _motion(self) -> pd.DataFrame:
         """The length of motion of every measured frame whose spikes can be read."""
@@ -273,19 +288,18 @@ class FigureWriter:
         # An empty column has no type of its own.
         return table.astype({"motion": float})
 
-    def xt(self, stem: Path) -> str:
-        """Write x-t slices; give the reason if there are none."""
-        if self.request.row is not None:
-            sequence, row = self.request.row
-        elif self.places:
-            first = self.places[0]
-            sequence = first.sequence
-            row = first.box.y + first.box.height // 2
-        else:
-            return _no_common_frames(self.results)
+    def xt(self, stem: Path) -> None:
+        """Write x-t slices.
+
+        Raises:
+            FigureLeftOut: if there are none.
+        """
+        sequence, row = self._slice_row()
         frames = common_frames(self.results, sequence)
         if not is_complete(self.results, sequence) or len(frames) < MIN_SLICE_FRAMES:
-            return f"not all frames of sequence {sequence} are at hand, or it has a single one"
+            raise FigureLeftOut(
+                f"not all frames of sequence {sequence} are at hand, or it has a single one"
+            )
         blurry = (blurry_frame(self.results, sequence, frame) for frame in frames)
         slices = {BLURRY: slice_of(blurry, row)}
         for result in self.results:
@@ -303,63 +317,59 @@ class FigureWriter:
         _write_table(stem, table)
         title = f"{sequence}, row {row}"
         draw_xt(stem, title, whole, row, slices, self.request.font)
-        return ""
 
-    def quality_over_cost(self, stem: Path) -> str:
-        """Write quality over cost; give the reason if there are no evaluated runs."""
+    def _slice_row(self) -> tuple[str, int]:
+        """The sequence and the row of the slices: as requested, or the middle of the first crop.
+
+        Raises:
+            FigureLeftOut: if there is no crop.
+        """
+        if self.request.row is not None:
+            return self.request.row
+        if not self.places:
+            raise FigureLeftOut(_no_common_frames(self.results))
+        first = self.places[0]
+        return first.sequence, first.box.y + first.box.height // 2
+
+    def quality_over_cost(self, stem: Path) -> None:
+        """Write quality over cost.
+
+        Raises:
+            FigureLeftOut: if there are no evaluated runs, or their figures do not compare.
+        """
         costs = [(result.label, result.cost) for result in self.results if result.cost is not None]
         if not costs:
-            return "no result is an evaluated run (results/train/<preset>) with PSNR"
+            raise FigureLeftOut("no result is an evaluated run (results/train/<preset>) with PSNR")
         measured = {cost.protocol for _, cost in costs}
         if len(measured) > 1:
             names = ", ".join(sorted(measured))
-            return f"figures of two protocols do not compare ({names}); choose one with --protocol"
-        rows = [*costs, *_published_costs(measured.pop())]
+            raise FigureLeftOut(
+                f"figures of two protocols do not compare ({names}); choose one with --protocol"
+            )
+        rows = [*costs, *published_costs(measured.pop())]
         if all(cost.seconds is None and cost.parameters is None for _, cost in rows):
-            return "neither times nor parameters are known"
+            raise FigureLeftOut("neither times nor parameters are known")
         table = cost_table(rows)
         _write_table(stem, table)
         draw_quality_over_cost(stem, table, self.request.font)
-        return ""
 
 
-FIGURES: dict[str, Callable[[FigureWriter, Path], str]] = {
+FIGURES: dict[str, Callable[[FigureWriter, Path], None]] = {
     "crops": FigureWriter.crops,
     "psnr_over_frames": FigureWriter.psnr_over_frames,
     "gain_over_motion": FigureWriter.gain_over_motion,
     "xt": FigureWriter.xt,
     "quality_over_cost": FigureWriter.quality_over_cost,
 }
-"""The figures by name: functions that write one, and give the reason if there are no data."""
+"""Methods that write each figure, by its name."""
 
 _NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr])"
 
 
 def _no_common_frames(results: Sequence[Result]) -> str:
-    """The reason of a figure that shows frames of all results."""
+    """The reason why there is no figure that shows frames of all results."""
     places = ", ".join(result.place for result in results)
     return f"there is no frame that can be read of all results ({places})"
-
-
-def _published_costs(protocol: str) -> list[tuple[str, Cost]]:
-    """The published models with known parameters under a protocol."""
-    if protocol in (OWN_PROTOCOL, OTHER):
-        return []
-    costs = []
-    for row in read_published_figures().to_dict("records"):
-        if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
-            continue
-        cost = Cost(
-            psnr=float(row["psnr"]),
-            parameters=float(row["parameters"]),
-            seconds=None,
-            device="",
-            dataset=str(row["dataset"]),
-            protocol=protocol,
-            published=True,
-        )
-        costs.append((str(row["model"]), cost))
-    return costs
 
 
 def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:

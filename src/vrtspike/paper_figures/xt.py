@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.data.rgb_images import Image
@@ -15,9 +16,13 @@ from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, MARK, FontName, axe
 _FRAME_HEIGHT = 0.022
 """Height in inches of a frame in a slice, within the limits below."""
 _MIN_HEIGHT = 0.35
+_USUAL_MIN_HEIGHT = 0.5
+"""Minimum height in inches where there is room for it."""
 _MAX_HEIGHT = 1.6
 _MAX_TOGETHER = 5.0
 """Maximum height in inches of all slices: a page has 9."""
+_STRIP_SHARE = 0.3
+"""Height of the drawn part of the frame, as a share of its width."""
 _GAP = 0.06
 _LEFT = 0.36
 _TITLE = 0.17
@@ -83,41 +88,59 @@ def draw_xt(
         font: of all texts.
     """
     width = COLUMN_WIDTH - _LEFT
-    # Only a strip about the row is drawn: the whole frame would be the largest part of the figure.
-    strip_rows = min(whole.shape[0], max(1, round(whole.shape[1] * 0.3)))
-    first_row = int(np.clip(row - strip_rows // 2, 0, whole.shape[0] - strip_rows))
-    strip_height = width * strip_rows / whole.shape[1]
-    frames = len(next(iter(slices.values())))
-    highest = max(_MIN_HEIGHT, min(_MAX_HEIGHT, _MAX_TOGETHER / len(slices)))
-    height = float(np.clip(frames * _FRAME_HEIGHT, min(0.5, highest), highest))
+    strip_rows = _strip_rows(whole, row)
+    strip_height = width * len(strip_rows) / whole.shape[1]
+    height = _slice_height(len(next(iter(slices.values()))), len(slices))
     total = _TITLE + strip_height + len(slices) * (_TITLE + height + _GAP) + _AXIS
     with paper_figure(stem, (COLUMN_WIDTH, total), font, constrained=False) as figure:
         top = total - _TITLE
         axes = axes_at(figure, _LEFT, top, width, strip_height)
-        axes.grid(visible=False)
-        strip = whole[first_row : first_row + strip_rows]
-        extent = (0, whole.shape[1], first_row + strip_rows, first_row)
-        axes.imshow(strip, extent=extent, interpolation="antialiased", aspect="auto")
-        axes.axhline(row + 0.5, color="black", linewidth=2.0)
-        axes.axhline(row + 0.5, color=MARK, linewidth=1.0)
-        axes.set_axis_off()
+        _draw_strip(axes, whole, strip_rows, row)
         axes.set_title(title, loc="left", fontsize=FONT_SIZE, pad=2)
         top -= strip_height
         for name, values in slices.items():
             top -= _TITLE + _GAP
             axes = axes_at(figure, _LEFT, top, width, height)
-            axes.grid(visible=False)
-            axes.imshow(
-                values,
-                extent=(0, values.shape[1], frames + 0.5, 0.5),
-                interpolation="none",
-                aspect="auto",
-            )
-            axes.set_title(name, loc="left", fontsize=FONT_SIZE, pad=2)
-            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-            axes.set_ylabel("frame", labelpad=1)
-            axes.yaxis.set_label_coords(-0.07, 0.5)
-            axes.tick_params(labelbottom=False, bottom=False)
+            _draw_slice(axes, name, values)
             top -= height
+        # Of the lowest slice.
         axes.tick_params(labelbottom=True, bottom=True)
         axes.set_xlabel("x, px", labelpad=1)
+
+
+def _strip_rows(whole: Image, row: int) -> range:
+    """Return the rows about one that are drawn: a whole frame would be most of the figure."""
+    count = min(whole.shape[0], max(1, round(whole.shape[1] * _STRIP_SHARE)))
+    first = int(np.clip(row - count // 2, 0, whole.shape[0] - count))
+    return range(first, first + count)
+
+
+def _slice_height(frames: int, slices: int) -> float:
+    """Return the height in inches of each of some slices, which have so many frames."""
+    max_height = max(_MIN_HEIGHT, min(_MAX_HEIGHT, _MAX_TOGETHER / slices))
+    min_height = min(_USUAL_MIN_HEIGHT, max_height)
+    return float(np.clip(frames * _FRAME_HEIGHT, min_height, max_height))
+
+
+def _draw_strip(axes: Axes, whole: Image, rows: range, row: int) -> None:
+    """Draw some rows of a frame, with a line on one of them."""
+    axes.grid(visible=False)
+    extent = (0, whole.shape[1], rows.stop, rows.start)
+    strip = whole[rows.start : rows.stop]
+    axes.imshow(strip, extent=extent, interpolation="antialiased", aspect="auto")
+    axes.axhline(row + 0.5, color="black", linewidth=2.0)
+    axes.axhline(row + 0.5, color=MARK, linewidth=1.0)
+    axes.set_axis_off()
+
+
+def _draw_slice(axes: Axes, name: str, values: Image) -> None:
+    """Draw a slice with the numbers of its frames."""
+    frames, width = values.shape[:2]
+    axes.grid(visible=False)
+    extent = (0, width, frames + 0.5, 0.5)
+    axes.imshow(values, extent=extent, interpolation="none", aspect="auto")
+    axes.set_title(name, loc="left", fontsize=FONT_SIZE, pad=2)
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    axes.set_ylabel("frame", labelpad=1)
+    axes.yaxis.set_label_coords(-0.07, 0.5)
+    axes.tick_params(labelbottom=False, bottom=False)

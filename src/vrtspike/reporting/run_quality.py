@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     if summary is None:
         return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
     folder = evaluation_folder(folder)
-    missing = [name for name in REQUIRED if name not in summary]
-    if missing:
-        raise RunError(
-            f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
-            "problem write what docs/extending.md lists"
-        )
+    _require_keys(summary, folder)
     page = problem_page(problem_of(summary))
     frame_facts = frame_entries(summary)
     protocol = frame_facts["protocol"]
@@ -77,8 +72,6 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     metrics = _metrics(page, summary, protocol, sequences)
     sequence_rows = records(sequences)
     step = max(1, divide_up(len(frames), MAX_FRAMES))
-    columns = [column for metric in metrics for column in metric["columns"]]
-    drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
     examples = read_examples(folder / EXAMPLES) if page.examples else ExampleIndex("", [])
     return {
         "dataset": summary["dataset"],
@@ -94,7 +87,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "notes": page.notes(summary),
         "remark": page.remark(metrics, sequence_rows),
         "sequence_rows": sequence_rows,
-        "frame_rows": [[*row.values()] for row in records(drawn)],
+        "frame_rows": _frame_rows(frames.iloc[::step], metrics),
         "frame_step": step,
         "worst": _worst(summary),
         "choice": examples.choice,
@@ -105,6 +98,27 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
             for figure in summary.get("figures") or ()
         ],
     }
+
+
+def _require_keys(summary: Summary, folder: Path) -> None:
+    """Refuse a summary without a key that every problem writes.
+
+    Raises:
+        RunError: naming the keys.
+    """
+    missing = [name for name in REQUIRED if name not in summary]
+    if missing:
+        raise RunError(
+            f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
+            "problem write what docs/extending.md lists"
+        )
+
+
+def _frame_rows(frames: pd.DataFrame, metrics: Sequence[MetricMeans]) -> list[list[Any]]:
+    """Return sequence, name and metrics of frames, for the plot of all frames."""
+    columns = [column for metric in metrics for column in metric["columns"]]
+    drawn = frames.reindex(columns=["sequence", "frame", *columns])
+    return [[*row.values()] for row in records(drawn)]
 
 
 def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
@@ -129,12 +143,12 @@ def _metrics(
     """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
-    items = metrics_of_problem(summary).items()
-    ranked = sorted(items, key=lambda item: item[0] not in ranking)
+    metrics = metrics_of_problem(summary)
+    measured = [name for name in metrics if name in summary["metrics"]]
+    first = [name for name in measured if name in ranking]
+    others = [name for name in measured if name not in ranking]
     return [
-        _metric(page, metric, summary, protocol, sequences)
-        for name, metric in ranked
-        if name in summary["metrics"]
+        _metric(page, metrics[name], summary, protocol, sequences) for name in [*first, *others]
     ]
 
 

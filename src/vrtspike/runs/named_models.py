@@ -49,7 +49,7 @@ def find_trained(model: str | Path) -> Path:
     return find_model(model)
 
 
-def start_file(model: str) -> Path:
+def pretrained_file(model: str) -> Path:
     """Return the file of weights that MODEL.PRETRAINED names; it may be missing.
 
     Nothing is downloaded, because every plan calls this.
@@ -66,8 +66,8 @@ def start_file(model: str) -> Path:
     return weights_file(place)
 
 
-def missing_start_advice(model: str) -> str:
-    """Return the advice if :func:`start_file` is missing."""
+def missing_pretrained_advice(model: str) -> str:
+    """Return the advice if :func:`pretrained_file` is missing."""
     if model in BUNDLED_NAMES:
         return f"the weights {model!r} are not in this installation; name {_OTHERS}"
     if Path(model).is_file():

@@ -30,8 +30,8 @@ RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
 PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
 
-# Stages whose outputs are added, counted from 0.
-_SKIPS = ((4, 2), (5, 1), (6, 0))
+SKIPS = {6: 3, 7: 2, 8: 1}
+"""Earlier stage of the same scale whose output is added to the input of a stage, from 1."""
 
 WindowSize = Positive | tuple[Positive, Positive, Positive]
 
@@ -250,7 +250,7 @@ class ModelSettings(Section):
         return self.WINDOW_SIZE
 
     @model_validator(mode="after")
-    def _one_start(self) -> Self:
+    def _one_source_of_weights(self) -> Self:
         """Refuse two sources of weights, and an exported model, which cannot be trained."""
         if self.PRETRAINED is None:
             return self
@@ -305,7 +305,8 @@ class ModelSettings(Section):
                 # The first misfit is named; a wrong divisor fits none of the widths.
                 width = f"VRT.EMBED_DIMS[{misfits[0]}] is {widths[misfits[0]]}"
                 faults.append(f"{width}, no multiple of {name}, {divisor}")
-        equal_widths = list(_SKIPS)
+        # The input of a stage is the output of the one before; widths are counted from 0.
+        equal_widths = [(stage - 2, earlier - 1) for stage, earlier in SKIPS.items()]
         for group in range(STAGES + 1, len(widths)):
             equal_widths.append((group, STAGES))
         for late, early in equal_widths:

@@ -20,7 +20,7 @@ from vrtspike.config.fields import Place, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
-from vrtspike.runs.named_models import missing_start_advice
+from vrtspike.runs.named_models import missing_pretrained_advice
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
@@ -109,7 +109,7 @@ class Settings(RunSettings):
         start = self.MODEL.PRETRAINED
         if start is None:
             return {}
-        return {"MODEL.PRETRAINED": missing_start_advice(start)}
+        return {"MODEL.PRETRAINED": missing_pretrained_advice(start)}
 
     @property
     def first_steps(self) -> tuple[str, ...]:

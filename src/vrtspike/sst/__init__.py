@@ -9,25 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vrtspike.sst.base_trainer import MODEL_SAVE_PATH, BaseTrainer, read_model
-    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-    from vrtspike.sst.generate import Globe, write_example
-    from vrtspike.sst.grid import Area
-    from vrtspike.sst.model import RecursiveAttentionTransformer
-    from vrtspike.sst.store import prepare
-
-__all__ = [
-    "MODEL_SAVE_PATH",
-    "Area",
-    "BaseTrainer",
-    "ERA5SSTMonthlyDataset",
-    "Globe",
-    "RecursiveAttentionTransformer",
-    "prepare",
-    "read_model",
-    "write_example",
-]
-
+    # `as` makes a name public for type checkers.
+    from vrtspike.sst.base_trainer import MODEL_SAVE_PATH as MODEL_SAVE_PATH
+    from vrtspike.sst.base_trainer import BaseTrainer as BaseTrainer
+    from vrtspike.sst.base_trainer import read_model as read_model
+    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset as ERA5SSTMonthlyDataset
+    from vrtspike.sst.generate import Globe as Globe
+    from vrtspike.sst.generate import write_example as write_example
+    from vrtspike.sst.grid import Area as Area
+    from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
+    from vrtspike.sst.store import prepare as prepare
 
 _HOMES = {
     "MODEL_SAVE_PATH": "vrtspike.sst.base_trainer",
@@ -40,7 +31,9 @@ _HOMES = {
     "read_model": "vrtspike.sst.base_trainer",
     "write_example": "vrtspike.sst.generate",
 }
-"""Modules of the names."""
+"""Modules of the public names, the same as in the imports above, which type checkers read."""
+
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -83,7 +83,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         months = self.store.years.months(split)
         missing = set(self.store.manifest["missing"])
         # Months of a sample, counted from the last one that is read.
-        self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
+        past = np.arange(1 - seq_len, 1)
+        future = np.arange(offset + 1, offset + lead + 1)
+        self._steps = np.concatenate([past, future])
         possible = months[seq_len - 1 : max(0, len(months) - offset - lead)]
         self.last_months = [
             last for last in possible if missing.isdisjoint(map(month_name, last + self._steps))

@@ -107,21 +107,31 @@ def prepare(
             fitted = _fit(stored, present, years, f"{root}: area {area.name}")
             digest = store_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
-    preliminary = fields.version.notnull() & (fields.version != FINAL)
-    write_json(
-        output,
-        {
-            "schema": PREPARED.schema,
-            **header,
-            "sea_cells": int(fitted["sea"].sum()),
-            "files": [file_entry(path.parent, path.name) for path in find_files(root)],
-            "preliminary": [month_name(int(n)) for n in fields.time[preliminary]],
-            "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present.values)],
-            "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
-            "digest": digest,
-        },
-    )
+    contents = {
+        "schema": PREPARED.schema,
+        **header,
+        "sea_cells": int(fitted["sea"].sum()),
+        "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present.values)],
+        **_source_contents(root, fields),
+        "digest": digest,
+    }
+    write_json(output, contents)
     return PreparedStore(output)
+
+
+def _source_contents(root: str | Path, fields: xarray.Dataset) -> dict[str, Any]:
+    """Return the entries of a manifest about the downloaded files.
+
+    Args:
+        root: a file, or a folder of files.
+        fields: the months in them.
+    """
+    preliminary = fields.version.notnull() & (fields.version != FINAL)
+    return {
+        "files": [file_entry(path.parent, path.name) for path in find_files(root)],
+        "preliminary": [month_name(int(n)) for n in fields.time[preliminary]],
+        "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
+    }
 
 
 def prepared_store(

@@ -157,15 +157,37 @@ def output_path(text: str) -> Path:
     return path
 
 
+def integer_from(text: str, min_value: int, max_value: int | None = None) -> int:
+    """Parse an option's value: an integer within limits.
+
+    Args:
+        text: the value as typed.
+        min_value: the smallest one allowed, from 0.
+        max_value: the largest one allowed; None for no limit.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is something else.
+
+    >>> integer_from("0", min_value=0)
+    0
+    """
+    expected = f"{min_value} or more" if max_value is None else f"{min_value} to {max_value}"
+    error = argparse.ArgumentTypeError(f"found {text}, expected {expected}")
+    if not text.isdecimal():
+        raise error
+    number = int(text)
+    if number < min_value or (max_value is not None and number > max_value):
+        raise error
+    return number
+
+
 def positive_int(text: str, minimum: int = 1) -> int:
     """Parse an option's value: an integer of at least ``minimum``.
 
     >>> positive_int("3")
     3
     """
-    if not text.isdecimal() or int(text) < minimum:
-        raise argparse.ArgumentTypeError(f"found {text}, expected {minimum} or more")
-    return int(text)
+    return integer_from(text, minimum)
 
 
 def positive_number(text: str) -> float:

@@ -148,8 +148,9 @@ def restore_training_state(
     if saved_type != current_type:
         raise RunError(
             f"{folder}: the run was started with the optimiser {saved_type}, found "
-            f"{current_type}; a run cannot change its optimiser. Install bitsandbytes, or remove "
-            "it, as it was at the start"
+            f"{current_type}; a run cannot change its optimiser. Remove the folder to begin again "
+            "(earlier versions trained TRAIN.OPTIM.TYPE adamw8bit as adamw where bitsandbytes was "
+            "missing)"
         )
     if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
         raise RunError(

@@ -128,7 +128,7 @@ class AllReduce:
     switch: Switch | None = None
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Start the exchange of a bucket."""
+        """Start the all-reduce of a bucket."""
         # When the last bucket is ready, backward has nothing left to compute: the rest is waiting.
         if bucket.is_last() and self.switch is not None:
             self.switch("sync")
@@ -136,20 +136,20 @@ class AllReduce:
         return allreduce_hook(dist.group.WORLD, bucket)
 
 
-def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
+def replicate(model: nn.Module, ranks: Ranks, all_reduce: AllReduce) -> nn.Module:
     """Wrap a model so that its gradients are averaged over the processes, if several.
 
     Args:
         model: model on its device, in its precision.
         ranks: the processes.
-        exchange: hook that averages gradients.
+        all_reduce: hook that averages gradients.
     """
     if ranks.world_size == 1:
         return model
     ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
     replica = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
     # PyTorch inspects a hook's annotations and cannot read postponed ones.
-    replica.register_comm_hook(exchange, lambda exchange, bucket: exchange(bucket))
+    replica.register_comm_hook(all_reduce, lambda hook, bucket: hook(bucket))
     return replica
 
 

@@ -84,17 +84,11 @@ def fit(
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    if identity is None:
-        # An objective without ``__dict__``, such as one with slots, is no JSON value: an error.
-        attributes: Any = getattr(objective, "__dict__", objective)
-    else:
-        attributes = dict(identity)
+    attributes = _attributes(objective) if identity is None else dict(identity)
     if attributes:
         parts["identity"] = attributes
-    fingerprint = _fingerprint(parts)
-    run = RunIdentity(
-        type(objective).__name__, run_settings, _dotted_name(dataset_class), fingerprint
-    )
+    name = type(objective).__name__
+    run = RunIdentity(name, run_settings, _dotted_name(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -130,6 +124,15 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"
         )
     return result
+
+
+def _attributes(objective: Objective) -> Any:  # noqa: ANN401 - JSON values, or an error later
+    """Return the attributes of an objective, which decide the result.
+
+    An objective without ``__dict__``, such as one with slots, stands for itself: it is no JSON
+    value, which :func:`_fingerprint` refuses.
+    """
+    return getattr(objective, "__dict__", objective)
 
 
 def _dotted_name(named: Callable[..., object]) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Iterable, Mapping
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -99,23 +97,20 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """Build the optimiser that ``OPTIM.TYPE`` names.
 
-    ``adamw8bit`` (Dettmers et al., 2022) needs bitsandbytes; without it AdamW is used, with a
-    warning. On CUDA, AdamW is fused: one kernel for many parameters, without synchronisation with
-    the host.
+    ``adamw8bit`` (Dettmers et al., 2022) is that of bitsandbytes, which computes on CUDA devices
+    and on the CPU. On CUDA, AdamW is fused: one kernel for many parameters, without synchronisation
+    with the host.
+
+    Raises:
+        ModuleNotFoundError: if bitsandbytes is needed and not installed;
+            :func:`~vrtspike.config.loading.check_training` refuses such settings before.
     """
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if settings.TYPE == "adamw8bit":
-        if find_spec("bitsandbytes") is not None:
-            # Imported here, because the import takes seconds.
-            from bitsandbytes.optim import AdamW8bit
+        # Imported here, because the import takes seconds.
+        from bitsandbytes.optim import AdamW8bit
 
-            return AdamW8bit(groups, **options, is_paged=settings.PAGED)
-        warnings.warn(
-            "TRAIN.OPTIM.TYPE is adamw8bit, but the package bitsandbytes is not installed: "
-            "training with adamw instead (its moments take four times the memory). "
-            "Install bitsandbytes, or set TRAIN.OPTIM.TYPE to adamw.",
-            stacklevel=2,
-        )
+        return AdamW8bit(groups, **options, is_paged=settings.PAGED)
     parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
     on_cuda = bool(parameters) and all(p.is_cuda for p in parameters)
     return torch.optim.AdamW(groups, **options, fused=True if on_cuda else None)

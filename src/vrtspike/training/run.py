@@ -133,11 +133,11 @@ def train_run(
         log = RunLog(
             folder,
             run.fingerprint,
-            ranks.is_main,
-            keys.TENSORBOARD,
             display,
-            trackers,
-            cache_size_key(run.settings),
+            enabled=ranks.is_main,
+            tensorboard=keys.TENSORBOARD,
+            trackers=trackers,
+            cache_key=cache_size_key(run.settings),
         )
         stack.callback(log.close)
         trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)

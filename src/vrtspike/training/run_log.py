@@ -41,9 +41,9 @@ class RunLog:
     Args:
         folder: the run's folder.
         fingerprint: digest that identifies the run's computation; kept in every checkpoint.
+        display: display for messages.
         enabled: true if this process writes.
         tensorboard: true if TensorBoard files are written, too.
-        display: display for messages.
         trackers: experiment trackers, which get all values.
         cache_key: key with the size of the cache that data are read through; None without a cache.
     """
@@ -52,9 +52,10 @@ class RunLog:
         self,
         folder: str | Path,
         fingerprint: str,
+        display: Display,
+        *,
         enabled: bool,
         tensorboard: bool,
-        display: Display,
         trackers: Sequence[Tracker] = (),
         cache_key: str | None = None,
     ) -> None:

@@ -60,9 +60,14 @@ class SnakemakeInternals:
     def make_termination_safe(self) -> None:
         """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
 
-        The handler takes a lock and a semaphore. Python runs handlers in the main thread; if the
-        signal arrives while the scheduler holds one of them there, the process waits for ever.
-        Snakemake installs the handler after the last hook that a job's Snakemake offers.
+        The handler (``JobScheduler.exit_gracefully``, 9.19 to 9.27) takes a lock and a semaphore.
+        Python runs handlers in the main thread; if the signal arrives while the scheduler holds one
+        of them there, the process waits for ever. Snakemake installs the handler after the last
+        hook that a job's Snakemake offers.
+
+        To remove when
+        ``test_sigterm_while_the_scheduler_holds_its_lock_ends_the_run`` passes without this on
+        every version allowed: the handler then takes no lock of the main thread.
         """
         from snakemake.scheduling.job_scheduler import JobScheduler
 
@@ -81,9 +86,13 @@ class SnakemakeInternals:
         """Leave outputs flagged with ``update`` as they are when their job fails, without copies.
 
         The programs of these jobs replace the outputs only on success. Snakemake would copy them
-        before a job, and back after a failure: with a new date, which makes later results stale,
-        and truncated on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
-        the main one removes the files.
+        before a job, and back after a failure (``FileBackupMixin``, 9.19 to 9.27, since
+        https://github.com/snakemake/snakemake/pull/3833): with a new date, which makes later
+        results stale, and truncated on a full disk. On a cluster the job's own Snakemake uses up
+        the copy, so that the main one removes the files.
+
+        To remove when ``test_an_output_of_a_failed_job_is_not_touched`` passes without this on
+        every version allowed, also on a cluster: Snakemake then offers such outputs without a copy.
         """
         from snakemake.persistence import FileBackupMixin
 

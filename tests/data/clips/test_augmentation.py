@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vrtspike.data.clips.augmentation import (
+    SensorFaults,
     add_faults,
     decimate_counts,
     halve_pictures,
@@ -66,9 +67,6 @@ def test_decimation_counts_further_than_a_byte():
     assert result.flatten().tolist() == [128, 127, 128, 127, 128, 127]
 
 
-NO_FAULTS = {"dark": 0.0, "flipped": 0.0, "hot": 0.0, "dead": 0.0, "late": 0.0}
-
-
 def test_faults_have_the_given_rates_and_stay_within_the_steps():
     random = np.random.default_rng(0)
     steps = torch.tensor([[2, 3], [4, 1]], dtype=torch.uint8)
@@ -76,13 +74,13 @@ def test_faults_have_the_given_rates_and_stay_within_the_steps():
     every = steps[..., None, None].expand_as(none).contiguous()
 
     def rate(counts, **faults):
-        faulty = add_faults(counts, steps, random, **{**NO_FAULTS, **faults})
+        faulty = add_faults(counts, steps, random, SensorFaults(**faults))
         assert faulty.dtype == torch.uint8
         assert (faulty <= every).all()
         return faulty.sum(dtype=torch.float32).item() / every.sum(dtype=torch.float32).item()
 
     for counts in (none, every):
-        assert torch.equal(add_faults(counts, steps, random, **NO_FAULTS), counts)
+        assert torch.equal(add_faults(counts, steps, random, SensorFaults()), counts)
     assert rate(none, dark=0.02) == pytest.approx(0.02, rel=0.06)
     assert rate(every, dark=0.02) == 1
     assert rate(none, flipped=0.02) == pytest.approx(0.02, rel=0.06)
@@ -90,7 +88,7 @@ def test_faults_have_the_given_rates_and_stay_within_the_steps():
     assert rate(none, hot=0.05) == pytest.approx(0.05, rel=0.1)
     assert rate(every, dead=0.05) == pytest.approx(0.95, abs=0.005)
     clip = none.clone()
-    add_faults(clip, steps, random, **{**NO_FAULTS, "dark": 0.5})
+    add_faults(clip, steps, random, SensorFaults(dark=0.5))
     assert not clip.any(), "the counts that were read may be cached"
 
 
@@ -98,7 +96,7 @@ def test_late_spikes_go_to_the_next_bin_of_their_exposure():
     steps = torch.full((2, 3), 4, dtype=torch.uint8)
     counts = torch.zeros((2, 3, 100, 100), dtype=torch.uint8)
     counts[0, 0], counts[0, 2] = 4, 4
-    faulty = add_faults(counts, steps, np.random.default_rng(1), **{**NO_FAULTS, "late": 0.1})
+    faulty = add_faults(counts, steps, np.random.default_rng(1), SensorFaults(late=0.1))
     assert torch.equal(faulty.sum((1, 2, 3)), counts.sum((1, 2, 3)))
     assert torch.equal(faulty[1], counts[1])
     assert torch.equal(faulty[0, 2], counts[0, 2]), "the last spike of an exposure stays in it"
@@ -110,8 +108,8 @@ def test_late_spikes_go_to_the_next_bin_of_their_exposure():
 def test_hot_and_dead_pixels_are_the_same_in_all_frames():
     steps = torch.full((3, 4), 5, dtype=torch.uint8)
     counts = torch.full((3, 4, 60, 60), 2, dtype=torch.uint8)
-    faults = {**NO_FAULTS, "hot": 0.1, "dead": 0.1}
-    faulty = add_faults(counts, steps, np.random.default_rng(1), **faults)
+    faults = SensorFaults(hot=0.1, dead=0.1)
+    faulty = add_faults(counts, steps, np.random.default_rng(1), faults)
     assert set(faulty.unique().tolist()) == {0, 2, 5}
     assert (faulty == faulty[:1, :1]).all()
 

@@ -158,7 +158,7 @@ def test_sequences_whose_names_begin_alike(tmp_path):
     PUBLISHED["nafnet"].write(tmp_path)
     for path in list((tmp_path / "train").rglob("a-000048.*")):
         path.rename(path.with_name(f"a-b-000048{path.suffix}"))
-    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None, set()) == ["a", "a-b"]
+    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None).names == ["a", "a-b"]
     assert list(find_sequence(tmp_path, "train/a", "blur").blur) == ["000047"]
 
 
@@ -404,7 +404,6 @@ def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
     # Of sequences two folders deep, in the first as well.
     for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
         (dataset / "train_blurry_33" / name).mkdir(parents=True)
-    foreign: set[str] = set()
-    layout = LAYOUTS["spk_x4k_33"]
-    assert layout.sequence_names(dataset, "train", None, foreign) == ["002__occ1"]
+    names, foreign = LAYOUTS["spk_x4k_33"].sequence_names(dataset, "train", None)
+    assert names == ["002__occ1"]
     assert {Path(path).name for path in foreign} == {"@eaDir", "lost+found"}

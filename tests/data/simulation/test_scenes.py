@@ -6,16 +6,17 @@ import numpy as np
 
 from tests.data.scenes import texture
 from vrtspike.data.simulation.objects import MovingObject
-from vrtspike.data.simulation.scenes import film, film_sequence
+from vrtspike.data.simulation.scenes import Camera, film, film_sequence
 from vrtspike.io.images import read_rgb
 
 HEIGHT, WIDTH, FRAMES = 48, 64, 6
+CAMERA = Camera(HEIGHT, WIDTH, 110)
 
 
 def frames(*objects: MovingObject) -> np.ndarray:
     photograph = texture(0, 120, 160).astype(np.float32)
     random = np.random.default_rng(1)
-    return np.stack(list(film(photograph, 110, random, HEIGHT, WIDTH, FRAMES, objects)))
+    return np.stack(list(film(photograph, CAMERA, random, FRAMES, objects)))
 
 
 def test_an_object_hides_the_scene_where_it_is_and_nothing_else():
@@ -36,9 +37,7 @@ def test_a_sequence_shows_as_many_objects_as_asked_for(tmp_path):
         folder = tmp_path / f"{objects}_11_00"
         photograph = np.full((120, 160, 3), 128, np.float32)
         random = np.random.default_rng(4)
-        count = film_sequence(
-            folder, photograph, 110, random, height=48, width=64, exposures=1, objects=objects
-        )
+        count = film_sequence(folder, photograph, CAMERA, random, exposures=1, objects=objects)
         assert count == 1
         sharp.append(read_rgb(folder / "sharp/000001.png"))
     # The photograph is grey all over.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
 import torch
@@ -121,16 +123,28 @@ def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Ten
     return decimate_counts(collected, 4, waiting)
 
 
+@dataclass(frozen=True)
+class SensorFaults:
+    """Rates of a sensor's faults, from 0 to 1.
+
+    Attributes:
+        dark: probability of a spike without light, for each pixel and step.
+        flipped: probability that a step is read the wrong way round, a spike as none and none as
+            one.
+        hot: share of the pixels that fire at every step.
+        dead: share of the pixels that never fire.
+        late: probability that a spike is read out a step late, and so perhaps in the next bin.
+    """
+
+    dark: float = 0.0
+    flipped: float = 0.0
+    hot: float = 0.0
+    dead: float = 0.0
+    late: float = 0.0
+
+
 def add_faults(
-    counts: torch.Tensor,
-    steps: torch.Tensor,
-    random: np.random.Generator,
-    *,
-    dark: float,
-    flipped: float,
-    hot: float,
-    dead: float,
-    late: float,
+    counts: torch.Tensor, steps: torch.Tensor, random: np.random.Generator, faults: SensorFaults
 ) -> torch.Tensor:
     """Return counts of a sensor that has faults.
 
@@ -141,24 +155,19 @@ def add_faults(
         counts: uint8 (T, K, h, w), spikes per bin.
         steps: uint8 (T, K), steps of each bin.
         random: draws the faults.
-        dark: probability of a spike without light, for each pixel and step.
-        flipped: probability that a step is read the wrong way round, a spike as none and none as
-            one.
-        hot: share of the pixels that fire at every step.
-        dead: share of the pixels that never fire.
-        late: probability that a spike is read out a step late, and so perhaps in the next bin.
+        faults: their rates.
 
     Returns:
         uint8 (T, K, h, w).
     """
     result = counts.numpy().copy().reshape(-1, *counts.shape[-2:])
     bin_steps = steps.numpy().ravel().astype(np.int64)
-    _flip_steps(result, bin_steps, random, share=dark, removes_spikes=False)
-    _flip_steps(result, bin_steps, random, share=flipped, removes_spikes=True)
-    _delay_spikes(result, bin_steps, random, share=late, frame_bins=counts.shape[1])
+    _flip_steps(result, bin_steps, random, share=faults.dark, removes_spikes=False)
+    _flip_steps(result, bin_steps, random, share=faults.flipped, removes_spikes=True)
+    _delay_spikes(result, bin_steps, random, share=faults.late, frame_bins=counts.shape[1])
     draw = random.random(counts.shape[-2:])
-    result[:, draw < hot] = bin_steps[:, None]
-    result[:, draw > 1 - dead] = 0
+    result[:, draw < faults.hot] = bin_steps[:, None]
+    result[:, draw > 1 - faults.dead] = 0
     return torch.from_numpy(result.reshape(counts.shape))
 
 

@@ -11,7 +11,7 @@ from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.limits import RecordingLimits, training_limits
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import read_json
-from vrtspike.runs.named_models import start_file
+from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.names import STATISTICS
 from vrtspike.system.errors import RunError
 
@@ -33,7 +33,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
             damaged.
     """
     if settings.untrained_weights is not None:
-        kept = read_run_statistics(start_file(settings.untrained_weights).parent)
+        kept = read_run_statistics(pretrained_file(settings.untrained_weights).parent)
         return dict(kept.contents)
     dataset = load_dataset(manifest)
     statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
@@ -74,7 +74,7 @@ def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statist
     start = settings.MODEL.PRETRAINED
     if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
         return statistics
-    return read_run_statistics(start_file(start).parent).voxels
+    return read_run_statistics(pretrained_file(start).parent).voxels
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from vrtspike.data.clips.augmentation import (
+    SensorFaults,
     add_faults,
     decimate_counts,
     flip_transpose,
@@ -42,9 +43,10 @@ def raise_threshold(sample: Sample, random: np.random.Generator) -> None:
 
 def add_sensor_faults(sample: Sample, random: np.random.Generator) -> None:
     """Replace the spikes of a sample by those of a sensor with faults."""
-    faults = {name: random.uniform(0, max_rate) for name, max_rate in MAX_FAULTS.items()}
+    rates = {name: random.uniform(0, max_rate) for name, max_rate in MAX_FAULTS.items()}
+    faults = SensorFaults(**rates)
     before = sample["counts"].sum(1, dtype=torch.float32)
-    sample["counts"] = add_faults(sample["counts"], sample["bin_steps"], random, **faults)
+    sample["counts"] = add_faults(sample["counts"], sample["bin_steps"], random, faults)
     after = sample["counts"].sum(1, dtype=torch.float32)
     # The gain is that of the faulty sensor: spikes without light lower it.
     sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)

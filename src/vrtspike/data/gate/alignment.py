@@ -65,12 +65,19 @@ by as much."""
 
 _BIT_ORDER = "write the least significant bit first, numpy.packbits(..., bitorder='little')"
 REVERSED_HALVES = f"the bits of each half byte reversed: {_BIT_ORDER}"
+REVERSE_BYTE = 7
+SWAP_NIBBLES = 4
+REVERSE_NIBBLES = 3
 _BIT_ORDERS = {
-    7: f"the bits of each byte reversed: {_BIT_ORDER}",
-    4: "the halves of each byte (nibbles) exchanged: write byte >> 4 | byte << 4",
-    3: REVERSED_HALVES,
+    REVERSE_BYTE: f"the bits of each byte reversed: {_BIT_ORDER}",
+    SWAP_NIBBLES: "the halves of each byte (nibbles) exchanged: write byte >> 4 | byte << 4",
+    REVERSE_NIBBLES: REVERSED_HALVES,
 }
-"""Faults and remedies by key: bit b of each byte stands in place b ^ key."""
+"""Faults and remedies by key: bit b of each byte stands in place b ^ key.
+
+Of the number of a bit, from 0 to 7, 7 inverts all three digits, 4 only that of the half byte, and 3
+the two of the bit within the half byte.
+"""
 
 MAX_SHIFT_PARTS = 8
 """Shifts in space are searched up to the sides of the sensor divided by this."""
@@ -193,8 +200,8 @@ def _likeness_of_reversed_halves(
     """Return a window's correlation with reversed half bytes; 0 for widths not divisible by 4."""
     if spikes.columns % 4:
         return 0.0
-    # Reversing the lowest two bits of a column's number reverses four columns.
-    columns = np.arange(spikes.columns) ^ 3
+    # Inverting the lowest two bits of their numbers reverses each four columns.
+    columns = np.arange(spikes.columns) ^ REVERSE_NIBBLES
     reversed_picture = spikes.picture(start, start + window)[:, columns]
     return correlation(band_pass(reversed_picture), reference)
 

@@ -134,7 +134,7 @@ def _sequences(
     root: Path, layout: Layout, split: str, spike_root: str | None
 ) -> list[SequenceFiles]:
     """Files of the sequences of a split, with the usual blurry frames."""
-    names = layout.sequence_names(root, split, spike_root, set())
+    names = layout.sequence_names(root, split, spike_root).names
     return [layout.find(root, split, name, "blur", spike_root) for name in names]
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.data.raw.layouts.folders import FOREIGN, naming_closed_folders
+from vrtspike.data.raw.layouts.folders import FOREIGN, listing_errors
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 
@@ -20,7 +20,7 @@ MAX_FOLDERS = 200
 """Maximum folders beside or in a root that are searched."""
 
 
-@naming_closed_folders()
+@listing_errors()
 def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[str]:
     """Splits below a root whose folders look like a layout, without the given ones.
 
@@ -94,7 +94,7 @@ def _splits_named(layout: Layout, folder: str) -> set[str]:
     return result
 
 
-@naming_closed_folders()
+@listing_errors()
 def _folders(place: Path) -> Iterator[Path]:
     """Yield some of the folders in one, sorted by name, without hidden and foreign ones."""
     with os.scandir(place) as entries:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vrtspike.data.manifests import SURVEY, Survey, SurveyedSequence
 from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, in_other_case
+from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, find_other_case
 from vrtspike.data.raw.layouts.layout import Layout, SequencePlaces, layout_hint
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
@@ -122,11 +122,12 @@ class _Search:
         try:
             layout = find_layout(self.root, split, self.layout, self._usual)
             _require_truth(layout, self.root)
-            names = layout.sequence_names(self.root, split, self.spike_root, self.foreign)
+            names, foreign = layout.sequence_names(self.root, split, self.spike_root)
         except DataError as error:
             self.excluded[split] = [str(error)]
             return
         self.layouts[split] = layout
+        self.foreign |= foreign
         if not names:
             expected = f"{layout.places(split, '<sequence>', self.blur_dir).sharp}*.png"
             hint = _split_hint(self.root, split, self.splits, self.layout)
@@ -205,7 +206,7 @@ def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | No
 
 def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:
     """Return a clause on folders that an empty split may mean; empty without any."""
-    misspelt = in_other_case(root, split)
+    misspelt = find_other_case(root, split)
     if misspelt:
         return f"; found the folder {misspelt}: rename it"
     others = other_splits(root, splits, layout)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.simulation.photographs import read_photograph
-from vrtspike.data.simulation.scenes import Picture, film, film_sequence
+from vrtspike.data.simulation.scenes import Camera, Picture, film, film_sequence
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,8 @@ def make_demo_data(
         count = film_sequence(
             root / scene.split / scene.name,
             load_photograph(scene.photograph),
-            scene.width,
+            Camera(height, width, scene.width),
             random,
-            height=height,
-            width=width,
             exposures=exposures,
         )
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
@@ -90,4 +88,4 @@ def render(
 ) -> Iterator[NDArray[np.uint8]]:
     """Film a scene: yields ``frames`` uint8 (height, width, 3) frames at 240 frames a second."""
     photograph = load_photograph(scene.photograph)
-    return film(photograph, scene.width, random, height, width, frames)
+    return film(photograph, Camera(height, width, scene.width), random, frames)

@@ -18,6 +18,7 @@ from vrtspike.data.simulation.photographs import read_photograph, read_video_fra
 from vrtspike.data.simulation.scenes import (
     FRAMES_PER_EXPOSURE,
     SMALL_FRAME,
+    Camera,
     Picture,
     film_sequence,
     scene_scale,
@@ -130,10 +131,8 @@ def make_general_data(
                 count = film_sequence(
                     root / split / name,
                     recolour(picture, random),
-                    scene_width(picture, random, height, width),
+                    Camera(height, width, scene_width(picture, random, height, width)),
                     random,
-                    height=height,
-                    width=width,
                     exposures=exposures,
                     objects=int(random.integers(MAX_OBJECTS + 1)) if split == "train" else 0,
                 )

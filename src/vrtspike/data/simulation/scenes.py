@@ -7,6 +7,7 @@ camera shakes and drifts smoothly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -25,6 +26,24 @@ SMALL_FRAME = (128, 192)
 Pose = NDArray[np.float64]
 """Shift along x and y in pixels, turn in radians, log of the zoom."""
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A simulated camera in front of a photograph.
+
+    Attributes:
+        height: rows of a frame.
+        width: columns of a frame.
+        scene_width: width in pixels that the photograph is scaled to, for frames of
+            :data:`SMALL_FRAME`.
+        sensor: the simulated spike sensor.
+    """
+
+    height: int
+    width: int
+    scene_width: float
+    sensor: SimulatedSensor = SPK_GOPRO_SENSOR
 
 
 def scene_scale(height: int, width: int) -> float:
@@ -64,10 +83,8 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
 
 def film(
     photograph: Picture,
-    scene_width: float,
+    camera: Camera,
     random: np.random.Generator,
-    height: int,
-    width: int,
     frames: int,
     objects: Sequence[MovingObject] = (),
 ) -> Iterator[NDArray[np.uint8]]:
@@ -75,17 +92,17 @@ def film(
 
     Args:
         photograph: (H, W, 3) RGB, 0 to 255.
-        scene_width: width in pixels that it is scaled to, for frames of :data:`SMALL_FRAME`.
+        camera: size of the frames and of the scene.
         random: source of the camera's path and of the cut-out.
-        height: rows of a frame.
-        width: columns of a frame.
-        frames: their number.
+        frames: number of frames.
         objects: objects in front of the scene, with motions of their own.
 
     Yields:
         uint8 (height, width, 3) frames at 240 frames a second.
     """
-    scale = scene_width * scene_scale(height, width) / photograph.shape[1]
+    height = camera.height
+    width = camera.width
+    scale = camera.scene_width * scene_scale(height, width) / photograph.shape[1]
     interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     size = (round(photograph.shape[1] * scale), round(photograph.shape[0] * scale))
     resized = cv2.resize(photograph, size, interpolation=interpolation)
@@ -123,13 +140,10 @@ def film(
 def film_sequence(
     folder: Path,
     photograph: Picture,
-    scene_width: float,
+    camera: Camera,
     random: np.random.Generator,
     *,
-    height: int,
-    width: int,
     exposures: int,
-    sensor: SimulatedSensor = SPK_GOPRO_SENSOR,
     objects: int = 0,
 ) -> int:
     """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.
@@ -137,12 +151,9 @@ def film_sequence(
     Args:
         folder: the sequence's folder.
         photograph: (H, W, 3) RGB, 0 to 255.
-        scene_width: as for :func:`film`.
+        camera: the camera, with even numbers of rows and columns; the seed of its sensor is drawn.
         random: source of the camera's path, of the cut-out and of the sensor's initial charge.
-        height: rows of a frame, an even number.
-        width: columns of a frame, an even number.
         exposures: blurry frames.
-        sensor: the simulated sensor, whose seed is drawn.
         objects: number of objects with a motion of their own.
 
     Returns:
@@ -157,19 +168,19 @@ def film_sequence(
         random_object(
             random,
             photograph,
-            height=height,
-            width=width,
+            height=camera.height,
+            width=camera.width,
             frames=count,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
         )
         for _ in range(objects)
     ]
-    frames = film(photograph, scene_width, random, height, width, count, drawn)
+    frames = film(photograph, camera, random, count, drawn)
     written, _ = write_sequence(
         folder,
         frames,
         frames_per_exposure=FRAMES_PER_EXPOSURE,
-        sensor=sensor.model_copy(update={"SEED": int(random.integers(2**31))}),
+        sensor=camera.sensor.model_copy(update={"SEED": int(random.integers(2**31))}),
         replace=True,
     )
     return written

@@ -91,10 +91,7 @@ def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
     phase = random.random(shape, dtype=np.float32)
     if sensor.START_PHASE is not None:
         phase[:] = sensor.START_PHASE
-    theta = np.full(shape, sensor.THETA, np.float32)
-    if sensor.THETA_SPREAD:
-        spread = 1 + sensor.THETA_SPREAD * random.standard_normal(shape)
-        theta *= np.maximum(spread, _MIN_THETA_SHARE).astype(np.float32)
+    theta = _thresholds(shape, sensor, random)
     charge = phase * theta
     late = np.zeros(shape, np.bool_)
     has_faulty_pixels = bool(sensor.HOT_PIXELS or sensor.DEAD_PIXELS)
@@ -120,6 +117,17 @@ def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
         if has_faulty_pixels:
             fired = (fired | hot) & alive
         yield fired
+
+
+def _thresholds(
+    shape: tuple[int, ...], sensor: SensorSettings, random: np.random.Generator
+) -> NDArray[np.float32]:
+    """Draw the threshold of each pixel."""
+    theta = np.full(shape, sensor.THETA, np.float32)
+    if sensor.THETA_SPREAD:
+        spread = 1 + sensor.THETA_SPREAD * random.standard_normal(shape)
+        theta *= np.maximum(spread, _MIN_THETA_SHARE).astype(np.float32)
+    return theta
 
 
 def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[Gray]:

@@ -43,6 +43,7 @@ def _read_size(head: bytes, place: int) -> tuple[int | None, int]:
     length = 9 - head[place].bit_length() if place < len(head) else 9
     if length > 8 or place + length > len(head):
         return None, place
-    ones = (1 << 7 * length) - 1
-    size = int.from_bytes(head[place : place + length]) & ones
-    return (None if size == ones else size), place + length
+    # Behind the leading zeros and a one, 7 bits for each byte are left.
+    all_ones = 2 ** (7 * length) - 1
+    size = int.from_bytes(head[place : place + length]) & all_ones
+    return (None if size == all_ones else size), place + length

@@ -23,7 +23,8 @@ from vrtspike.training.arithmetic import measure_peak
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_COPY_BYTES, _COPIES = 1 << 28, 5
+_COPY_BYTES = 1 << 28
+_COPIES = 5
 
 GPUS = {
     "A6000": ("NVIDIA RTX A6000", 48, 0.768, 155.0),

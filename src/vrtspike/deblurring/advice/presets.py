@@ -42,7 +42,7 @@ _ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
 
 
 @dataclass(frozen=True)
-class Advice:
+class MachineAdvice:
     """The result of :func:`advise`.
 
     Attributes:
@@ -56,7 +56,7 @@ class Advice:
     command: str | None
 
 
-def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
+def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
     """Compare the needs of every preset that trains with a machine.
 
     Args:
@@ -91,20 +91,15 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
             "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
             "not included."
         )
-    fitting = {}
-    for fit in fits:
-        if fit.name in presets:
-            keys = _fitting_keys(fit, presets[fit.name], data[fit.name], resources)
-            if keys is not None:
-                fitting[fit.name] = FittingPreset(data[fit.name], keys)
+    fitting = _fitting_presets(fits, presets, data, resources)
     train = f"snakemake --cores {machine.cpus} train_"
     command, cause = recommend(fitting, train)
     if not presets and batches:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
         cause = "its batches fit; hours are estimated for the deblurring only"
     if command is None:
-        return Advice([*lines, f"nothing to recommend: {cause}"], fits, None)
-    return Advice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
+        return MachineAdvice([*lines, f"nothing to recommend: {cause}"], fits, None)
+    return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
 
 
 @dataclass(frozen=True)
@@ -118,6 +113,29 @@ class FittingPreset:
 
     data: PresetData
     keys: str
+
+
+def _fitting_presets(
+    fits: Sequence[Fit],
+    presets: Mapping[str, Settings],
+    data: Mapping[str, PresetData],
+    resources: Resources,
+) -> dict[str, FittingPreset]:
+    """Return the presets that fit, as they are or with smaller micro-batches.
+
+    Args:
+        fits: the presets as they are; those that are not in ``presets`` are left out.
+        presets: settings by name.
+        data: data by name.
+        resources: what a training may use.
+    """
+    fitting = {}
+    for fit in fits:
+        if fit.name in presets:
+            keys = _fitting_keys(fit, presets[fit.name], data[fit.name], resources)
+            if keys is not None:
+                fitting[fit.name] = FittingPreset(data[fit.name], keys)
+    return fitting
 
 
 def _fitting_keys(

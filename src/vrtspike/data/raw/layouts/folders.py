@@ -6,9 +6,10 @@ import contextlib
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.system.errors import DataError, is_text, shown
@@ -76,7 +77,7 @@ def look_alike(one: str, other: str) -> bool:
 
 
 @contextlib.contextmanager
-def naming_closed_folders() -> Iterator[None]:
+def listing_errors() -> Iterator[None]:
     """Turn an OSError of the body, on a folder that cannot be listed, into a DataError.
 
     Raises:
@@ -91,81 +92,142 @@ def naming_closed_folders() -> Iterator[None]:
         ) from error
 
 
-@naming_closed_folders()
-def numbered(
-    root: Path,
-    place: str,
-    suffixes: tuple[str, ...],
-    names: dict[str, str],
-    faults: list[str],
-) -> dict[str, str]:
-    """Return files of a folder by the names of their frames, without stray files.
+@dataclass(frozen=True)
+class FolderListing:
+    """The files of frames in a folder.
+
+    Attributes:
+        files: paths by the names of the frames.
+        faults: misnamed files or folders, and two files for a frame.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+@listing_errors()
+def list_frames(
+    root: Path, place: str, suffixes: tuple[str, ...], frame_names: Collection[str] = ()
+) -> FolderListing:
+    """List the files of a folder by the names of their frames, without stray files.
 
     Args:
         root: the data set's folder.
-        place: beginning of the files' paths below it: a folder, perhaps with a prefix of names.
+        place: beginning of the files' paths below it: a folder, perhaps with a prefix of names;
+            empty if there is none.
         suffixes: suffixes of the files, in small letters; capitals are read as well.
-        names: names of frames by :func:`frame_key`; extended. The first folder gives the names, so
-            that ``1.png`` and ``000001.dat`` belong together.
-        faults: extended by two files for a frame, and by misnamed files or folders.
+        frame_names: names of frames that other folders gave; a file that matches one by
+            :func:`frame_key` belongs to it, as ``000001.dat`` to ``1``.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
-    place, _, prefix = place.rpartition("/")
-    if not (root / place).is_dir():
-        misspelt = in_other_case(root, place)
-        if misspelt is not None:
-            faults.append(f"found the folder {misspelt}, expected {place}; rename it")
-        return {}
-    files: dict[str, str] = {}
-    others: list[tuple[str, str]] = []
-    for name in _visible_names(root / place, prefix):
+    if not place:
+        return FolderListing()
+    folder, _, prefix = place.rpartition("/")
+    if not (root / folder).is_dir():
+        return FolderListing(faults=_missing_folder_faults(root, folder))
+    stems: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name in _visible_names(root / folder, prefix):
         is_read = name.lower().endswith(suffixes)
-        stem = name[len(prefix) :]
-        stem = stem.rpartition(".")[0] if is_read else stem.partition(".")[0]
+        rest = name[len(prefix) :]
+        stem = rest.rpartition(".")[0] if is_read else rest.partition(".")[0]
         if prefix and "-" in stem:
             continue  # another sequence, whose name begins like this one's
-        number = frame_key(stem)
-        if not is_read:
-            others.append((number, name))
-            continue
+        if is_read:
+            stems[name] = stem
+        else:
+            others[name] = stem
+    files, faults = _files_by_frame(folder, stems, frame_names)
+    misnamed = _misnamed_files(others, frame_names, files)
+    unread = [name for name in misnamed if not (root / folder / name).is_dir()]
+    if unread:
+        faults.append(_unread_fault(folder, unread, suffixes))
+    return FolderListing(files, faults)
+
+
+def numbered(
+    root: Path, place: str, suffixes: tuple[str, ...], names: Mapping[str, str], faults: list[str]
+) -> dict[str, str]:
+    """Return the files of :func:`list_frames`, and add its faults to a list; an older call.
+
+    Args:
+        root: as there.
+        place: as there.
+        suffixes: as there.
+        names: names of frames that other folders gave, by key.
+        faults: extended.
+    """
+    listing = list_frames(root, place, suffixes, names.values())
+    faults += listing.faults
+    return listing.files
+
+
+def _missing_folder_faults(root: Path, folder: str) -> list[str]:
+    """Return the fault of a missing folder if its name is misspelt; a folder may be missing."""
+    misspelt = find_other_case(root, folder)
+    if misspelt is None:
+        return []
+    return [f"found the folder {misspelt}, expected {folder}; rename it"]
+
+
+def _files_by_frame(
+    folder: str, stems: Mapping[str, str], frame_names: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the paths of files by the names of their frames, and the faults.
+
+    Args:
+        folder: their folder.
+        stems: names of their frames as written, by their own names.
+        frame_names: names of frames that other folders gave.
+    """
+    frames = {frame_key(name): name for name in frame_names}
+    files: dict[str, str] = {}
+    faults = []
+    for name, stem in stems.items():
+        path = f"{folder}/{name}"
         if not is_text(name):
-            faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
+            faults.append(f"{folder}/{shown(name)}: the name is not UTF-8; rename the file")
             continue
-        frame = names.setdefault(number, stem)
-        path = f"{place}/{name}"
+        frame = frames.setdefault(frame_key(stem), stem)
         if frame in files:
             reason = UNICODE_FORMS if look_alike(files[frame], path) else ""
             faults.append(f"two files for frame {frame}: {files[frame]} and {path}{reason}")
         else:
             files[frame] = path
-    unread = [
-        name for number, name in others if _is_misnamed(root / place / name, number, names, files)
-    ]
-    if unread:
-        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-        array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
-        faults.append(
-            f"{place} holds {shown(unread[0])}{more}, not read; expected {' or '.join(suffixes)}"
-            f"{array}: convert, rename or remove"
-        )
-    return files
+    return files, faults
 
 
-def _is_misnamed(
-    path: Path, number: str, names: Mapping[str, str], files: Mapping[str, str]
-) -> bool:
-    """Return whether a file that is not read has the name of a frame without a file.
+def _misnamed_files(
+    stems: Mapping[str, str], frame_names: Collection[str], files: Collection[str]
+) -> list[str]:
+    """Return files that are not read though they have the names of frames without a file.
 
     Args:
-        path: path of the file.
-        number: number of the frame, by :func:`frame_key`.
-        names: names of frames by number.
-        files: files by the name of their frame.
+        stems: names of the files that are not read, without suffixes, by their whole names.
+        frame_names: names of frames that other folders gave.
+        files: names of frames that have a file.
     """
-    is_frame = number.isdecimal() or number in names
-    return is_frame and names.get(number) not in files and not path.is_dir()
+    expected = {frame_key(frame) for frame in frame_names}
+    present = {frame_key(frame) for frame in files}
+    misnamed = []
+    for name, stem in stems.items():
+        key = frame_key(stem)
+        is_frame = key.isdecimal() or key in expected
+        if is_frame and key not in present:
+            misnamed.append(name)
+    return misnamed
+
+
+def _unread_fault(folder: str, names: Sequence[str], suffixes: Sequence[str]) -> str:
+    """Return the fault of files that have the names of frames and are not read."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
+    return (
+        f"{folder} holds {shown(names[0])}{more}, not read; expected {' or '.join(suffixes)}"
+        f"{array}: convert, rename or remove"
+    )
 
 
 def _visible_names(folder: Path, prefix: str) -> list[str]:
@@ -175,8 +237,8 @@ def _visible_names(folder: Path, prefix: str) -> list[str]:
     return sorted(name for name in names if name.startswith(prefix) and name[0] != ".")
 
 
-@naming_closed_folders()
-def in_other_case(root: Path, place: str) -> str | None:
+@listing_errors()
+def find_other_case(root: Path, place: str) -> str | None:
     """Return a path that differs from a missing one in capitals only, or None.
 
     Raises:
@@ -195,6 +257,35 @@ def in_other_case(root: Path, place: str) -> str | None:
             part = similar_names[0]
         path = f"{path}/{part}".lstrip("/")
     return path if path != place else None
+
+
+class FolderEntries(NamedTuple):
+    """The entries of a folder, without hidden ones.
+
+    Attributes:
+        visible: all but the foreign ones, in no order.
+        foreign: paths of the foreign ones (:data:`FOREIGN`).
+    """
+
+    visible: list[os.DirEntry[str]]
+    foreign: set[str]
+
+
+def list_entries(folder: str | Path) -> FolderEntries:
+    """List a folder.
+
+    Raises:
+        OSError: if it cannot be listed.
+    """
+    visible = []
+    foreign = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in FOREIGN:
+                foreign.add(entry.path)
+            elif not entry.name.startswith("."):
+                visible.append(entry)
+    return FolderEntries(visible, foreign)
 
 
 def may_be_folder(entry: os.DirEntry[str]) -> bool:

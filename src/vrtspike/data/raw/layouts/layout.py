@@ -8,9 +8,8 @@ if DATA.BLUR_DIR is ``blur_gamma``, else by nothing.
 from __future__ import annotations
 
 import glob
-import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -26,9 +25,10 @@ from vrtspike.data.raw.layouts.files import (
 )
 from vrtspike.data.raw.layouts.folders import (
     FOREIGN,
+    list_entries,
+    list_frames,
+    listing_errors,
     may_be_folder,
-    naming_closed_folders,
-    numbered,
 )
 from vrtspike.data.raw.numbering import Numbers, frame_numbers
 from vrtspike.system.errors import DataError
@@ -61,6 +61,13 @@ class SequencePlaces(NamedTuple):
         if self.streams:
             patterns.append(f"{self.streams[0]}.dat")
         return " or ".join(patterns)
+
+
+class SequenceNames(NamedTuple):
+    """Names of sequences in folders, and paths of folders there that are passed over."""
+
+    names: list[str]
+    foreign: set[str]
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ class Layout:
     sensor: tuple[int, int] | None = None
     area: SensorArea | None = None
 
-    @naming_closed_folders()
+    @listing_errors()
     def recognises(self, root: Path, split: str) -> bool:
         """Return whether the folders of a split look like this layout.
 
@@ -166,11 +173,9 @@ class Layout:
             streams=[root + pattern.format(**values) for pattern in self.streams],
         )
 
-    @naming_closed_folders()
-    def sequence_names(
-        self, root: Path, split: str, spike_root: str | None, foreign: set[str]
-    ) -> list[str]:
-        """Return sorted names of the sequences of a split, without hidden folders and stray files.
+    @listing_errors()
+    def sequence_names(self, root: Path, split: str, spike_root: str | None) -> SequenceNames:
+        """Return names of the sequences of a split, without hidden folders and stray files.
 
         A sequence of which only some parts exist is listed, too: the missing parts are faults.
 
@@ -178,16 +183,18 @@ class Layout:
             root: the data set's folder.
             split: name of the split.
             spike_root: folder of the spikes under a root of their own.
-            foreign: extended by the folders that are passed over (:data:`FOREIGN`).
 
         Raises:
             DataError: if a folder cannot be listed.
         """
         names: set[str] = set()
+        foreign: set[str] = set()
         for folder in self._sequence_folders(root, split, spike_root):
             if folder.is_dir():
-                names |= self._names_in(folder, foreign)
-        return sorted(names)
+                listing = self._names_in(folder)
+                names.update(listing.names)
+                foreign |= listing.foreign
+        return SequenceNames(sorted(names), foreign)
 
     def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
         """Return folders of a split in which sequences lie."""
@@ -203,24 +210,26 @@ class Layout:
                 folders.add(root / above_sequence.format(split=split, gamma=gamma))
         return folders
 
-    def _names_in(self, folder: Path, foreign: set[str]) -> set[str]:
-        """Return names of the sequences in a folder."""
-        names = set()
-        for entry in _visible_entries(folder, foreign):
-            if self.prefix:
-                if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
-                    names.add(entry.name.rpartition("-")[0])
-            elif not may_be_folder(entry):
-                continue
-            elif self.is_nested:
-                for inner in _visible_entries(entry.path, foreign):
-                    if may_be_folder(inner):
-                        names.add(f"{entry.name}{NESTED}{inner.name}")
-            else:
-                names.add(entry.name)
-        return names
+    def _names_in(self, folder: Path) -> SequenceNames:
+        """Return names of the sequences in a folder, some of them several times."""
+        entries = list_entries(folder)
+        if self.prefix:
+            files = [entry.name for entry in entries.visible if "-" in entry.name]
+            pictures = [name for name in files if name.lower().endswith(PICTURE_SUFFIXES)]
+            names = [name.rpartition("-")[0] for name in pictures]
+            return SequenceNames(names, entries.foreign)
+        folders = [entry for entry in entries.visible if may_be_folder(entry)]
+        if not self.is_nested:
+            return SequenceNames([entry.name for entry in folders], entries.foreign)
+        names = []
+        foreign = entries.foreign
+        for outer in folders:
+            inner = list_entries(outer.path)
+            foreign |= inner.foreign
+            names += [f"{outer.name}{NESTED}{e.name}" for e in inner.visible if may_be_folder(e)]
+        return SequenceNames(names, foreign)
 
-    @naming_closed_folders()
+    @listing_errors()
     def find(
         self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
     ) -> SequenceFiles:
@@ -243,32 +252,38 @@ class Layout:
                 f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
                 f"{blur_dir}; set it to blur"
             )
-        names: dict[str, str] = {}
-        blur = numbered(root, places.blur, PICTURE_SUFFIXES, names, faults)
-        sharp: dict[str, str] = {}
-        if places.sharp:
-            sharp = numbered(root, places.sharp, PICTURE_SUFFIXES, names, faults)
-        if self.has_unpaired_sharp:
-            sharp = {number: path for number, path in sharp.items() if number in blur}
-        spikes: dict[str, str] = {}
-        if places.spike:
-            spikes = numbered(root, places.spike, SPIKE_SUFFIXES, names, faults)
-        # The file of the whole sequence may lie among those of the frames.
-        spikes.pop("spike", None)
+        blur = list_frames(root, places.blur, PICTURE_SUFFIXES)
+        sharp = list_frames(root, places.sharp, PICTURE_SUFFIXES, blur.files)
+        frame_names = [*blur.files, *sharp.files]
+        spikes = list_frames(root, places.spike, SPIKE_SUFFIXES, frame_names)
         streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
-        stream = _single_file(root, streams, faults)
+        stream_files = _existing_files(root, streams)
         tables = [f"{folder}{TABLE}" for folder in self._table_folders(name, places)]
+        table_files = _existing_files(root, tables)
+        faults += [
+            *blur.faults,
+            *sharp.faults,
+            *spikes.faults,
+            *_choice_faults(stream_files, "spike files"),
+            *_choice_faults(table_files, "tables of exposures"),
+        ]
+        sharp_files = sharp.files
+        if self.has_unpaired_sharp:
+            paired = sharp.files.keys() & blur.files.keys()
+            sharp_files = {frame: path for frame, path in sharp.files.items() if frame in paired}
+        # The file of the whole sequence may lie among those of the frames.
+        spikes.files.pop("spike", None)
         return SequenceFiles(
             split=split,
             name=name,
             layout=self.name,
             blur_dir=blur_dir,
-            blur=blur,
-            sharp=sharp,
-            spikes=spikes,
-            stream=stream,
+            blur=blur.files,
+            sharp=sharp_files,
+            spikes=spikes.files,
+            stream=next(iter(stream_files), None),
             sensor_file=_sensor_file(root, places),
-            exposures=_single_file(root, tables, faults),
+            exposures=next(iter(table_files), None),
             faults=tuple(faults),
         )
 
@@ -319,16 +334,6 @@ def _root_prefix(spike_root: str | None) -> str:
     return f"{Path(spike_root).absolute().as_posix()}/"
 
 
-def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield entries neither hidden nor foreign; extend ``foreign`` by the foreign ones."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name in FOREIGN:
-                foreign.add(entry.path)
-            elif not entry.name.startswith("."):
-                yield entry
-
-
 def _sensor_file(root: Path, places: SequencePlaces) -> str | None:
     """Return the nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
     beginning = places.blur
@@ -364,8 +369,8 @@ def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
     return exposure
 
 
-def _single_file(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
-    """Return the one of some files that exists; several are added to the faults."""
+def _existing_files(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the paths of some files that exist, each in one spelling of its suffix."""
     existing = []
     for path in dict.fromkeys(paths):
         name, _, suffix = path.rpartition(".")
@@ -374,7 +379,11 @@ def _single_file(root: Path, paths: Sequence[str], faults: list[str]) -> str | N
             if (root / spelling).is_file():
                 existing.append(spelling)
                 break
-    if len(existing) > 1:
-        kind = "tables of exposures" if existing[0].endswith(TABLE) else "spike files"
-        faults.append(f"several {kind} for the whole sequence: {', '.join(existing)}")
-    return existing[0] if existing else None
+    return existing
+
+
+def _choice_faults(files: Sequence[str], kind: str) -> list[str]:
+    """Return the fault of several files of a kind of which a sequence has one."""
+    if len(files) <= 1:
+        return []
+    return [f"several {kind} for the whole sequence: {', '.join(files)}"]

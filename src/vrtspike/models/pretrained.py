@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.named_models import start_file
+from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
 from vrtspike.settings.differences import differing_model_keys
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vrtspike.settings import Settings
 
 
-def load_start(model: nn.Module, settings: Settings) -> None:
+def load_pretrained(model: nn.Module, settings: Settings) -> None:
     """Load the weights that MODEL.PRETRAINED names, every tensor or none.
 
     Args:
@@ -28,7 +28,7 @@ def load_start(model: nn.Module, settings: Settings) -> None:
             a tensor is missing, unknown or has another shape.
     """
     source = settings.MODEL.PRETRAINED or ""
-    path = start_file(source)
+    path = pretrained_file(source)
     state = read_weights(path)
     require_published(path)
     differences = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
