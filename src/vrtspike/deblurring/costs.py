@@ -56,8 +56,9 @@ class ClipCost:
     Attributes:
         state_gib: GPU memory of a training without clips.
         clip_gib: GPU memory for each clip of a micro-step.
-        tflop: TFLOP of forward and backward pass, without recomputation.
-        run_tflop: TFLOP of forward and backward pass, with recomputation.
+        tflop: three times the TFLOP of the forward pass, an estimate of forward and backward pass
+            without recomputation.
+        run_tflop: TFLOP counted in forward and backward pass, with recomputation.
         moved_tb: TB that the operations of a micro-step read and write for each clip.
         operations: operations of a micro-step.
         parameters: number of parameters of the model.

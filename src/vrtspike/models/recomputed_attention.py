@@ -29,9 +29,7 @@ def recomputed_attention(
     """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
 
     Args:
-        q: (problems, heads, N, c).
-        k: likewise.
-        v: likewise.
+        q, k, v: (problems, heads, N, c).
         masks: (g, N, N), in float32: half precision would lose the small differences that decide
             the softmax.
         counts: number of successive problems with each mask.

@@ -53,10 +53,10 @@ class DataSettings(Section):
     """The data set, and clips cut from it."""
 
     ROOT: Place = operational(
-        "Folder of the data set (GoPro frames and spike files)", "data/gopro_spike"
+        "Folder of the raw data set (docs/data-formats.md)", "data/gopro_spike"
     )
     SPIKE_ROOT: Place | None = operational(
-        "Root of the spike files, if another; null: beside the frames",
+        "Root of the spike files if it is a separate one; null: next to the frames",
         None,
     )
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
@@ -71,7 +71,9 @@ class DataSettings(Section):
         False,
     )
     BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
-    LAYOUT: LayoutName = operational("How folders and files are named; auto: found out", "auto")
+    LAYOUT: LayoutName = operational(
+        "Names of folders and files; auto: recognised by the folders", "auto"
+    )
     ON_ERROR: Literal["stop", "exclude"] = operational(
         "Sequences with faults: stop and list them all, or exclude and record them",
         "stop",

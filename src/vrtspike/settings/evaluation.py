@@ -48,7 +48,7 @@ class TestSettings(Section):
         min_length=1,
     )
     SPIKES_ALONE: SpikesAloneName | None = key(
-        "Classical reconstruction from spikes alone beside the results: tfp (rate in a short "
+        "Classical reconstruction from spikes alone, for comparison: tfp (rate in a short "
         "window), tfi (inter-spike interval); null: none",
         "tfp",
     )

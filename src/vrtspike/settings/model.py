@@ -1,4 +1,4 @@
-"""Keys of the MODEL section: VRT, the spike branch and their fusion."""
+"""Keys of the MODEL section: VRT with the spike branch, and the light model."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ class NAFSettings(NetworkSettings):
     )
     SPIKE_BLOCKS: Positive = key("Blocks of the spike features at the sensor's resolution", 1)
     LEARNED_ENLARGEMENT: bool = key(
-        "Spike features at the frames' full size: enlarged by a learned layer beside the bilinear "
-        "enlargement",
+        "Spike features at the frames' full size: enlarged by a learned layer in addition to the "
+        "bilinear enlargement",
         False,
     )
     POOLING_CELL: NonNegative = key(
@@ -197,8 +197,8 @@ class ModelSettings(Section):
     """The network."""
 
     TYPE: ModelName = key(
-        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net, which NAF "
-        "describes; all other keys are VRT's",
+        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net. Only spike_nafnet reads "
+        "NAF; only vrt_spike reads VRT, VRT_CFG, VRT_DEPTHS, WINDOW_SIZE, SPIKE_TSA and FUSE",
         "vrt_spike",
     )
     PRETRAINED: Place | None = weights(
@@ -207,7 +207,7 @@ class ModelSettings(Section):
         "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
         None,
     )
-    USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
+    USE_SPIKE: bool = key("Use spikes; false: the same network without spikes, for ablations", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
         "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
         "recorded",

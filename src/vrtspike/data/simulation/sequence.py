@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table, middle_frame
+from vrtspike.data.exposure import TABLE, Exposure, exposure_of_average, exposure_table
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.registry import frame_faults
@@ -216,7 +216,7 @@ def write_sequence(
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    exposure = middle_frame(frames_per_exposure, sensor.STEPS_PER_FRAME)
+    exposure = exposure_of_average(frames_per_exposure, sensor.STEPS_PER_FRAME)
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
