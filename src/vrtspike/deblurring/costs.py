@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("preset_costs.json")
 GIB = 2**30
 _FLOAT32 = 4
 _MOMENTS = {"adamw": 8, "adamw8bit": 2}
-"""Bytes of the optimizer's two moments for each parameter."""
+"""Bytes of the optimiser's two moments for each parameter."""
 _CHECKPOINT = 3 * _FLOAT32
 """Bytes of a checkpoint for each parameter: weight and two moments."""
 
@@ -36,7 +36,7 @@ def table() -> Mapping[str, Any]:
 
 
 def state_bytes(parameters: int, settings: Settings) -> int:
-    """Compute the bytes of weights, gradients, the optimizer's moments and the moving average.
+    """Compute the bytes of weights, gradients, the optimiser's moments and the moving average.
 
     Args:
         parameters: number of learned parameters.

@@ -174,7 +174,7 @@ class StepCost:
     """Memory that forward and backward pass of one micro-step need.
 
     Attributes:
-        peak_bytes: peak in bytes, without weights, gradients and the optimizer's state: the batch,
+        peak_bytes: peak in bytes, without weights, gradients and the optimiser's state: the batch,
             activations, their gradients, temporary results.
         forward_flop: floating-point operations of matrix products and convolutions.
         flop: the same with the backward pass and its recomputation.

@@ -39,7 +39,7 @@ ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
 class NormSettings(Section):
     """Mean and standard deviation of gain x rate; null: from the statistics stage."""
 
-    MEAN: float | None = key("Mean of gain x spike rate, the gain that of each sequence", None)
+    MEAN: float | None = key("Mean of gain x spike rate, with the gain of each sequence", None)
     STD: PositiveFloat | None = key("Standard deviation of gain x spike rate", None)
 
     @model_validator(mode="after")
@@ -70,7 +70,7 @@ class DataSettings(Section):
         "Accept test frames that are training frames, and say so on the page",
         False,
     )
-    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
+    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Kind of blurry frames", "blur")
     LAYOUT: LayoutName = operational(
         "Names of folders and files; auto: recognised by the folders", "auto"
     )
@@ -87,7 +87,7 @@ class DataSettings(Section):
     CLIP_LEN: Positive = key("Frames of a clip", 5)
     NUM_VOXEL_BINS: Positive = key("Bins of the voxel grid", 32, le=255)
     CONTEXT_STEPS: NonNegative = key(
-        "Spike steps before and after the open shutter that voxels also hold",
+        "Spike steps before and after the open shutter that voxels include",
         0,
     )
     USE_PRECOMPUTED_VOXELS: bool = operational(
@@ -109,8 +109,8 @@ class DataSettings(Section):
         0.0,
     )
     RATIO_AUGMENT: Share = key(
-        "Probability that the clips of a training batch are seen by a camera, or else by a sensor, "
-        "of half as many rows and columns",
+        "Probability that a training batch simulates a camera or a sensor with half as many rows "
+        "and columns",
         0.0,
     )
     NEIGHBOURS: bool = key(

@@ -81,7 +81,7 @@ class SimulateSettings(SensorSettings):
     """Frames without a spike camera, sent through the simulators: the sensor and its videos."""
 
     ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
-    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
+    SEQUENCES: tuple[SimulatedSequence, ...] = key("Sequences to simulate", ())
 
 
 class CalibrateSettings(Section):

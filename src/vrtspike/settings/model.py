@@ -104,7 +104,7 @@ class VRTSettings(NetworkSettings):
     )
     ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
         "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
-        "recompute: scores made again for the gradient; auto: the faster one",
+        "recompute: scores recomputed for the gradient; auto: the faster one",
         "auto",
     )
 
@@ -161,8 +161,8 @@ class NAFSettings(NetworkSettings):
     )
     SPIKE_WIDTH: Positive = key("Channels of the spike features", 48)
     NEIGHBOUR_BINS: NonNegative = key(
-        "Voxel bins next to a frame's exposure that it sees, too: the last so many of the frame "
-        "before, the first so many of the frame after",
+        "Voxel bins of each neighbouring frame that the network reads, too: the last ones of the "
+        "previous frame, the first ones of the next",
         8,
     )
     SPIKE_BLOCKS: Positive = key("Blocks of the spike features at the sensor's resolution", 1)
@@ -172,8 +172,9 @@ class NAFSettings(NetworkSettings):
         False,
     )
     POOLING_CELL: NonNegative = key(
-        "Channel attention sees windows of 3 x 3 cells of this side, in pixels of the frames; half "
-        "of DATA.CROP_SIZE shows it about as much as in training, 0 the whole frame",
+        "Channel attention pools over windows of 3 x 3 cells of this side, in pixels of the "
+        "frames; half of DATA.CROP_SIZE gives windows about as large as in training; 0: the whole "
+        "frame",
         0,
     )
 

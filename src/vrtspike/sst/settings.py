@@ -109,7 +109,9 @@ class AreaSettings(Section):
 class Years(Section):
     """First and last year of each split."""
 
-    TRAIN: YearSpan = key("Training; climatology and deviation are of these years alone")
+    TRAIN: YearSpan = key(
+        "Training years; climatology and standard deviation are computed from them alone"
+    )
     VAL: YearSpan = key("Validation")
     TEST: YearSpan = key("Evaluation")
 
@@ -172,7 +174,7 @@ class GenerateSettings(Section):
 
     YEARS: Positive = key("Number of years, from 1980", 40)
     SEED: NonNegative = key("Seed of El Nino and weather", 0)
-    ANOMALIES: bool = key("False leaves out all that can be forecast beyond the seasons", True)
+    ANOMALIES: bool = key("False omits everything that can be forecast beyond the seasons", True)
 
 
 class SSTDataSettings(Section):
@@ -186,7 +188,7 @@ class SSTDataSettings(Section):
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
     YEARS: Years | None = key(
         "First and last year of each split (ERA5 begins in 1940); null: all whole years of the "
-        "files, of which the last tenth tests, the one before validates",
+        "files, of which the last tenth is for testing, the one before for validation",
         None,
     )
     SEQ_LEN: Positive = key("Months that are read", 12)
