@@ -65,7 +65,7 @@ def run_benchmark(
     """Train a few steps of a preset with its own and with changed keys, in alternating turns.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the preset.
         preset: name of the preset.
         changes: changed keys, ``KEY=value``.
         turns: number of trainings of each setting.

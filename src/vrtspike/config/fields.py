@@ -84,7 +84,7 @@ def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any])
     """Return a section as JSON values.
 
     Args:
-        section: the section.
+        section: part of the settings.
         replacement: returns the value that is put in the place of a private one, from its default.
     """
     tree = section.model_dump(mode="json")

@@ -107,10 +107,10 @@ def measured_frames(
     are restored side by side.
 
     Args:
-        compute: the model.
+        compute: function that runs the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
-        sequence: its name.
+        sequence: name of the sequence.
         source: the input of the model.
         blurry: returns a blurry frame by its number.
         sharp: returns a sharp frame by its number.

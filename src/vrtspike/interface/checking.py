@@ -28,7 +28,7 @@ class DataCheck:
     ``repr`` lists the first faults.
 
     Attributes:
-        root: the folder.
+        root: folder that contains the splits.
         layout: layout of the files; several are joined by a plus sign.
         sequences: a row for each sequence, indexed by ``<split>/<name>``: ``frames`` (number of
             blurry frames) and ``faults`` (number).

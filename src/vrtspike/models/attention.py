@@ -233,7 +233,7 @@ def sine_position_bias(height: int, width: int, channels: int) -> Tensor:
 
     Args:
         height: rows of the window.
-        width: its columns.
+        width: columns of the window.
         channels: a multiple of 4: sine and cosine, of rows and of columns.
 
     Returns:

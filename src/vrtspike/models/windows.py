@@ -148,7 +148,7 @@ def _regions(
 
     Args:
         size: size of the map (D, H, W).
-        padded: its padded size.
+        padded: size of the map after padding (D, H, W).
         window: clipped to the map.
         shifts: shifts of the windows along each axis.
     """

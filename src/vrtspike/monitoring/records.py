@@ -121,7 +121,7 @@ def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
     """The complete records within the last bytes of a file, without reading the others.
 
     Args:
-        path: the file.
+        path: path of a file with a JSON record on each line.
         size: bytes.
 
     Raises:

@@ -250,7 +250,7 @@ def count_traffic(
     Attention counts as one operation with its inputs and outputs, as on a GPU.
 
     Args:
-        model: the model.
+        model: network of the preset, with tensors without data.
         loss: as for :func:`working_bytes`.
         accumulates: the micro-step adds its gradients to those of a former one.
     """

@@ -58,7 +58,7 @@ def draw_gain_over_motion(
         stem: path of the files without their suffix.
         points: as for :func:`gain_bins`.
         bins: from :func:`gain_bins`.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     with paper_figure(stem, (COLUMN_WIDTH, _HEIGHT), font) as figure:
         axes = figure.subplots()

@@ -33,7 +33,7 @@ def psnr_table(figures: pd.DataFrame) -> pd.DataFrame:
     """The numbers of the figure, with the blurry input as a model of its own.
 
     Args:
-        figures: of :func:`~vrtspike.paper_figures.results.joined_figures`.
+        figures: table from :func:`~vrtspike.paper_figures.results.joined_figures`.
 
     Returns:
         ``sequence``, ``frame``, ``number``, ``blurry`` and a column for each model, in dB.
@@ -57,7 +57,7 @@ def draw_psnr_over_frames(
         stem: path of the files without their suffix.
         table: from :func:`psnr_table`.
         sequences: the sequences to draw.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     columns = min(COLUMNS, len(sequences))
     rows = divide_up(len(sequences), columns)

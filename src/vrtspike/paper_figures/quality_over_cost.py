@@ -51,7 +51,7 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
     Args:
         stem: path of the files without their suffix.
         table: from :func:`cost_table`; at least one row has a cost.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     devices = list(dict.fromkeys(table.loc[table["seconds"].notna(), "device"]))
     kinds = {

@@ -56,10 +56,11 @@ class FigureRequest:
         output: folder.
         names: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
         crops: the crops; empty for those where models differ most.
-        sequences: of all figures but those that ``crops`` and ``row`` name; empty for all.
+        sequences: sequences of the figures, except those that ``crops`` and ``row`` name; empty for
+            all.
         row: sequence and row of the x-t slices; None for the middle of the first crop.
         error_maps: draw error maps below the crops.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
 
     output: Path
@@ -77,7 +78,7 @@ class FigureWriter:
 
     Attributes:
         results: at least one, with different labels.
-        request: the figures.
+        request: options of the figures.
         progress: opens the progress of a piece of work.
         note: called with a line for the user.
     """

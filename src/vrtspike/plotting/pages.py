@@ -60,7 +60,7 @@ def write_page(
 
     Args:
         path: file of the page.
-        title: the heading.
+        title: title and first heading.
         note: a paragraph above the tables; empty for none.
         tables: tables in their order.
         closing: paragraphs below them.
@@ -103,7 +103,7 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT)
     """Format the cells of a table as texts.
 
     Args:
-        frame: the table.
+        frame: rows of the table.
         formats: format specification (such as ``.2f``) of numbers by column.
         absent: the text of missing values.
     """

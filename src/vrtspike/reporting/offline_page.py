@@ -43,7 +43,7 @@ class OfflinePage:
     """A page without its data.
 
     Attributes:
-        headline: its beginning.
+        headline: main result and facts, at the top of the page.
         sections: titles of the sections by their names; the scripts fill them.
         scripts: names of the scripts in ``assets``, in order.
         intro: a paragraph below the headline; empty for none.

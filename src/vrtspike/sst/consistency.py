@@ -37,7 +37,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
     Args:
         stored: ``sst`` and perhaps ``siconc`` by (time, row, column).
         sources: ``source`` and perhaps ``ice_source`` by time, missing where no file has the month.
-        area: the region.
+        area: region of the data.
 
     Returns:
         Notes on unusual data that can be used.

@@ -89,7 +89,7 @@ class Grid:
     """The cells of a region: rows from north to south, columns from west to east.
 
     Args:
-        area: the region.
+        area: region that the cells cover.
         resolution: degrees of a cell along both sides.
 
     Attributes:

@@ -72,7 +72,7 @@ def prepare(
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
+        area: region to prepare.
         resolution: degrees of a cell, any that the files' steps are not coarser than.
         output: the manifest to write, ``<name>.json``.
         years: years of the splits, see :func:`~vrtspike.sst.settings.years_within`.
@@ -140,7 +140,7 @@ def prepared_store(
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
+        area: region of the store.
         resolution: degrees of a cell.
         years: the splits; None divides the whole years of the files.
         folder: folder of the stores; None: ``prepared`` in the folder of the files.
@@ -300,7 +300,7 @@ def _fit(
     Args:
         stored: temperatures, and ice if there is any, by (time, row, column).
         present: (time,) true where every variable has a value.
-        years: the splits.
+        years: first and last year of each split.
         title: title of the data, for messages.
 
     Raises:

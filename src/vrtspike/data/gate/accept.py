@@ -270,8 +270,8 @@ def _unmet_requirements(manifest: IngestManifest, options: GateOptions) -> list[
     """Return requirements of the settings that a sequence does not meet.
 
     Args:
-        manifest: the ingest manifest.
-        options: the requirements.
+        manifest: result of the sequence's ingestion.
+        options: requirements of the presets.
     """
     unmet = []
     if options.stores is not None:

@@ -229,7 +229,7 @@ def misplacement(
 
     Args:
         spikes: spikes of the exposure, and those recorded before and after it.
-        gray: the blurry frame.
+        gray: blurry frame in grey, (H, W) from 0 to 255.
         exposure: exposure in steps of these spikes.
 
     Returns:

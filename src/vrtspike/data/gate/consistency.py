@@ -259,7 +259,7 @@ def _reversal_lead(near: Grey, far: Grey, neighbour: Grey) -> float | None:
 
     Args:
         near: the end beside the neighbour.
-        far: the other end.
+        far: the end away from the neighbour.
         neighbour: the neighbour's end beside the exposure.
 
     Returns:

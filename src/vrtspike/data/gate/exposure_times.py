@@ -77,7 +77,7 @@ def _is_cut(exposure: SpikesEntry, center: float, steps: int, offset: float) -> 
 
     Args:
         exposure: exposure with a centre.
-        center: the centre.
+        center: step at which the spikes fit the sharp frame best.
         steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """
@@ -95,7 +95,7 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
 
     Args:
         offsets: offsets of the located exposures.
-        correlation: their median.
+        correlation: median correlation of these exposures.
         steps: steps of an exposure.
     """
     tolerance = center_tolerance(steps)

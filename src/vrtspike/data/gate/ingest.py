@@ -265,7 +265,7 @@ class _Checks:
         """Compare the spikes of a frame with its pictures.
 
         Args:
-            recording: the spikes.
+            recording: file and exposure of the spikes.
             sensor: sensor of their file.
             first_step: step of the sequence at which the exposure begins.
             blur: the blurry frame, RGB.
@@ -334,7 +334,7 @@ def _spikes_entry(
     """Return the spikes of a frame in the manifest.
 
     Args:
-        recording: the spikes.
+        recording: file and exposure of the spikes.
         first_step: step of the sequence at which the exposure begins.
         alignment: alignment of spikes and sharp frame.
         count: number of spikes.

@@ -26,7 +26,7 @@ def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[
 
     Args:
         root: the data set's folder.
-        splits: the given ones.
+        splits: names of splits to leave out.
         layout: name of a layout; ``auto`` is any.
 
     Raises:
@@ -63,7 +63,7 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
     Args:
         root: the data set's folder.
         split: split of the sequence.
-        sequence: its name.
+        sequence: name of the sequence.
         layout: layout of the data set.
 
     Raises:

@@ -79,7 +79,7 @@ def film(
         random: source of the camera's path and of the cut-out.
         height: rows of a frame.
         width: columns of a frame.
-        frames: their number.
+        frames: number of frames.
         objects: objects in front of the scene, with motions of their own.
 
     Yields:

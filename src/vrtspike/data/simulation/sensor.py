@@ -127,7 +127,7 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
 
     Args:
         first: grey frame (H, W), 0 to 1.
-        second: the next frame.
+        second: next frame, same shape.
         steps: number of pictures; the first one is the first frame.
         method: ``linear`` mixes the two frames, so that moving things fade out here and in there;
             ``flow`` moves them (dense inverse search, both frames warped to the time and mixed).
@@ -174,7 +174,7 @@ def stream_spikes(
 
     Args:
         frames: see :func:`simulate_spikes`.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the

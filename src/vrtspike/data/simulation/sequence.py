@@ -149,7 +149,7 @@ def simulate_pairs(
         root: the data set's folder.
         files: files of the sequence.
         folder: folder of the files to write.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
         progress: called with the frames done and their total.
 
     Returns:
@@ -274,7 +274,7 @@ def _write_exposure(
         name: name of the files, without suffix.
         frames: frames of the exposure.
         spikes: spikes of the exposure, in parts.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
     """
     blur, sharp, spike = folders
     (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(frames, sensor.GAMMA)))
@@ -287,7 +287,7 @@ def _require_no_others(place: Path, written: Path, count: int) -> None:
 
     Args:
         place: the folder that is replaced.
-        written: the new folder.
+        written: folder with the new files.
         count: number of the written files, for the message.
 
     Raises:

@@ -233,7 +233,7 @@ class ContentDigest:
 
         Args:
             number: number of the frame; the first one is 0.
-            frame: its arrays.
+            frame: arrays of the frame.
 
         Raises:
             ValueError: if its shapes do not follow the layout.
