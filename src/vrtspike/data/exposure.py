@@ -1,8 +1,8 @@
 """The exposure of a frame, in steps of its spike file.
 
 An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
-lie between two. Exposures come from two sources only: the layout of the files
-(:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` beside the frames with a
+be between two. Exposures come from two sources only: the layout of the files
+(:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` next to the frames with a
 line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted from
 the beginning of the spike file).
 
@@ -58,7 +58,7 @@ class Exposure(NamedTuple):
 def exposure_of_average(frames: int, steps_per_frame: int) -> Exposure:
     """Return the exposure of an average of source frames; the sharp frame is the middle one.
 
-    The first source frame stands at step 0, so the middle one of an odd number stands half a frame
+    The first source frame is at step 0, so the middle one of an odd number is half a frame
     before the middle of the steps. A single frame has its instant in the middle.
 
     >>> exposure_of_average(11, steps_per_frame=8)

@@ -21,7 +21,7 @@ from vrtspike.system.rounding import round_up
 Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
-"""Added to the score of two tokens that lie in different regions of a window."""
+"""Added to the score of two tokens in different regions of a window."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
-    """The record of a complete line, which stands at a place of a file.
+    """The record of a complete line, which begins at a place of a file.
 
     Raises:
         RunError: if it is not JSON.

@@ -2,7 +2,7 @@
 
 Under PyTorch's ``FakeTensorMode``, whose tensors have sizes and types and no values, nothing is
 computed, so that a laptop can count a step that only a large GPU could run. Memory of libraries and
-of PyTorch's allocator beside the tensors is not counted.
+of PyTorch's allocator in addition to the tensors is not counted.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _NO_KERNEL = {
     torch.ops.aten.new_empty_strided,
     torch.ops.aten._unsafe_view,
 }
-"""Operations that only allocate memory or describe it anew, besides views and questions about a
+"""Operations that only allocate memory or describe it again, besides views and questions about a
 tensor (namespace ``prim``)."""
 
 

@@ -21,7 +21,7 @@ from vrtspike.plotting.paper import (
 from vrtspike.system.rounding import divide_up
 
 COLUMNS = 3
-"""Panels beside each other, if there are as many sequences."""
+"""Panels next to each other, if there are as many sequences."""
 MAX_MARKERS = 12
 """Maximum markers of a line: more hide it."""
 _PANEL_HEIGHT = 1.45

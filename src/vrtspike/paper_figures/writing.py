@@ -371,6 +371,6 @@ def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _write_table(stem: Path, table: pd.DataFrame) -> None:
-    """Write the numbers of a figure beside it."""
+    """Write the numbers of a figure next to it."""
     path = stem.with_name(f"{stem.name}.csv")
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6g"))

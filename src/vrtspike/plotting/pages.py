@@ -133,7 +133,7 @@ def update_tables(
 ) -> None:
     """Write the generated tables of a page, or refuse a page with old ones; print which it was.
 
-    A table stands below the line ``<!-- from SOURCE: NAME -->``.
+    A table follows the line ``<!-- from SOURCE: NAME -->``.
 
     Args:
         page: path of the page.

@@ -93,7 +93,7 @@ class Snapshot:
 
 
 class LiveRun:
-    """Reads the state of a run again and again.
+    """Reads the state of a run repeatedly.
 
     Args:
         folder: a run folder (``runs/<preset>/<fingerprint>``) or a published result folder.

@@ -93,7 +93,7 @@ def _require_range(
     title: str,
     unit: str,
 ) -> None:
-    """Check that the values of every month lie within limits."""
+    """Check that the values of every month are within limits."""
     lows = summary[f"{name}_min"].values
     highs = summary[f"{name}_max"].values
     for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):

@@ -1,4 +1,4 @@
-"""Forecasts of a split beside every baseline: scores, intervals and verdicts."""
+"""Forecasts of a split compared with every baseline: scores, intervals and verdicts."""
 
 from __future__ import annotations
 

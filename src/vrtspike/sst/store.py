@@ -17,7 +17,7 @@ array           shape       type    contents
 
 Climatology, deviation and trend come from the training years alone, so that no data of validation
 or test enter what a model reads. These statistics cover open sea only. A cell counts as open sea in
-a calendar month if it was open in half of the training years. The manifest beside it
+a calendar month if it was open in half of the training years. The manifest next to it
 (``<name>.json``) says which months, years, region and files these are, and holds the digest of the
 contents, which does not depend on chunks, compression or versions of libraries.
 """
@@ -67,7 +67,7 @@ def prepare(
 ) -> PreparedStore:
     """Read a download and write the data of one region at one resolution, and their manifest.
 
-    The arrays stand beside the manifest, ``<name>.nc``, and are complete before the manifest
+    The arrays are next to the manifest, ``<name>.nc``, and are complete before the manifest
     appears. Only some years of fields are in memory at a time.
 
     Args:

@@ -19,7 +19,7 @@ _NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
 class UserError(Exception):
-    """Error that the user can mend."""
+    """Error that the user can fix."""
 
 
 class ConfigError(UserError):

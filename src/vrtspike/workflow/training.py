@@ -1,6 +1,6 @@
 """Staleness of trainings: changes since a preset was trained, and the weights that it reads.
 
-The present configuration is compared with ``settings.json`` beside the weights, so that it also
+The present configuration is compared with ``settings.json`` next to the weights, so that it also
 works for copied results.
 """
 

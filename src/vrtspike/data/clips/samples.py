@@ -100,7 +100,7 @@ def read_clip(
 
 
 def on_sensor(pixels: slice, ratio: Fraction) -> slice:
-    """Return the rows or columns of the sensor that lie under those of a frame.
+    """Return the rows or columns of the sensor that are covered by those of a frame.
 
     Args:
         pixels: rows or columns of the frame; both ends are multiples of the ratio's numerator.

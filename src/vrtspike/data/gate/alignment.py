@@ -60,8 +60,8 @@ files in this order, none in correct ones."""
 
 MIN_HALVES_LEAD = 0.03
 """Minimum lead in correlation of spikes with the bits of each half byte reversed for that to be the
-right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); correct files fit worse
-by as much."""
+right order: 0.05 and 0.15 in two real files (0.88 and 0.81 in their own order); correct files fit
+worse by as much."""
 
 _BIT_ORDER = "write the least significant bit first, numpy.packbits(..., bitorder='little')"
 REVERSED_HALVES = f"the bits of each half byte reversed: {_BIT_ORDER}"
@@ -70,7 +70,7 @@ _BIT_ORDERS = {
     4: "the halves of each byte (nibbles) exchanged: write byte >> 4 | byte << 4",
     3: REVERSED_HALVES,
 }
-"""Faults and remedies by key: bit b of each byte stands in place b ^ key."""
+"""Faults and remedies by key: bit b of each byte is at position b ^ key."""
 
 MAX_SHIFT_PARTS = 8
 """Shifts in space are searched up to the sides of the sensor divided by this."""
@@ -120,7 +120,7 @@ class Alignment:
 def center_tolerance(spike_frames: int) -> float:
     """Return the tolerance of a sequence's median centre in steps: T / 8, at least 4.
 
-    Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
+    Cameras whose sharp frame is at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
 
     >>> center_tolerance(88)

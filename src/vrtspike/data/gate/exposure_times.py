@@ -22,7 +22,7 @@ spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians 
 
 
 def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[str]:
-    """Return faults of sharp frames that lie elsewhere than expected.
+    """Return faults of sharp frames at other steps than expected.
 
     A file may have another T than the others of its sequence if its sharp frame lies at the step
     that this T implies.

@@ -51,7 +51,7 @@ def ingest_sequence(
         root: the data set's folder.
         files: files of the sequence.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
-            with header columns); None takes the size in a ``config.yaml`` beside the spikes or
+            with header columns); None takes the size in a ``config.yaml`` next to the spikes or
             that of an ``.npz`` file, else half the frames' size.
 
     Returns:

@@ -178,7 +178,7 @@ def stream_spikes(
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
-        next one, with grey values interpolated in time. The last frame stands still.
+        next one, with grey values interpolated in time. The last frame is static.
 
     Raises:
         DataError: see :func:`simulate_spikes`.
@@ -211,8 +211,8 @@ def simulate_spikes(
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
-    Frame i stands at step ``i * steps_per_frame``; grey values between frames are interpolated;
-    after the last frame the scene stands still.
+    Frame i is at step ``i * steps_per_frame``; grey values between frames are interpolated;
+    after the last frame the scene is static.
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
