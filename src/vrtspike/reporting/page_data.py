@@ -155,7 +155,7 @@ class EvaluationOnPage(TypedDict):
         warnings: warnings of the evaluation.
         notes: sentences on its values.
         remark: a remark of the problem; None for none.
-        sequence_rows: a row for each sequence.
+        sequence_rows: names, frames and metrics, one entry for each sequence.
         frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
             frame.
         frame_step: distance of the frames in ``frame_rows``.
@@ -360,7 +360,7 @@ class DotPlot(TypedDict):
     """A plot of a row of dots.
 
     Attributes:
-        title: its title.
+        title: heading above the plot.
         axis: title of the axis of the values.
         missing: sentence in place of a plot without dots.
         dots: the dots from the top to the bottom.
@@ -379,7 +379,7 @@ class DataPart(TypedDict):
         title: name of the data set; empty for none.
         text: sentences on it.
         is_missing: True if the text says that there are no facts.
-        plots: plots of it.
+        plots: plots below the heading, in order.
         note: note below the plots.
     """
 

@@ -126,7 +126,7 @@ def _write_frames(
     """Restore frames and write them.
 
     Args:
-        model: the model.
+        model: trained model that restores.
         clip: the clip, from :func:`prepare_clip`.
         targets: files to write, by number of the frame, in order.
         progress: opens the progress of the tiles.
@@ -222,7 +222,7 @@ def _first_record(
     """Return the record before any frame is restored, without figures.
 
     Args:
-        model: the model.
+        model: trained model that restores.
         request: inputs and results.
         plan: the checked request.
         recorded: names of earlier results that are still there.

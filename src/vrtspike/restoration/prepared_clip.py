@@ -22,7 +22,7 @@ class PreparedClip:
 
     Attributes:
         source: the clip as it was given.
-        tiling: its tiling.
+        tiling: tiles that it is restored in.
         check: the recording compared with the limits of the model.
         notes: messages for the user on the conversion of frames, and a warning on a recording
             outside the limits.
@@ -61,7 +61,7 @@ def prepare_clip(
     """Check a clip against a model.
 
     Args:
-        model: the model.
+        model: trained model that the clip must fit.
         source: the clip.
         tiling: its tiling, such as from :meth:`TrainedModel.tiling`.
         anyway: accept a recording far outside those that the model was trained on, too.
