@@ -57,7 +57,7 @@ def run_experiment(
 
     Args:
         program: name of the program; results are in ``benchmarks/results/<program>.json``.
-        page: the page.
+        page: path of the page that has the program's part.
         section: returns the part, from the results.
         measured: see :data:`Measured`.
         about: description of the program, for ``--help``.

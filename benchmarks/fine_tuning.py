@@ -38,9 +38,9 @@ EQUAL = {
 """Keys of both trainings."""
 VARIANTS = {
     # Without training, one seed is enough.
-    "`general` as it comes": Variant({**EQUAL, "TRAIN.MAX_STEPS": 0}, SEEDS[:1]),
+    "`general`, unchanged": Variant({**EQUAL, "TRAIN.MAX_STEPS": 0}, SEEDS[:1]),
     "**fine-tuned**": Variant(EQUAL),
-    "from nothing": Variant({**EQUAL, "MODEL.PRETRAINED": "null", "TRAIN.OPTIM.LR": 2.0e-3}),
+    "from scratch": Variant({**EQUAL, "MODEL.PRETRAINED": "null", "TRAIN.OPTIM.LR": 2.0e-3}),
 }
 
 

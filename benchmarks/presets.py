@@ -75,18 +75,29 @@ COUNTING = """
 A micro-step (forward and backward pass) of each preset at its own crop, clip length and precision.
 GPU memory and hours are **estimated**: arithmetic and memory of a step are counted on tensors
 without data, memory for the preset's own clips of a micro-step, with weights, gradients, the
-optimizer's moments and the moving average, without what PyTorch's allocator and libraries take
+optimiser's moments and the moving average, without what PyTorch's allocator and libraries take
 (1 to 2 GiB).
 
 Hours follow from operations, memory traffic (what operations read and write) and arithmetic:
-`vrtspike advise` takes {operation:.1f} us an operation, {share:.0f} % of the bandwidth and all of
-the matrix products of the GPU's data sheet. The first two are fitted to the measured steps below,
-within 10 %. Attention counts as one operation, as PyTorch's fused kernel computes it.
+`vrtspike advise` assumes {operation:.0f} µs per operation, and {share:.0f} % of the bandwidth
+and 100 % of the matrix throughput in the data sheet. The first two are fitted to the measured steps
+below, within 10 %. Attention counts as one operation, as PyTorch's fused kernel computes it.
 
-Measured on an H100 with PyTorch 2.11, while attention still kept all scores (`make gpu`):
-`light` 43 clips/s and 11.2 GiB, `baseline` 0.41 and 12.1 GiB, `compact` 0.57 and 18.2 GiB,
-`reproduce` 0.50 and 9.3 GiB, with 5, 1, 2 and 1 clips a micro-step; 720p is restored at 22 frames/s
-by `light`, 0.32 by `baseline`.
+Of the two counts of arithmetic, the first is three times the forward pass. The second is what a
+step executes, including recomputation. Without recomputation it is a little lower, because the
+first layers need no gradient of their inputs.
+
+## Measured steps
+
+Measured on an H100 of 80 GB with PyTorch 2.11 at commit 6c05e456 (`make gpu`). At that commit,
+attention kept all scores, so compare these figures with each other, not with the table above.
+
+| preset | clips of a micro-step | clips/s | GPU memory | frames/s, restoring 720p |
+| --- | --- | --- | --- | --- |
+| `light` | 5 | 43 | 11.2 GiB | 22 |
+| `baseline` | 1 | 0.41 | 12.1 GiB | 0.32 |
+| `compact` | 2 | 0.57 | 18.2 GiB | |
+| `reproduce` | 1 | 0.50 | 9.3 GiB | |
 """
 PURPOSES = """
 ## Other presets
@@ -95,7 +106,8 @@ The [README](../README.md#presets) says what `light`, `light_small`, `finetune` 
 for. The others are not for a first model:
 
 - `light_spk`: `light` for comparison with SpkDeblurNet's published figure, on `blur_gamma` of
-  Spk-GoPro, without augmentation of the sensor ([recipe](training.md#beside-published-figures)).
+  Spk-GoPro, without augmentation of the sensor
+  ([comparison](recipes.md#comparing-with-published-results)).
 - `general_first`, `general_second`, `general`: training the bundled weights again, `make general`,
   two to three hours on two CPU cores ([card](general.md)).
 - `demo`, `light_demo`: `make demo`, on generated data.
@@ -195,7 +207,8 @@ def require_equal(name: str, counted: Mapping[str, Any], stored: Mapping[str, An
 def page() -> str:
     """Return the page, from the stored figures."""
     head = ["preset", "parameters", "clip", "clips x micro-steps"]
-    head += ["TFLOP per clip", "with what is recomputed", "TB per clip", "operations", "GPU memory"]
+    head += ["TFLOP per clip, 3 x forward", "TFLOP per clip, counted with recomputation"]
+    head += ["TB per clip", "operations", "GPU memory"]
     costs: dict[str, ClipCost] = {}
     body = []
     for name in PRESETS:

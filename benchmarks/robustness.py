@@ -148,8 +148,23 @@ def section(results: Mapping[str, Mapping[str, float]]) -> str:
         if sensor != CLEAN:
             losses = [results[name][sensor] - results[name][CLEAN] for name in names]
             rows.append([sensor, *(f"{loss:+.2f}" for loss in losses)])
-    titles = [f"**{name}**" if name == shipped() else name for name in names]
-    return markdown(["sensor; thresholds, faults:", *titles], rows)
+    titles = [f"**{title(name)}**" if name == shipped() else title(name) for name in names]
+    return markdown(["sensor", *titles], rows)
+
+
+def title(values: str) -> str:
+    """Return the head of a column: the shares of training clips with each augmentation.
+
+    Args:
+        values: values of :data:`KEYS`, such as ``0.3, 0.7``.
+    """
+    thresholds, faults = map(float, values.split(","))
+    parts = []
+    if thresholds:
+        parts.append(f"thresholds {100 * thresholds:g} %")
+    if faults:
+        parts.append(f"faults {100 * faults:g} %")
+    return ", ".join(parts) or "no augmentation"
 
 
 if __name__ == "__main__":

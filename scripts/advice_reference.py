@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from vrtspike.analysis.findings import advice
-from vrtspike.plotting.pages import markdown_table, update_page
+from vrtspike.plotting.pages import markdown_table, update_tables
 from vrtspike.system.cli import run
-from vrtspike.system.errors import DataError
 
 PAGES = tuple(Path("docs") / name for name in ("findings.md", "troubleshooting.md"))
-COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
-MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
 
 
 def main() -> None:
@@ -24,33 +21,39 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("pages", nargs="*", type=Path, default=PAGES, help="that hold the tables")
     arguments = parser.parse_args()
+    tables = make_tables()
     for page in arguments.pages:
-        text = page.read_text(encoding="utf-8")
-        if not MARKER.search(text):
-            raise DataError(
-                f"{page}: no <!-- from advice.yaml: NAME --> in it; expected one above each table"
-            )
-        new = MARKER.sub(lambda match: f"{match[1]} -->\n{table(match[1])}", text)
-        cause = f"older than advice.yaml; run {Path(__file__).name}"
-        update_page(page, text, new, is_check=arguments.check, cause=cause)
+        update_tables(
+            page,
+            "advice.yaml",
+            tables,
+            command=f"scripts/{Path(__file__).name}",
+            is_check=arguments.check,
+        )
 
 
-def table(name: str) -> str:
-    """Format the entries of a section as a Markdown table.
+def make_tables() -> dict[str, str]:
+    """Return the tables of findings and messages by the names of their markers, as Markdown."""
+    findings = table(advice()["findings"], ("symptom", "measured", "reported", "cause"))
+    messages = {
+        name: table(entries, ("symptom", "cure")) for name, entries in advice()["messages"].items()
+    }
+    return {"findings": findings, **messages}
 
-    Raises:
-        DataError: if there is no such section.
+
+def table(entries: Sequence[Mapping[str, str]], heads: Sequence[str]) -> str:
+    """Format entries of ``advice.yaml`` as a Markdown table.
+
+    Args:
+        entries: symptoms, with their causes or cures.
+        heads: fields of the entries that are columns.
     """
-    entries = advice().get(name) or advice()["messages"].get(name)
-    if entries is None:
-        raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
-    heads = COLUMNS.get(name, ("symptom", "cure"))
     # Texts of findings name their limits, others may have braces of their own.
     rows = [
         [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
         for entry in entries
     ]
-    return markdown_table(pd.DataFrame(rows, columns=heads), others="---")
+    return markdown_table(pd.DataFrame(rows, columns=list(heads)), others="---")
 
 
 if __name__ == "__main__":

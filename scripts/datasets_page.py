@@ -9,12 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.commands.public_sets import PublicSet, read_public_sets
-from vrtspike.plotting.pages import markdown_table, update_page
+from vrtspike.plotting.pages import markdown_table, update_tables
 from vrtspike.system.cli import run
-from vrtspike.system.errors import DataError
 
 PAGE = Path("docs/datasets.md")
-MARKER = re.compile(r"(?<=<!-- from public_sets.toml: )(\w+) -->\n(?:\|.*\n)*")
 
 
 def main() -> None:
@@ -23,18 +21,15 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the tables")
     arguments = parser.parse_args()
-    page = arguments.page
-    text = page.read_text(encoding="utf-8")
     tables = make_tables(read_public_sets())
-    missing = sorted(set(tables) - set(MARKER.findall(text)))
-    if missing:
-        raise DataError(
-            f"{page}: found no <!-- from public_sets.toml: {missing[0]} -->, expected one above "
-            "each table; put it back"
-        )
-    new = MARKER.sub(lambda match: f"{match[1]} -->\n{tables[match[1]]}", text)
-    cause = f"older than public_sets.toml; run scripts/{Path(__file__).name}"
-    update_page(page, text, new, is_check=arguments.check, cause=cause)
+    update_tables(
+        arguments.page,
+        "public_sets.toml",
+        tables,
+        command=f"scripts/{Path(__file__).name}",
+        is_check=arguments.check,
+        required=tables,
+    )
 
 
 def make_tables(sets: list[PublicSet]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Build the Zarr stores (frames, spike counts, spike bits) of a shard's sequences.
 
-Each store has a manifest beside it. Stores that are complete and up to date are kept.
+Each store has a manifest next to it. Stores that are complete and up to date are kept.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_no_part_of_a_package_imports_from_above(repository, page, package):
 
 def walk(page: str) -> list[tuple[list[str], list[str]]]:
     """Programs and dotted names of each step of the walk."""
-    text = section(page, "The walk of one frame").split("```mermaid")[0]
+    text = section(page, "One frame through the code").split("```mermaid")[0]
     steps = re.split(r"^\d+\. ", text.partition("`vrtspike restore`")[0], flags=re.MULTILINE)[1:]
     programs = [re.findall(r"`scripts/(\w+\.py)`", step) for step in steps]
     return list(zip(programs, map(dotted_names, steps), strict=True))
@@ -127,7 +127,7 @@ def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, pag
 def test_every_stage_of_the_page_is_a_rule(repository, page):
     rules = "\n".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
     names = set(re.findall(r"^ *(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
-    rows = re.findall(r"^\| (`.*?`) \|", section(page, "The data's way"), re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \|", section(page, "Data flow"), re.MULTILINE)
     stages = {stage for row in rows for stage in re.findall(r"`(\w+)`", row)}
     assert len(stages) >= 15
     assert stages <= names
@@ -135,7 +135,7 @@ def test_every_stage_of_the_page_is_a_rule(repository, page):
 
 def test_the_picture_shows_every_stage(page):
     picture = page.split("```mermaid\n", 1)[1].split("```", 1)[0]
-    rows = re.findall(r"^\| (`.*?`) \|", section(page, "The data's way"), re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \|", section(page, "Data flow"), re.MULTILINE)
     for stage in (stage for row in rows for stage in re.findall(r"`(\w+)`", row)):
         assert re.search(rf"\b{stage}\b", picture), stage
     assert page.count("```mermaid") == 1

@@ -80,3 +80,34 @@ def test_variables_are_nouns(repository, folder):
         if name in NO_NOUNS
     ]
     assert others == []
+
+
+ARGUMENT = re.compile(r"^ *(\w+): (.*(?:\n {12,}\S.*)*)", re.MULTILINE)
+"""An argument or attribute of a docstring, and its description."""
+FILLERS = frozenset(("a", "all", "an", "each", "for", "its", "of", "one", "the", "their"))
+
+
+def stem(word: str) -> str:
+    """A word without the ending of a plural."""
+    return word.lower().removesuffix("s")
+
+
+def repeated_names(source: Path) -> Iterator[tuple[int, str]]:
+    """Lines and texts of arguments whose description has no other word than the name."""
+    for line, text in docstrings(source):
+        for section in re.split(r"^ *(?:Args|Attributes):\n", text, flags=re.MULTILINE)[1:]:
+            entries = re.split(r"^ *(?:Returns|Raises|Yields):\n", section, flags=re.MULTILINE)[0]
+            for name, description in ARGUMENT.findall(entries):
+                words = {stem(word) for word in re.findall(r"\w+", description)}
+                if words <= {stem(word) for word in name.split("_")} | {stem(w) for w in FILLERS}:
+                    yield line, f"{name}: {description}"
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_descriptions_of_arguments_say_more_than_their_names(repository, folder):
+    repeated = [
+        f"{source.relative_to(repository)}:{line}: {text}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        for line, text in repeated_names(source)
+    ]
+    assert repeated == []

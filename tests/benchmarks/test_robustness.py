@@ -17,3 +17,13 @@ def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped()
     flipped = robustness.flipped(spikes)
     changed = np.mean([a != b for a, b in zip(spikes, flipped, strict=True)])
     assert 0.009 < changed < 0.011
+
+
+def test_heads_give_the_shares_of_augmented_clips():
+    heads = [robustness.title(values) for values in ("0, 0", "0.3, 0", "0, 0.8", "0.3, 0.7")]
+    assert heads == [
+        "no augmentation",
+        "thresholds 30 %",
+        "faults 80 %",
+        "thresholds 30 %, faults 70 %",
+    ]

@@ -23,7 +23,7 @@ from vrtspike.monitoring.process_memory import SystemMemory
 
 
 def test_a_missing_and_an_old_package_are_named(monkeypatch):
-    assert packages_check() == Check("packages", "ok", "all are there")
+    assert packages_check() == Check("packages", "ok", "all installed")
     lines = ["numpy>=99", "nosuchpackage>=1", "wandb; extra == 'tracking'", "pandas>=1"]
     monkeypatch.setattr(machine_checks.metadata, "requires", lambda name: lines)
     check = packages_check()

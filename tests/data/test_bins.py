@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrtspike.data.bins import bin_edges, max_bins
-from vrtspike.data.exposure import middle_frame
+from vrtspike.data.exposure import exposure_of_average
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.system.errors import DataError
 
@@ -53,7 +53,7 @@ def test_bins_of_whole_steps_about_the_sharp_frame(frames, bins, steps):
 @pytest.mark.parametrize("bins", [2, 4, 7])
 def test_the_sharp_frame_lies_at_one_edge_whatever_the_exposure(bins, steps_per_frame):
     for source_frames in (7, 11, 12, 13):
-        exposure = middle_frame(source_frames, steps_per_frame)
+        exposure = exposure_of_average(source_frames, steps_per_frame)
         assert bin_edges(exposure, bins)[bins // 2] == steps_per_frame * (source_frames // 2)
         # Wherever it lies in its file, and with steps of the closed shutter on both sides.
         moved = exposure.moved(100)

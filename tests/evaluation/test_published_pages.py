@@ -20,14 +20,14 @@ def section(page: Path, title: str) -> str:
 
 
 def test_every_published_model_and_protocol_is_in_the_page(repository):
-    text = section(repository / "docs/training.md", "Beside published figures")
+    text = section(repository / "docs/recipes.md", "Comparing with published results")
     rows = read_published_figures()
     names = {name.split(",")[0] for name in rows["model"]} | set(rows["protocol"])
     assert [name for name in sorted(names) if name not in text] == []
 
 
 def test_the_page_compares_the_values_of_the_light_preset(repository):
-    text = section(repository / "docs/training.md", "`light` beside NAFNet")
+    text = section(repository / "docs/recipes.md", "`light` compared with NAFNet")
     settings = load_video_preset(repository / "config/presets/light.yaml")
     train, loss = settings.TRAIN, settings.LOSS.CHARBONNIER
     clips = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
@@ -75,7 +75,7 @@ def test_light_spk_is_light_on_gamma_coded_frames_without_other_sensors(reposito
 def test_the_presets_of_the_page_are_measurable_under_the_protocols_of_its_rows(
     repository, tmp_path
 ):
-    text = section(repository / "docs/training.md", "Beside published figures")
+    text = section(repository / "docs/recipes.md", "Comparing with published results")
     examples = re.findall(r"```yaml\n# config/presets/(\w+)\.yaml\n(.+?)```", text, re.DOTALL)
     folder = shutil.copytree(repository / "config/presets", tmp_path / "presets")
     for name, content in examples:

@@ -214,7 +214,7 @@ def test_a_model_that_does_not_compile_is_reported_with_the_key(tmp_path):
 
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):
-    text = (repository / "docs" / "extending.md").read_text()
+    text = (repository / "docs" / "fit.md").read_text()
     (source,) = re.findall(r"```python\n# fit_example.py\n(.*?)```", text, re.DOTALL)
     (tmp_path / "fit_example.py").write_text(source)
     done = subprocess.run(

@@ -55,8 +55,8 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
     compared.
 
     Args:
-        path: the baseline.
-        candidates: the runs.
+        path: JSON file that ``vrtspike compare --write-baseline`` wrote.
+        candidates: runs to compare with the baseline, one of each of its presets.
 
     Raises:
         RunError: if the file is no baseline, lacks a run, or two runs are of one preset.

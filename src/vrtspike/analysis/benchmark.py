@@ -83,7 +83,7 @@ def run_benchmark(
     """Train a few steps of a preset with its own and with changed keys, in alternating turns.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the preset.
         preset: name of the preset.
         changes: changed keys, ``KEY=value``.
         length: number of trainings, and their steps.

@@ -214,7 +214,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     """Format a comparison of runs as text.
 
     Args:
-        candidates: the runs.
+        candidates: runs to compare, in the order of the table.
         kind: ``csv`` has a row for each run. The others have a column for each run, and a table of
             different settings below.
     """

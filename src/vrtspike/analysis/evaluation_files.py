@@ -144,7 +144,7 @@ def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> 
     """Return the entries of a summary on the run and its data, the same for all problems.
 
     Args:
-        run: the evaluated run.
+        run: training whose weights were evaluated.
         dataset: name of the data set.
         digest: digest of its contents.
         split: evaluated split.

@@ -72,7 +72,7 @@ class Health:
         losses_not_finite: number of logged losses that are not finite.
         first_not_finite: step of the first of these losses; None without one.
         last_loss: last logged loss.
-        gradient_norm_median: median of the gradient norms.
+        gradient_norm_median: median over the logged steps.
         gradient_norm_max: largest gradient norm.
         first_gradient_norms: median over the first tenth of the logged steps of a long run.
         last_gradient_norms: median over the last tenth of them.

@@ -57,7 +57,7 @@ class Finding:
             endangers the run; ``hint``: a possible improvement.
         weight: affected share of the run's time (0 to 1); ranks findings of one severity.
         figure: the measured value and its limit.
-        change: the advice.
+        change: sentence that says what to change.
         keys: dotted configuration keys and their proposed values; empty if the user must choose.
         effect: expected effect.
     """

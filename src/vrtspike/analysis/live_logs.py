@@ -15,7 +15,7 @@ _TIMING_BYTES = 2**20
 
 
 class LiveLogs:
-    """Reads the logs of a run again and again.
+    """Reads the logs of a run repeatedly.
 
     Args:
         folder: a run folder or a published result folder.

@@ -38,7 +38,7 @@ class Evaluated:
     """A run and its evaluation.
 
     Attributes:
-        run: the run.
+        run: record of the training.
         summary: contents of its ``summary.json``.
     """
 
@@ -100,7 +100,7 @@ def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
     """Return the entries of a summary on its test frames.
 
     Args:
-        summary: the summary.
+        summary: contents of ``summary.json``.
         keys: names of the entries; empty for those of its problem.
     """
     entries = {name: summary.get(name) for name in keys or frame_entry_keys([summary])}
@@ -253,7 +253,7 @@ def require_equal(
     """Refuse a run with other data or settings than expected.
 
     Args:
-        run: the run.
+        run: run to check.
         reference: the run that it is compared with.
         expected: expected settings of the run.
         differing: the permitted difference, for the message.

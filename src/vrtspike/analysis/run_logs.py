@@ -120,7 +120,7 @@ def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.D
     """Tables ``timing`` and ``steps`` of :class:`RunLogs`, of the latest record of each step.
 
     Args:
-        records: of the kind ``step``.
+        records: records of the kind ``step``.
     """
     steps = [pd.DataFrame(columns=STEP_COLUMNS, dtype="float64")]
     times = [pd.DataFrame()]

@@ -87,7 +87,7 @@ def submit(system: str, job: Job) -> str | None:
 
     Args:
         system: a name of :data:`SYSTEMS`.
-        job: the job.
+        job: script, resources and logs of the job.
 
     Returns:
         the job's name for :func:`state` and :func:`cancel`; None if an earlier attempt failed for a

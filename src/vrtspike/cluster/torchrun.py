@@ -59,7 +59,7 @@ def run_training(
     Args:
         folder: folder of the run.
         devices: GPUs of this machine.
-        program: the training program.
+        program: path of ``scripts/train.py``.
         environment: further environment variables.
         nodes: number of machines.
         endpoint: host and port of one of several machines, where all processes meet.
@@ -127,7 +127,7 @@ def run(
     """Run a program to its end, and stop it at a signal to this process or at a time limit.
 
     Args:
-        command: the program.
+        command: program and its arguments.
         stop: function that stops the program.
         environment: all environment variables of the program.
         begin: function called in the new process.

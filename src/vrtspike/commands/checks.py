@@ -32,7 +32,7 @@ def fault(symptom: str, detail: str, state: State = "broken", **values: object) 
 
     Args:
         symptom: name in the section ``machine`` of ``advice.yaml``.
-        detail: the fault.
+        detail: sentence that says what was found.
         state: state of the result.
         values: values for the texts.
     """

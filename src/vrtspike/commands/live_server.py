@@ -43,7 +43,7 @@ class LiveServer(ThreadingHTTPServer):
     """Serves the page of a run, and the run's present state.
 
     Args:
-        run: the run.
+        run: reader of the run's state.
         port: 0 for a free one.
 
     Attributes:

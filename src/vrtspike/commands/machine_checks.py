@@ -44,7 +44,7 @@ def packages_check() -> Check:
             faults.append(f"{name} {version}, {requirement.specifier} is needed")
     if faults:
         return fault("packages", "; ".join(faults))
-    return Check("packages", "ok", "all are there")
+    return Check("packages", "ok", "all installed")
 
 
 def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:

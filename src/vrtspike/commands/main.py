@@ -24,7 +24,7 @@ MODULES = {
     "vrtspike.commands.watch": ("watch",),
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
-description in ``--help``, whose first line stands in the list of all commands, and ``add_pack``
+description in ``--help``, whose first line appears in the list of all commands, and ``add_pack``
 adds its arguments to a parser. The modules import no large packages, so that ``--help`` is fast."""
 
 

@@ -131,12 +131,12 @@ def _add_computation(parser: argparse.ArgumentParser) -> None:
 def restore(arguments: argparse.Namespace) -> int:
     """Restore blurry frames or a video with a trained model.
 
-    MODEL is the result folder of a finished run, where weights, settings and the statistics of
-    spikes lie together; what vrtspike pack or export has made of one; owner/name of the Hugging
-    Face hub; or general, the bundled weights. Restored frames are written as PNG into
-    OUT/restored. If the call is interrupted, repeat it to continue. Spikes are recorded or
-    simulated; a model that was trained without them takes none. The sensor's size is that of
-    --sensor, of the files, of a config.yaml beside them or of the layout, else half the frames'.
+    MODEL is the result folder of a finished run, with weights, settings and the statistics of
+    spikes; what vrtspike pack or export has made of one; owner/name of the Hugging Face hub; or
+    general, the bundled weights. Restored frames are written as PNG into OUT/restored. If the call
+    is interrupted, repeat it to continue. Spikes are recorded or simulated; a model that was
+    trained without them takes none. The sensor's size is that of
+    --sensor, of the files, of a config.yaml next to them or of the layout, else half the frames'.
     OUT/index.html shows the result in a browser.
     """
     _choose_model(arguments)

@@ -25,10 +25,10 @@ class ProjectData:
     """Keys of DATA that describe a project's data; None for those that are not set.
 
     Attributes:
-        root: ROOT.
-        layout: LAYOUT.
-        spike_root: SPIKE_ROOT.
-        spike_size: SPIKE_SIZE, rows and columns as in the spike files.
+        root: value of DATA.ROOT.
+        layout: value of DATA.LAYOUT.
+        spike_root: value of DATA.SPIKE_ROOT.
+        spike_size: value of DATA.SPIKE_SIZE, rows and columns as in the spike files.
     """
 
     root: str = "data/gopro_spike"

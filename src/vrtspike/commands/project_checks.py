@@ -124,7 +124,7 @@ def data_check(data: PresetData, with_spikes: Sequence[str]) -> Check:
     """Check a data set by its file names.
 
     Args:
-        data: the data set.
+        data: paths and size of the data set.
         with_spikes: names of the presets that use its spikes.
     """
     dataset = data.dataset
@@ -170,7 +170,7 @@ def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Chec
     """Check a file of weights.
 
     Args:
-        path: the file.
+        path: path of the weights.
         key: key of the preset that names it.
         is_trained_here: True if it is the result of a preset of this project.
     """

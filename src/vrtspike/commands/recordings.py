@@ -38,8 +38,8 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 def show(arguments: argparse.Namespace) -> int:
     """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
 
-    The sensor's size is that of --sensor, of the file, of a config.yaml beside it or of the layout,
-    else half the frame's. With the sharp frame of the exposure the two are compared. The exit
+    The sensor's size is that of --sensor, the file, a config.yaml next to it or the layout, else
+    half the frame's. With the sharp frame of the exposure the two are compared. The exit
     status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
     from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spike_file

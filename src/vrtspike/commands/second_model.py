@@ -40,7 +40,7 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class SecondModel:
-    """A model that restores the same clip, to stand beside the first."""
+    """A model that restores the same clip, for comparison with the first."""
 
     model: ModelSource
     request: Request

@@ -104,8 +104,8 @@ def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> 
     """Wait until the run has ended, and a page was sent its end.
 
     Args:
-        run: the run.
-        server: of the page.
+        run: reader of the run's state.
+        server: server of the run's page.
         patience_s: seconds to wait for a page after the end; None for no limit, as of a run that
             had ended before and is to be seen once.
 

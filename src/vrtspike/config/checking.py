@@ -28,7 +28,7 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
     """Build ``model`` from a document.
 
     Args:
-        model: the schema.
+        model: class to build, a pydantic model.
         document: values, with file and line of each key.
         advice: last line of the message, such as where the keys are documented.
 

@@ -28,7 +28,7 @@ class Document:
     """Values by key; a later value replaces an earlier one that it contradicts.
 
     Attributes:
-        values: values of keys; sections stand here only if they are empty.
+        values: values of keys; sections are included only if they are empty.
         places: "file:line" of each key, section and item of a list.
     """
 

@@ -84,8 +84,8 @@ def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any])
     """Return a section as JSON values.
 
     Args:
-        section: the section.
-        replacement: returns the value that is put in the place of a private one, from its default.
+        section: part of the settings.
+        replacement: returns the value that replaces a private one, from its default.
     """
     tree = section.model_dump(mode="json")
     for name, schema in type(section).model_fields.items():

@@ -71,7 +71,7 @@ def find_presets(folder: Path) -> PresetFiles:
 
 
 def _workflow_files(folder: Path) -> dict[str, Path]:
-    """The presets of the workflow, if they lie in another folder than the project's."""
+    """The presets of the workflow, if they are in another folder than the project's."""
     home = find_home()
     if home is None or folder.resolve() == (home / PRESET_DIR).resolve():
         return {}

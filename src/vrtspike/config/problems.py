@@ -173,7 +173,7 @@ class Problem(Protocol):
         """Return the files of weights that an evaluation's metrics use, by key."""
 
     def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
-        """Return the statistics that standardise inputs, as JSON; kept beside the weights.
+        """Return the statistics that standardise inputs, as JSON; kept next to the weights.
 
         The result includes ``dataset`` and ``dataset_digest``.
 

@@ -78,7 +78,7 @@ class TrainSettings(Section):
     VAL_BATCH_SIZE: Positive = operational("Samples per GPU in validation", 1)
     GRADIENT_ACCUMULATION_STEPS: Positive = key("Micro-steps per optimiser step", 6)
     MAX_GRAD_NORM: PositiveFloat | None = key("Clip the gradient to this norm", 1.0)
-    COMPILE_MODEL: bool = key("Compile the blocks with torch.compile", False)
+    COMPILE_MODEL: bool = key("Compile the model with torch.compile; of VRT only the blocks", False)
     COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
         "Mode of torch.compile", "default"
     )

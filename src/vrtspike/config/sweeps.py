@@ -50,7 +50,7 @@ class Sweep:
     """Presets that differ in the values of some keys.
 
     Attributes:
-        place: the file.
+        place: path of the sweep's file, for messages.
         members: settings by name.
         error: message if the sweep cannot be used; empty if it can.
     """
@@ -64,7 +64,7 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
     """Read ``config/sweeps/<name>.yaml``; an invalid one has an error and no members.
 
     Args:
-        path: the file.
+        path: path of the sweep's file.
         presets: presets by name.
         broken: error messages of invalid presets.
     """

@@ -48,6 +48,7 @@ class Workflow:
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
         sweeps: sweeps by name, valid or not.
+        preset_notices: messages on presets that replace those of the workflow.
     """
 
     settings: WorkflowSettings

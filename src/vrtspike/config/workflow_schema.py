@@ -24,8 +24,8 @@ class WorkflowSettings(Section):
         "Folder of the presets; in the default one those of the workflow are found, too", PRESET_DIR
     )
     SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
-    RESULTS: OutputPlace = operational("Where results are written", "results")
-    RUNS: OutputPlace = operational("Where training runs keep their state", "runs")
+    RESULTS: OutputPlace = operational("Folder of the results", "results")
+    RUNS: OutputPlace = operational("Folder of the states of training runs", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
         "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
         "auto",
@@ -33,7 +33,7 @@ class WorkflowSettings(Section):
     NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
     SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
     SET: str | tuple[str, ...] = operational(
-        "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
+        "The same as KEY=value, separated by spaces; values contain no spaces: [2,8,8]", ""
     )
     RETRAIN: tuple[str, ...] = operational(
         "Presets and sweeps to train again if their code has changed", ()

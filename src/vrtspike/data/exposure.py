@@ -1,8 +1,8 @@
 """The exposure of a frame, in steps of its spike file.
 
 An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
-lie between two. Exposures come from two sources only: the layout of the files
-(:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` beside the frames with a
+be between two. Exposures come from two sources only: the layout of the files
+(:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` next to the frames with a
 line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted from
 the beginning of the spike file).
 
@@ -42,7 +42,7 @@ class Exposure(NamedTuple):
         return self.stop - self.start
 
     def moved(self, steps: int) -> Exposure:
-        """Return the same exposure in a recording that begins earlier by some steps."""
+        """Return the exposure shifted by a number of steps, later if positive."""
         return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
 
     def widened(self, context: int, total: int) -> Exposure:
@@ -55,13 +55,13 @@ class Exposure(NamedTuple):
         return Exposure(max(0, self.start - context), min(total, self.stop + context), self.sharp)
 
 
-def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
-    """Return the exposure of a mean of source frames whose sharp frame is the middle one.
+def exposure_of_average(frames: int, steps_per_frame: int) -> Exposure:
+    """Return the exposure of an average of source frames; the sharp frame is the middle one.
 
-    The first source frame stands at step 0, so the middle one of an odd number stands half a frame
+    The first source frame is at step 0, so the middle one of an odd number is half a frame
     before the middle of the steps. A single frame has its instant in the middle.
 
-    >>> middle_frame(11, steps_per_frame=8)
+    >>> exposure_of_average(11, steps_per_frame=8)
     Exposure(start=0, stop=88, sharp=40)
     """
     steps = frames * steps_per_frame

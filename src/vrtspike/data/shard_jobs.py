@@ -134,7 +134,7 @@ def make_shard(
     """Bring the results of all sequences of a shard up to date, and write the shard's file.
 
     Args:
-        stage: the work.
+        stage: work on each sequence, and the kinds of its results.
         names: the sequences, each as ``<split>/<name>``.
         output: the shard's file: an entry for each sequence.
         processes: maximum number at the same time.

@@ -202,7 +202,7 @@ def draw_spikes(view: SpikeFileView, path: Path) -> None:
     """Draw a spike file: mean rate, an instant, the frame, a sliding window, a raster, curves.
 
     Args:
-        view: the file.
+        view: contents of the spike file.
         path: path of the picture, ``.png`` or ``.svg``.
     """
     # Rows are as high as their pictures, so that these lie close to each other.
@@ -309,7 +309,7 @@ def film_spikes(view: SpikeFileView, path: Path) -> None:
     """Write a video of a window of :data:`WINDOW` steps that slides over the spikes.
 
     Args:
-        view: the file.
+        view: contents of the spike file.
         path: ends in ``.mp4``.
     """
     white = _white(view.rate)

@@ -1,6 +1,6 @@
 """Cost of training a preset, from the steps that ``benchmarks/presets.py`` has counted.
 
-``preset_costs.json`` beside this file holds memory, arithmetic, operations and memory traffic of a
+``preset_costs.json`` next to this file holds memory, arithmetic, operations and memory traffic of a
 micro-step of each preset (:mod:`vrtspike.deblurring.step_cost`). Another clip costs in proportion
 to its pixels; the number of operations does not depend on the clips.
 """
@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("preset_costs.json")
 GIB = 2**30
 _FLOAT32 = 4
 _MOMENTS = {"adamw": 8, "adamw8bit": 2}
-"""Bytes of the optimizer's two moments for each parameter."""
+"""Bytes of the optimiser's two moments for each parameter."""
 _CHECKPOINT = 3 * _FLOAT32
 """Bytes of a checkpoint for each parameter: weight and two moments."""
 
@@ -36,7 +36,7 @@ def table() -> Mapping[str, Any]:
 
 
 def state_bytes(parameters: int, settings: Settings) -> int:
-    """Compute the bytes of weights, gradients, the optimizer's moments and the moving average.
+    """Compute the bytes of weights, gradients, the optimiser's moments and the moving average.
 
     Args:
         parameters: number of learned parameters.
@@ -56,8 +56,9 @@ class ClipCost:
     Attributes:
         state_gib: GPU memory of a training without clips.
         clip_gib: GPU memory for each clip of a micro-step.
-        tflop: TFLOP of forward and backward pass, without recomputation.
-        run_tflop: TFLOP of forward and backward pass, with recomputation.
+        tflop: three times the TFLOP of the forward pass, an estimate of forward and backward pass
+            without recomputation.
+        run_tflop: TFLOP counted in forward and backward pass, with recomputation.
         moved_tb: TB that the operations of a micro-step read and write for each clip.
         operations: operations of a micro-step.
         parameters: number of parameters of the model.

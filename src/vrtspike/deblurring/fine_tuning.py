@@ -21,7 +21,7 @@ def require_fitting_pretrained(settings: Settings) -> None:
 
     Raises:
         ConfigError: naming the keys and both values.
-        RunError: if a file beside the weights is missing or damaged.
+        RunError: if a file next to the weights is missing or damaged.
     """
     start = settings.MODEL.PRETRAINED
     if start is None:

@@ -189,7 +189,7 @@ class _Part:
     Attributes:
         title: title of the table.
         note: text below the title; may be empty.
-        rows: the shown columns.
+        rows: a row for each model, with the columns that are shown.
         lines: notes of the models, below the table.
     """
 

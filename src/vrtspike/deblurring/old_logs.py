@@ -217,7 +217,7 @@ def _notes(text: str, timing: pd.DataFrame) -> list[str]:
     """Return notes about times that are less than they seem.
 
     Args:
-        text: the logs.
+        text: contents of the log files.
         timing: rows of ``section``.
     """
     notes = []

@@ -83,7 +83,7 @@ def _check_teacher(
     Args:
         folder: result folder of the teacher.
         manifest: path of the data set's manifest.
-        dataset: the data set.
+        dataset: contents of that manifest.
         settings: settings of the preset.
 
     Raises:

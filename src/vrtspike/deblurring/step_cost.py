@@ -60,7 +60,7 @@ class _MicroStep:
     """A micro-step without data.
 
     Attributes:
-        model: the untrained model.
+        model: network whose tensors have no data.
         batch: blurry frames (B, T, 3, H, W) and voxels (B, T, K, H / 2, W / 2).
         loss: function that runs the forward pass.
     """

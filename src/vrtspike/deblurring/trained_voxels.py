@@ -32,7 +32,7 @@ class TrainedVoxels:
         """Read the voxels of a model with spikes.
 
         Args:
-            folder: its result folder.
+            folder: result folder of the model.
             settings: the settings that it was trained with.
 
         Raises:

@@ -173,7 +173,7 @@ def _save_sequence(
     """Write the pictures of a sequence frame by frame, and return the rows of its frames.
 
     Args:
-        entry: the sequence.
+        entry: sequence of the test split.
         frames: its rows and pictures, from :func:`measured_frames`.
         pictures: folder for the comparison of the frame in the middle.
         examples: examples of the evaluation.

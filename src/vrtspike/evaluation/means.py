@@ -65,7 +65,7 @@ def overall_means(
 
     Args:
         sequences: rows of one protocol from :func:`sequence_means`.
-        metrics: the measured metrics.
+        metrics: metrics whose columns the rows have.
         mean: as for :func:`mean_and_error`.
 
     Returns:

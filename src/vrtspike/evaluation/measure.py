@@ -125,8 +125,8 @@ def measured_frames(
     are restored side by side.
 
     Args:
-        clip: the sequence.
-        compute: the model.
+        clip: sequence with its blurry, sharp and spike inputs.
+        compute: function that runs the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
         watch: times the calls of the model under the first protocol; None times nothing.

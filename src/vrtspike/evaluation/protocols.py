@@ -60,7 +60,7 @@ class EvaluationProtocol:
 
     Attributes:
         name: name in TEST.PROTOCOL.
-        source: its description.
+        source: page or publication that describes it.
         blur_dir: folder of the blurry frames; None takes those of the data set.
         tile: fields of :class:`Tiling`; TEST.TILE gives the others.
         rounded: round restored frames to 8 bits.

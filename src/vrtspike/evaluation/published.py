@@ -85,7 +85,7 @@ def require_published_frames(
     Args:
         settings: DATA has their place; the training split may be missing.
         blur_dir: folder of the blurry frames.
-        expected: the figure.
+        expected: published figure, with its numbers of sequences and frames.
 
     Raises:
         DataError: if frames are missing, a sequence has faults, or the numbers of sequences and

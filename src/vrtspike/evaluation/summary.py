@@ -44,7 +44,7 @@ def write_results(
 
     Args:
         job: the evaluated run and the folder of its results.
-        dataset: the data set.
+        dataset: manifest of the test data.
         frames: a row for each frame and protocol.
         measured: the metrics of each protocol, the main protocol first.
         facts: further entries of the summary.
@@ -86,8 +86,8 @@ def _protocol_entries(
     """Return the definition and the means of one protocol.
 
     Args:
-        protocol: the protocol.
-        metrics: its metrics.
+        protocol: protocol of these means.
+        metrics: metrics measured under it.
         sequences: means per protocol and sequence.
         settings: settings of the run.
     """
@@ -154,7 +154,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
     """Return the training data of weights that this run left unchanged, in words.
 
     Args:
-        start: their name.
+        start: name of the weights.
         dataset: name of the data set that they were trained on.
         is_own: it is the evaluated one.
     """

@@ -28,7 +28,7 @@ class DataCheck:
     ``repr`` lists the first faults.
 
     Attributes:
-        root: the folder.
+        root: folder that contains the splits.
         layout: layout of the files; several are joined by a plus sign.
         sequences: a row for each sequence, indexed by ``<split>/<name>``: ``frames`` (number of
             blurry frames) and ``faults`` (number).
@@ -74,7 +74,7 @@ def check_data(
         blur_dir: folder of the blurry frames (DATA.BLUR_DIR).
         layout: name of a layout; ``auto`` looks at the folders.
         spike_root: folder of the spikes under a root of their own (DATA.SPIKE_ROOT).
-        sensor: rows and columns of the spike files; None takes the size in the files or beside
+        sensor: rows and columns of the spike files; None takes the size in the files or next to
             them, or half the frames' size.
 
     Raises:

@@ -74,7 +74,7 @@ def restore(
     Raises:
         ConfigError: if the model takes spikes and there are none, or the other way round; or if
             ``output`` is given with arrays.
-        DataError: if frames or spikes cannot be read, do not fit together, or lie far outside the
+        DataError: if frames or spikes cannot be read, do not fit together, or are far outside the
             recordings that the model was trained on.
         RunError: if there is no such model, or the memory is too small.
 

@@ -41,7 +41,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary name beside ``path``; on success it is synced and renamed over ``path``.
+    """Yield a temporary name next to ``path``; on success it is synced and renamed over ``path``.
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
     file is removed and ``path`` is unchanged. A replaced directory is renamed first and removed at
@@ -75,7 +75,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Set the file name of an OSError in the body, which errors of writes lack.
 
-    On a full disk, or at a limit of file sizes, such an error takes the place of a library's own.
+    On a full disk, or at a limit of file sizes, such an error replaces a library's own.
 
     Args:
         path: path of the file that the body writes.
@@ -169,7 +169,7 @@ def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 
 
 def _temporary_name(target: Path, ending: str) -> Path:
-    """Return a random name beside a file.
+    """Return a random name next to a file.
 
     The name is short, because file systems limit the length of names, and the file's name may be at
     the limit.

@@ -115,7 +115,7 @@ def contents_digest(root: Path, files: Mapping[str, FileEntry], path: str) -> st
     Args:
         root: the folder that paths are relative to.
         files: entries of the manifest by path.
-        path: the file.
+        path: path of the file relative to ``root``.
 
     Returns:
         SHA-256; empty if the file cannot be read.
@@ -132,7 +132,7 @@ def is_unchanged(root: Path, files: Mapping[str, FileEntry], path: str) -> bool:
     Args:
         root: the folder that paths are relative to.
         files: entries of the manifest by path.
-        path: the file.
+        path: path of the file relative to ``root``.
     """
     entry = files.get(path)
     if entry is None or entry["size"] != size_and_date(root, path)[0]:

@@ -79,7 +79,7 @@ def _compare(path: Path, source: str) -> None:
     """Refuse a file that is not the published one.
 
     Args:
-        path: the file.
+        path: path of the downloaded copy.
         source: path or URL of the file, which ends with its published name.
     """
     digest = file_digest(path)

@@ -43,7 +43,7 @@ def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
 
     Args:
         weights: folder with the backbone's file under its published name.
-        net: the backbone.
+        net: ``alex`` or ``vgg``.
 
     Raises:
         RunError: if the backbone's file is missing, or is not the published one.

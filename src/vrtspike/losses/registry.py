@@ -32,7 +32,7 @@ def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> 
     """Return the terms with a positive weight; backbones are read, verified and put on the device.
 
     Args:
-        settings: the LOSS section.
+        settings: weights and parameters of the terms.
         weights: folder of the pretrained backbones.
         device: the device that computes the loss.
 

@@ -105,7 +105,7 @@ def _similarity(
     *,
     sample: float = 1.0,
 ) -> float:
-    """Return the mean SSIM over all values whose window lies inside.
+    """Return the mean SSIM over all values whose window is inside.
 
     Args:
         a: image with a range of 255.

@@ -121,10 +121,8 @@ class WindowAttention(Recomputed):
         Args:
             windows: n windows, with their masks.
             bias: (heads, N, N), or None.
-            q: (batch, heads, N, C / heads); the entries of a window, as many of each, are
+            q, k, v: (batch, heads, N, C / heads); the entries of a window, as many of each, are
                 neighbours. N are all tokens of a window or those of one of its frames.
-            k: likewise.
-            v: likewise.
         """
         tokens = q.shape[2]
         masks = windows.masks[:, :tokens, :tokens]
@@ -144,9 +142,7 @@ def masked_attention(
     """softmax(q k^T / sqrt(c) + bias + mask) v by ``scaled_dot_product_attention``.
 
     Args:
-        q: (batch, heads, N, c).
-        k: likewise.
-        v: likewise.
+        q, k, v: (batch, heads, N, c).
         masks: (g, N, N); the first one is zero.
         counts: number of successive entries of the batch with each mask.
         bias: (heads, N, N), or None.
@@ -181,9 +177,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     """``scaled_dot_product_attention`` within the limits of its CUDA kernels.
 
     Args:
-        q: (batch, heads, N, c).
-        k: likewise.
-        v: likewise.
+        q, k, v: (batch, heads, N, c).
         bias: (batch or 1, heads or 1, N, N), added to the scores, or None. If its memory is not
             contiguous, PyTorch selects no kernel and keeps all scores.
 
@@ -239,7 +233,7 @@ def sine_position_bias(height: int, width: int, channels: int) -> Tensor:
 
     Args:
         height: rows of the window.
-        width: its columns.
+        width: columns of the window.
         channels: a multiple of 4: sine and cosine, of rows and of columns.
 
     Returns:

@@ -24,7 +24,7 @@ def sample_at(
 
     Args:
         x: (N, C, H, W).
-        columns: (N, ..., H', W') positions in pixels; NaN lies outside, or with ``border`` at the
+        columns: (N, ..., H', W') positions in pixels; NaN is outside, or with ``border`` at the
             first pixel.
         rows: the same shape.
         mode: ``bilinear`` or ``nearest``.

@@ -29,9 +29,7 @@ def recomputed_attention(
     """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
 
     Args:
-        q: (batch, heads, N, c).
-        k: likewise.
-        v: likewise.
+        q, k, v: (batch, heads, N, c).
         masks: (g, N, N), in float32: half precision would lose the small differences that decide
             the softmax.
         counts: number of successive entries of the batch with each mask.

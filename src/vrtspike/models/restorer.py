@@ -74,7 +74,7 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
 
     Args:
         voxels: (B, T, K, h, w).
-        height: height of the frames; any multiple of h, or none.
+        height: height of the frames; need not be a multiple of h.
         width: width of the frames.
 
     Returns:

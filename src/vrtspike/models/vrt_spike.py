@@ -34,7 +34,7 @@ class VRTSpike(Restorer):
     at zero.
 
     Args:
-        vrt: the backbone.
+        vrt: VRT without spikes, whose stages are fused.
         settings: settings of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
             control, each frame gets the spikes of another frame of its clip: in a random order from
             PyTorch's seed in training, else in a fixed one.

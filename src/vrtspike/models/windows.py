@@ -21,7 +21,7 @@ from vrtspike.system.rounding import round_up
 Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
-"""Added to the score of two tokens that lie in different regions of a window."""
+"""Added to the score of two tokens in different regions of a window."""
 _PARTS = 3
 """Maximum parts of an axis: all but the last window, and the two that meet in that one."""
 
@@ -142,7 +142,7 @@ def _regions(
 
     Args:
         size: size of the map (D, H, W).
-        padded: its padded size.
+        padded: size of the map after padding (D, H, W).
         window: clipped to the map.
         shifts: shifts of the windows along each axis.
     """

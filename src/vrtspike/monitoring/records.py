@@ -54,7 +54,7 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
-    """The record of a complete line, which stands at a place of a file.
+    """The record of a complete line, which begins at a place of a file.
 
     Raises:
         RunError: if it is not JSON.
@@ -121,7 +121,7 @@ def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
     """The complete records within the last bytes of a file, without reading the others.
 
     Args:
-        path: the file.
+        path: path of a file with a JSON record on each line.
         size: bytes.
 
     Raises:

@@ -2,7 +2,7 @@
 
 Under PyTorch's ``FakeTensorMode``, whose tensors have sizes and types and no values, nothing is
 computed, so that a laptop can count a step that only a large GPU could run. Memory of libraries and
-of PyTorch's allocator beside the tensors is not counted.
+of PyTorch's allocator in addition to the tensors is not counted.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _NO_KERNEL = {
     torch.ops.aten.new_empty_strided,
     torch.ops.aten._unsafe_view,
 }
-"""Operations that only allocate memory or describe it anew, besides views and questions about a
+"""Operations that only allocate memory or describe it again, besides views and questions about a
 tensor (namespace ``prim``)."""
 
 
@@ -174,7 +174,7 @@ class StepCost:
     """Memory that forward and backward pass of one micro-step need.
 
     Attributes:
-        peak_bytes: peak in bytes, without weights, gradients and the optimizer's state: the batch,
+        peak_bytes: peak in bytes, without weights, gradients and the optimiser's state: the batch,
             activations, their gradients, temporary results.
         forward_flop: floating-point operations of matrix products and convolutions.
         flop: the same with the backward pass and its recomputation.
@@ -250,7 +250,7 @@ def count_traffic(
     Attention counts as one operation with its inputs and outputs, as on a GPU.
 
     Args:
-        model: the model.
+        model: network of the preset, with tensors without data.
         loss: as for :func:`working_bytes`.
         accumulates: the micro-step adds its gradients to those of a former one.
     """

@@ -103,7 +103,7 @@ def differing_box(
 
     Args:
         restored: the restored frame of each model, uint8 (H, W, 3).
-        blurry: the blurry frame.
+        blurry: uint8 (H, W, 3).
         sharp: the sharp frame, if any.
         size: height and width of the crop.
     """

@@ -66,8 +66,8 @@ class CropRow:
         sequence: name of the sequence.
         frame: name of the frame.
         whole: the frame that the place is drawn in.
-        box: the place.
-        cells: the crops.
+        box: place of the crop in the frame.
+        cells: pictures of the crop, from left to right.
     """
 
     sequence: str
@@ -117,7 +117,7 @@ def draw_crops(
     Args:
         stem: path of the files without their suffix.
         rows: at least one.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
         error_maps: draw the error of each compared crop below it, and one colour bar.
     """
     heights = [_row_height(row, error_maps) for row in rows]
@@ -221,11 +221,11 @@ def _write(
     """Write the lines below a picture, each at most as wide as the picture.
 
     Args:
-        figure: the figure.
+        figure: figure to write on.
         lines: separated by line breaks.
         x: middle of the picture in inches from the left.
         y: lower end of the picture in inches from below.
-        width: of the picture in inches.
+        width: width of the picture in inches.
         is_bold: print the last line bold.
     """
     texts = lines.splitlines()

@@ -25,8 +25,9 @@ def gain_bins(points: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         ``model``, ``motion`` (median), ``gain`` (median), ``low`` and ``high`` (quartiles of the
-        gain) and ``frames`` of each bin, in the order of motion. Bins have at least
-        :data:`MIN_FRAMES` frames; at most :data:`MAX_BINS` bins are made.
+        gain) and ``frames`` of each bin, in the order of motion. There are at most
+        :data:`MAX_BINS` bins of at least :data:`MIN_FRAMES` frames each; fewer frames than that
+        form one bin.
     """
     bins = []
     for model, rows in points.groupby("model", sort=False):
@@ -57,7 +58,7 @@ def draw_gain_over_motion(
         stem: path of the files without their suffix.
         points: as for :func:`gain_bins`.
         bins: from :func:`gain_bins`.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     with paper_figure(stem, (COLUMN_WIDTH, _HEIGHT), font) as figure:
         axes = figure.subplots()

@@ -21,7 +21,7 @@ from vrtspike.plotting.paper import (
 from vrtspike.system.rounding import divide_up
 
 COLUMNS = 3
-"""Panels beside each other, if there are as many sequences."""
+"""Panels next to each other, if there are as many sequences."""
 MAX_MARKERS = 12
 """Maximum markers of a line: more hide it."""
 _PANEL_HEIGHT = 1.45
@@ -33,7 +33,7 @@ def psnr_table(figures: pd.DataFrame) -> pd.DataFrame:
     """The numbers of the figure, with the blurry input as a model of its own.
 
     Args:
-        figures: of :func:`~vrtspike.paper_figures.results.joined_figures`.
+        figures: table from :func:`~vrtspike.paper_figures.results.joined_figures`.
 
     Returns:
         ``sequence``, ``frame``, ``number``, ``blurry`` and a column for each model, in dB.
@@ -57,7 +57,7 @@ def draw_psnr_over_frames(
         stem: path of the files without their suffix.
         table: from :func:`psnr_table`.
         sequences: the sequences to draw.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     columns = min(COLUMNS, len(sequences))
     rows = divide_up(len(sequences), columns)

@@ -73,7 +73,7 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
     Args:
         stem: path of the files without their suffix.
         table: from :func:`cost_table`; at least one row has a cost.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     devices = list(dict.fromkeys(table.loc[table["seconds"].notna(), "device"]))
     kinds = {
@@ -103,7 +103,7 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
 
 
 def _names(rows: pd.DataFrame, *, with_device: bool) -> list[str]:
-    """The names of the models beside their points."""
+    """The names of the models next to their points."""
     dataset = rows["dataset"].iloc[0]
     names = []
     for row in rows.to_dict("records"):
@@ -150,7 +150,7 @@ def _draw_points(
 
 
 def _part_labels(texts: Sequence[Annotation]) -> None:
-    """Place each name above, below or beside its point, where it covers no other name."""
+    """Place each name above, below or next to its point, where it covers no other name."""
     placed: list[Bbox] = []
     for text in texts:
         for offset, across, down in _PLACES:

@@ -33,7 +33,7 @@ def read_results(
         folders: result folders of runs, and folders that ``vrtspike restore`` has written.
         restoring: restores frames that an evaluation did not keep.
         labels: names in figures, one for each folder; empty for those of presets and models.
-        protocol: of the figures; None takes that of each evaluation.
+        protocol: protocol of the figures; None takes that of each evaluation.
         sharp: sharp frames of folders of restored frames; None takes those of their records.
 
     Raises:

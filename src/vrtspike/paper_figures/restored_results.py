@@ -47,7 +47,7 @@ def read_restored(
 
     Args:
         folder: output of ``vrtspike restore``.
-        protocol: of the figures; others than ``own`` are not measured there.
+        protocol: protocol of the figures; others than ``own`` are not measured there.
         label: name in figures; None takes the model's.
         sharp: folder of the sharp frames; None takes that of the record, if any.
 
@@ -107,10 +107,10 @@ def _clip(
     """The clip that was restored.
 
     Args:
-        record: of the folder.
-        pictures: the blurry frames.
+        record: contents of ``restore.json``.
+        pictures: blurry frames, by name.
         sharp: files of the sharp frames by name; empty without.
-        folder: of the record.
+        folder: folder that ``vrtspike restore`` wrote.
     """
     numbers = {name: number for number, name in enumerate(pictures.names)}
     spikes = _open_spikes(record, pictures, folder)

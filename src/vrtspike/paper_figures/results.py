@@ -25,7 +25,7 @@ class Clip:
     """A sequence that was restored; frames are read by their names.
 
     Attributes:
-        name: of the sequence.
+        name: name of the sequence.
         frames: names of the frames that can be read, in order.
         blurry: returns a blurry frame.
         sharp: returns the sharp frame; None if there are none.
@@ -53,9 +53,9 @@ class Cost:
         psnr: mean in dB.
         parameters: their number; None if unknown.
         seconds: for each frame; None if unknown.
-        device: of the computation, ``cpu`` or ``cuda``.
+        device: device that computed, ``cpu`` or ``cuda``.
         dataset: name of the test data.
-        protocol: of the PSNR.
+        protocol: protocol that PSNR was measured under.
         published: a figure of a publication, no own result.
     """
 
@@ -75,7 +75,7 @@ class Result:
     Attributes:
         label: name in figures.
         place: folder, for messages.
-        clips: by the name of the sequence.
+        clips: restored sequences by name.
         restored: returns restored frames by the names of the sequence and of the frames, in order.
         figures: a row for each measured frame, :data:`FRAME_COLUMNS`; may be empty.
         cost: None if it was not measured.
@@ -113,7 +113,7 @@ def require_sequence(results: Sequence[Result], sequence: str, option: str) -> N
 
     Args:
         results: at least one.
-        sequence: its name.
+        sequence: name of the sequence.
         option: text of the option that names it, for the message.
 
     Raises:

@@ -66,7 +66,7 @@ def read_run(
     Args:
         folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
         restoring: restores frames that the evaluation did not keep.
-        protocol: of the figures; None takes the main one of the evaluation.
+        protocol: protocol of the figures; None takes the main one of the evaluation.
         label: name in figures; None takes the preset's.
 
     Raises:
@@ -206,7 +206,7 @@ class _Examples:
     """The frames that an evaluation kept as pictures.
 
     Args:
-        folder: of the pictures and their index.
+        folder: folder with the pictures and their index.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -257,9 +257,9 @@ class RunFrames:
 
     Attributes:
         folder: result folder of the run.
-        label: of the run, for the progress.
+        label: name of the run, for the progress.
         protocol: gives the tiling, as in the evaluation.
-        stores: of the test split, by the name of the sequence.
+        stores: stores of the test split, by the name of the sequence.
         examples: pictures of the evaluation; None if they are of another protocol.
         restoring: device and progress.
     """

@@ -25,8 +25,8 @@ def motion_length(spikes: PackedSpikes, exposure: Exposure, ratio: Fraction) -> 
     the centres of the outer parts to the whole exposure.
 
     Args:
-        spikes: of the recording, (T, h, w).
-        exposure: in its steps.
+        spikes: spikes of the recording, (T, h, w).
+        exposure: exposure in steps of the recording.
         ratio: pixels of a frame for each spike pixel along each side.
 
     Returns:

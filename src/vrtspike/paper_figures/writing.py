@@ -61,10 +61,11 @@ class FigureRequest:
         output: folder.
         names: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
         crops: the crops; empty for those where models differ most.
-        sequences: of all figures but those that ``crops`` and ``row`` name; empty for all.
+        sequences: sequences of the figures, except those that ``crops`` and ``row`` name; empty for
+            all.
         row: sequence and row of the x-t slices; None for the middle of the first crop.
         error_maps: draw error maps below the crops.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
 
     output: Path
@@ -82,7 +83,7 @@ class FigureWriter:
 
     Attributes:
         results: at least one, with different labels.
-        request: the figures.
+        request: options of the figures.
         progress: opens the progress of a piece of work.
         note: called with a line for the user.
     """
@@ -380,6 +381,6 @@ def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _write_table(stem: Path, table: pd.DataFrame) -> None:
-    """Write the numbers of a figure beside it."""
+    """Write the numbers of a figure next to it."""
     path = stem.with_name(f"{stem.name}.csv")
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6g"))

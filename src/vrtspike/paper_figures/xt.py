@@ -43,7 +43,7 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
     """The flicker of each slice: a row for each image and frame.
 
     Args:
-        slices: by the name of the image.
+        slices: x-t slices by the name of the image.
         sharp: name of the sharp one, if any.
 
     Returns:
@@ -85,7 +85,7 @@ def draw_xt(
         whole: the frame that the row is drawn in, (H, W, 3).
         row: from 0.
         slices: uint8 (T, W, 3) by their names.
-        font: of all texts.
+        font: ``sans`` or ``serif``.
     """
     width = COLUMN_WIDTH - _LEFT
     strip_rows = _strip_rows(whole, row)

@@ -1,8 +1,9 @@
-"""Tables as self-contained HTML pages."""
+"""Tables as self-contained HTML pages, and in pages of Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -59,7 +60,7 @@ def write_page(
 
     Args:
         path: file of the page.
-        title: the heading.
+        title: title and first heading.
         note: a paragraph above the tables; empty for none.
         tables: tables in their order.
         closing: paragraphs below them.
@@ -102,7 +103,7 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT)
     """Format the cells of a table as texts.
 
     Args:
-        frame: the table.
+        frame: rows of the table.
         formats: format specification (such as ``.2f``) of numbers by column.
         absent: the text of missing values.
     """
@@ -121,25 +122,55 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT)
     return pd.DataFrame(cells, dtype=object)
 
 
-def update_page(page: Path, former: str, text: str, *, is_check: bool, cause: str) -> None:
-    """Write a page with generated parts, or refuse one whose parts are old; print which it was.
+def update_tables(
+    page: Path,
+    source: str,
+    tables: Mapping[str, str],
+    *,
+    command: str,
+    is_check: bool,
+    required: Collection[str] = (),
+) -> None:
+    """Write the generated tables of a page, or refuse a page with old ones; print which it was.
+
+    A table follows the line ``<!-- from SOURCE: NAME -->``.
 
     Args:
         page: path of the page.
-        former: its present text.
-        text: its text with new parts.
+        source: name of the file that the tables are made from.
+        tables: tables in Markdown by name.
+        command: command that writes the tables, for the error message.
         is_check: write nothing.
-        cause: reason and cure, for the error message.
+        required: names of the tables that the page must have. Any page has at least one.
 
     Raises:
-        DataError: if the texts differ in a check.
+        DataError: if the page lacks a table or names an unknown one; in a check also if a table
+            differs.
     """
-    if text == former:
+    marker = re.compile(rf"(?<=<!-- from {re.escape(source)}: )(\w+) -->\n(?:\|.*\n)*")
+    text = page.read_text(encoding="utf-8")
+    names = marker.findall(text)
+    missing = sorted(set(required) - set(names))
+    if not names and not missing:
+        missing = ["NAME"]
+    if missing:
+        raise DataError(
+            f"{page}: found no <!-- from {source}: {missing[0]} -->, expected one above each "
+            "table; put it back"
+        )
+    unknown = sorted(set(names) - set(tables))
+    if unknown:
+        raise DataError(
+            f"{page}: found <!-- from {source}: {unknown[0]} -->, expected one of "
+            f"{', '.join(tables)}"
+        )
+    new = marker.sub(lambda match: f"{match[1]} -->\n{tables[match[1]]}", text)
+    if new == text:
         print(f"{page}: up to date")
         return
     if is_check:
-        raise DataError(f"{page}: {cause}")
-    atomic_write_text(page, text)
+        raise DataError(f"{page}: older than {source}; run {command}")
+    atomic_write_text(page, new)
     print(f"wrote {page}")
 
 

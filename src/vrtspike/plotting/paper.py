@@ -84,7 +84,7 @@ class LineStyle:
 
 
 INPUT_STYLE = LineStyle("0.45", (0, (1.2, 1.2)), "")
-"""The line of the input, beside those of models."""
+"""The line of the input, in addition to those of models."""
 
 _STYLES = (
     LineStyle("#0072B2", "-", "o"),

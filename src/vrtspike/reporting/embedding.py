@@ -76,7 +76,7 @@ def embed_validation_pictures(runs: Sequence[RunOnPage], results: Path) -> None:
     """Put the pictures of validations into runs, up to a size.
 
     Args:
-        runs: the runs.
+        runs: runs of the page; their pictures are filled in.
         results: folder of all results.
 
     Raises:
@@ -102,9 +102,9 @@ def embed_videos(runs: Sequence[RunOnPage], results: Path, output: Path) -> None
     """Put small videos into the evaluations of runs; large ones are only linked.
 
     Args:
-        runs: the runs.
+        runs: runs of the page; their videos are filled in.
         results: folder of all results.
-        output: the page.
+        output: path of the page, which links are relative to.
     """
     left = ALL_VIDEO_BYTES
     for run in runs:

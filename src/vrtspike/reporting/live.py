@@ -31,8 +31,8 @@ class ValidationValue:
 
     Attributes:
         label: title and unit of the metric.
-        last: of the last validation, with its unit.
-        best: of all validations, with its unit.
+        last: value of the last validation, with its unit.
+        best: best value of all validations, with its unit.
         best_step: the first step with the best value.
     """
 
@@ -47,17 +47,17 @@ class Snapshot:
     """The state of a run.
 
     Attributes:
-        name: the preset.
-        fingerprint: of the run.
-        folder: of the run.
+        name: name of the preset.
+        fingerprint: digest that identifies the run.
+        folder: folder of the run's state or result.
         status: ``running``, ``interrupted``, ``failed`` or ``finished``.
         failure: the error of a failed run; empty for none.
         step: finished optimiser steps.
         total_steps: steps of the whole training; None if unknown.
-        losses: of the last step, by titles of curves: the loss, and its terms if there are several;
-            not a number where a loss was not finite.
-        learning_rate: of the last step; None before the first.
-        samples_per_second: of the last steps, smoothed; None before the first.
+        losses: values of the last step, by titles of curves: the loss, and its terms if there are
+            several; not a number where a loss was not finite.
+        learning_rate: rate of the last step; None before the first.
+        samples_per_second: speed of the last steps, smoothed; None before the first.
         speed: times of the last steps, where they are logged.
         remaining_s: seconds to the last step at the mean speed since the last start, validations
             included; None if unknown, or if no training runs.
@@ -93,7 +93,7 @@ class Snapshot:
 
 
 class LiveRun:
-    """Reads the state of a run again and again.
+    """Reads the state of a run repeatedly.
 
     Args:
         folder: a run folder (``runs/<preset>/<fingerprint>``) or a published result folder.

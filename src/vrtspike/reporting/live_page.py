@@ -45,7 +45,7 @@ def live_json(snapshot: Snapshot) -> str:
 
 
 def live_page(snapshot: Snapshot) -> str:
-    """The page with the present state of the run, which requests ``snapshot.json`` beside it."""
+    """The page with the present state of the run, which requests ``snapshot.json`` next to it."""
     return TEMPLATES.get_template("reporting/assets/live.html").render(
         title=snapshot.name,
         data=script_json({"runs": [live_contents(snapshot)]}),

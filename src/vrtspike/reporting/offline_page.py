@@ -43,11 +43,11 @@ class OfflinePage:
     """A page without its data.
 
     Attributes:
-        headline: its beginning.
+        headline: main result and facts, at the top of the page.
         sections: titles of the sections by their names; the scripts fill them.
         scripts: names of the scripts in ``assets``, in order.
         intro: a paragraph below the headline; empty for none.
-        has_files: True if pictures and videos lie in files beside the page, False if the page
+        has_files: True if pictures and videos are files next to the page, False if the page
             contains them.
     """
 

@@ -116,7 +116,7 @@ def _card(
     """Return the model card: front matter for the hub, then the description.
 
     Args:
-        run: the run.
+        run: record of the training.
         record: ``run.json`` of the pack.
         summary: summary of the run's evaluation; None without one.
         licence: licence of the weights.

@@ -59,9 +59,9 @@ class _LeadingResult:
     """A run with the metric of the page's first sentence, whose means are finite.
 
     Attributes:
-        run: the run.
-        evaluation: its evaluation.
-        metric: the metric.
+        run: run that the sentence is about.
+        evaluation: evaluation of the run.
+        metric: most important metric, with its means.
         reference: mean of the reference.
         result: mean of the result.
         gain: improvement of the result over the reference.
@@ -189,8 +189,8 @@ def write_report_page(
     Args:
         results: folder of all results.
         presets: names of the runs, at least one.
-        preset_folder: folder of the presets.
-        output: the page.
+        preset_folder: folder of the presets' files.
+        output: path of the page.
         page_bytes: size limit; pictures are compressed until they fit.
 
     Returns:

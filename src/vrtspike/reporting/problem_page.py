@@ -78,11 +78,11 @@ class ProblemPage:
         return ""
 
     def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference | None:
-        """Return a further reference of a metric, beside the one that its gain is over."""
+        """Return a further reference of a metric, in addition to that of its gain."""
         return None
 
     def notes(self, summary: Summary) -> list[str]:
-        """Return sentences on the values of an evaluation, beside the metrics' definitions."""
+        """Return sentences on the values of an evaluation, to follow the metrics' definitions."""
         return []
 
     def remark(

@@ -125,8 +125,8 @@ def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
     """Return the test frames of an evaluation in words.
 
     Args:
-        summary: its summary.
-        protocol: its main protocol.
+        summary: contents of ``summary.json``.
+        protocol: name of the evaluation's first protocol.
         detail: further words of the problem.
     """
     sequences = "sequence" if summary["sequences"] == 1 else "sequences"

@@ -60,8 +60,8 @@ class RecordedInputs(nn.Module):
         Args:
             blur: uint8 (T, H, W, 3) RGB.
             counts: uint8 (T, K, h, w), spikes per bin; None for a model without spikes.
-            bin_steps: uint8 (T, K), spike steps of each bin; likewise.
-            gain: float32, brightness of a spike rate of 1; likewise.
+            bin_steps: uint8 (T, K), spike steps of each bin; None as for ``counts``.
+            gain: float32, brightness of a spike rate of 1; None as for ``counts``.
 
         Returns:
             float32 (T, 3, H, W), nominally from 0 to 1.

@@ -46,7 +46,7 @@ def record_code(folder: Path, program: Path, problem: str) -> list[str]:
 
     Args:
         folder: folder of the run.
-        program: the training program.
+        program: path of the training program, whose imports count.
         problem: name of the problem.
 
     Returns:
@@ -64,7 +64,7 @@ def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
 
     Args:
         folder: folder of the run or its published result, with ``code.json``.
-        program: the training program.
+        program: path of the training program, whose imports count.
         problem: name of the problem.
 
     Returns:

@@ -35,7 +35,7 @@ class RunIdentity:
     """The contents of ``settings.json``, in a run's folder and published.
 
     Attributes:
-        name: the preset.
+        name: name of the preset.
         settings: complete settings.
         dataset: path of the manifest of the data set.
         fingerprint: digest of all that the result depends on; name of the run's folder.
@@ -130,7 +130,7 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     """Return the identity of a run, from settings, contents of the data set, and weights.
 
     Args:
-        name: the preset.
+        name: name of the preset.
         settings: complete settings.
         dataset: the manifest of the data set.
 

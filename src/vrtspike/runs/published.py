@@ -86,7 +86,7 @@ def require_published(weights: str | Path) -> None:
     """Refuse weights or statistics that were changed after publishing.
 
     Args:
-        weights: file of weights; without a ``run.json`` beside it nothing is checked.
+        weights: file of weights; without a ``run.json`` next to it nothing is checked.
 
     Raises:
         RunError: if one of the files was changed.

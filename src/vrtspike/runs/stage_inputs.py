@@ -27,7 +27,7 @@ from vrtspike.system.errors import ConfigError
 
 
 class StageInputs(NamedTuple):
-    """Inputs of a program, beside files and all the modules that it imports.
+    """Inputs of a program, in addition to files and all the modules that it imports.
 
     Attributes:
         parts: functions and constants of the module ``problem`` of a problem that it uses.

@@ -39,7 +39,7 @@ ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
 class NormSettings(Section):
     """Mean and standard deviation of gain x rate; null: from the statistics stage."""
 
-    MEAN: float | None = key("Mean of gain x spike rate, the gain that of each sequence", None)
+    MEAN: float | None = key("Mean of gain x spike rate, with the gain of each sequence", None)
     STD: PositiveFloat | None = key("Standard deviation of gain x spike rate", None)
 
     @model_validator(mode="after")
@@ -53,10 +53,10 @@ class DataSettings(Section):
     """The data set, and clips cut from it."""
 
     ROOT: Place = operational(
-        "Folder of the data set (GoPro frames and spike files)", "data/gopro_spike"
+        "Folder of the raw data set (docs/data-formats.md)", "data/gopro_spike"
     )
     SPIKE_ROOT: Place | None = operational(
-        "Root of the spike files, if another; null: beside the frames",
+        "Root of the spike files if it is a separate one; null: next to the frames",
         None,
     )
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
@@ -70,8 +70,10 @@ class DataSettings(Section):
         "Accept test frames that are training frames, and say so on the page",
         False,
     )
-    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
-    LAYOUT: LayoutName = operational("How folders and files are named; auto: found out", "auto")
+    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Kind of blurry frames", "blur")
+    LAYOUT: LayoutName = operational(
+        "Names of folders and files; auto: recognised by the folders", "auto"
+    )
     ON_ERROR: Literal["stop", "exclude"] = operational(
         "Sequences with faults: stop and list them all, or exclude and record them",
         "stop",
@@ -85,7 +87,7 @@ class DataSettings(Section):
     CLIP_LEN: Positive = key("Frames of a clip", 5)
     NUM_VOXEL_BINS: Positive = key("Bins of the voxel grid", 32, le=255)
     CONTEXT_STEPS: NonNegative = key(
-        "Spike steps before and after the open shutter that voxels also hold",
+        "Spike steps before and after the open shutter that voxels include",
         0,
     )
     USE_PRECOMPUTED_VOXELS: bool = operational(
@@ -107,8 +109,8 @@ class DataSettings(Section):
         0.0,
     )
     RATIO_AUGMENT: Share = key(
-        "Probability that the clips of a training batch are seen by a camera, or else by a sensor, "
-        "of half as many rows and columns",
+        "Probability that a training batch simulates a camera or a sensor with half as many rows "
+        "and columns",
         0.0,
     )
     NEIGHBOURS: bool = key(

@@ -24,7 +24,7 @@ def differing_model_keys(
 
     Args:
         trained_settings: settings of the trained model.
-        preset_settings: settings of the preset.
+        preset_settings: settings of the preset that starts from the model.
 
     Returns:
         a line with both values for each key that differs.

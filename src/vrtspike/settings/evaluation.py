@@ -43,12 +43,12 @@ class TestSettings(Section):
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
     )
     PROTOCOL: tuple[ProtocolName, ...] = key(
-        "Protocols of measurement (docs/metrics.md); the first one's figures stand in tables",
+        "Protocols of measurement (docs/metrics.md); tables show figures of the first one",
         (OWN_PROTOCOL,),
         min_length=1,
     )
     SPIKES_ALONE: SpikesAloneName | None = key(
-        "Classical reconstruction from spikes alone beside the results: tfp (rate in a short "
+        "Classical reconstruction from spikes alone, for comparison: tfp (rate in a short "
         "window), tfi (inter-spike interval); null: none",
         "tfp",
     )

@@ -23,14 +23,14 @@ from vrtspike.config.fields import (
 class DemoSettings(Section):
     """The generated data set."""
 
-    ROOT: OutputPlace = operational("Where it is generated", "data/demo")
+    ROOT: OutputPlace = operational("Folder of the generated demo data", "data/demo")
     SEED: NonNegative = key("Seed of the simulated camera", 0)
 
 
 class GeneralSettings(Section):
     """Training data of the bundled weights."""
 
-    ROOT: OutputPlace = operational("Where they are generated", "data/general")
+    ROOT: OutputPlace = operational("Folder of the generated training data", "data/general")
     SEED: NonNegative = key("Seed of the simulated cameras, colours and contrasts", 0)
 
 
@@ -81,7 +81,7 @@ class SimulateSettings(SensorSettings):
     """Frames without a spike camera, sent through the simulators: the sensor and its videos."""
 
     ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
-    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
+    SEQUENCES: tuple[SimulatedSequence, ...] = key("Sequences to simulate", ())
 
 
 class CalibrateSettings(Section):
@@ -92,7 +92,7 @@ class CalibrateSettings(Section):
     STATIC: Place | None = key("Recording of a scene in which nothing moves", None)
     MOVING: Place | None = key("Recording of a scene that moves", None)
     SENSOR: tuple[Positive, Positive] | None = key(
-        "Rows and columns of the sensor as in its files; null: a config.yaml beside them tells",
+        "Rows and columns of the sensor as in its files; null: from a config.yaml next to them",
         None,
     )
     MAX_STEPS: Positive = key("Largest time offset, in steps", 200)
@@ -101,8 +101,10 @@ class CalibrateSettings(Section):
 class ShardSettings(Section):
     """Limits of the sequences of a job of ``ingest`` and ``voxelize``."""
 
-    SEQUENCES: Positive = operational("Most sequences of a job, on average", 128)
-    GB: PositiveFloat = operational("Most gigabytes of raw files of a job, on average", 32.0)
+    SEQUENCES: Positive = operational("Upper bound of sequences per job (an average)", 128)
+    GB: PositiveFloat = operational(
+        "Upper bound of gigabytes of raw files per job (an average)", 32.0
+    )
 
 
 class VideoWorkflow(Section):

@@ -40,14 +40,14 @@ class CharbonnierSettings(TermSettings):
     """sqrt(x^2 + DELTA^2), averaged."""
 
     WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 1.0)
-    DELTA: PositiveFloat = key("Where the loss turns from quadratic to linear", 1e-3)
+    DELTA: PositiveFloat = key("Transition from quadratic to linear", 1e-3)
 
 
 class VggSettings(TermSettings):
     """Distance of VGG-16 features."""
 
     WEIGHT: NonNegativeFloat = key(
-        "Weight in the total loss; 0 (off) is best for PSNR, 0.1 for looks", 0.0
+        "Weight in the total loss; 0 (off) is best for PSNR, 0.1 for perceptual quality", 0.0
     )
     LAYERS: tuple[Layer, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
     EVERY: Positive = key("Compute it every this many steps", 1)

@@ -1,4 +1,4 @@
-"""Keys of the MODEL section: VRT, the spike branch and their fusion."""
+"""Keys of the MODEL section: VRT with the spike branch, and the light model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NetworkSettings(Section):
         depth_key: the key with the number of blocks; None for none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
-        takes_neighbours: it takes the spikes of the frames beside a clip.
+        takes_neighbours: it takes the spikes of the frames before and after a clip.
     """
 
     depth_key: ClassVar[str | None] = None
@@ -104,7 +104,7 @@ class VRTSettings(NetworkSettings):
     )
     ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
         "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
-        "recompute: scores made again for the gradient; auto: the faster one",
+        "recompute: scores recomputed for the gradient; auto: the faster one",
         "auto",
     )
 
@@ -155,19 +155,20 @@ class NAFSettings(NetworkSettings):
     )
     SPIKE_WIDTH: Positive = key("Channels of the spike features", 48)
     NEIGHBOUR_BINS: NonNegative = key(
-        "Voxel bins next to a frame's exposure that it sees, too: the last so many of the frame "
-        "before, the first so many of the frame after",
+        "Voxel bins of each neighbouring frame that the network reads, too: the last ones of the "
+        "previous frame, the first ones of the next",
         8,
     )
     SPIKE_BLOCKS: Positive = key("Blocks of the spike features at the sensor's resolution", 1)
     LEARNED_ENLARGEMENT: bool = key(
-        "Spike features at the frames' full size: enlarged by a learned layer beside the bilinear "
-        "enlargement",
+        "Spike features at the frames' full size: enlarged by a learned layer in addition to the "
+        "bilinear enlargement",
         False,
     )
     POOLING_CELL: NonNegative = key(
-        "Channel attention sees windows of 3 x 3 cells of this side, in pixels of the frames; half "
-        "of DATA.CROP_SIZE shows it about as much as in training, 0 the whole frame",
+        "Channel attention pools over windows of 3 x 3 cells of this side, in pixels of the "
+        "frames; half of DATA.CROP_SIZE gives windows about as large as in training; 0: the whole "
+        "frame",
         0,
     )
 
@@ -191,8 +192,8 @@ class ModelSettings(Section):
     """The network."""
 
     TYPE: ModelName = key(
-        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net, which NAF "
-        "describes; all other keys are VRT's",
+        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net. Only spike_nafnet reads "
+        "NAF; only vrt_spike reads VRT, VRT_CFG, VRT_DEPTHS, WINDOW_SIZE, SPIKE_TSA and FUSE",
         "vrt_spike",
     )
     PRETRAINED: Place | None = weights(
@@ -201,7 +202,7 @@ class ModelSettings(Section):
         "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
         None,
     )
-    USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
+    USE_SPIKE: bool = key("Use spikes; false: the same network without spikes, for ablations", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
         "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
         "recorded",

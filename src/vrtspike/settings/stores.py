@@ -67,7 +67,7 @@ class StoreOptions(BaseModel, frozen=True, extra="forbid"):
     def suffix(self) -> str:
         """The suffix of a data set's name for options other than the defaults.
 
-        The bins are left out: stores with other bins lie in another folder of the data set.
+        The bins are left out: stores with other bins are in another folder of the data set.
 
         >>> StoreOptions(bins=8).suffix, StoreOptions(bins=8, context=4).suffix
         ('', '-context4')

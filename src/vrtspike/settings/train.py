@@ -18,11 +18,12 @@ class RateFactors(Section):
     """Learning rates of parts of the model; the schedule scales all of them alike."""
 
     NEW: PositiveFloat = key(
-        "Of LR: what has no pretrained weights (spike encoder, its attention, fusion)", 1.0
+        "Factor of LR for parts without pretrained weights (spike encoder, its attention, fusion)",
+        1.0,
     )
-    BACKBONE: PositiveFloat = key("Of LR: VRT without flow and alignment", 1.0)
+    BACKBONE: PositiveFloat = key("Factor of LR for VRT without flow and alignment", 1.0)
     FLOW: PositiveFloat = key(
-        "Of the backbone's rate: flow and alignment; 1 suits an untrained flow", 0.125
+        "Factor of the backbone's rate for flow and alignment; 1 suits an untrained flow", 0.125
     )
 
 

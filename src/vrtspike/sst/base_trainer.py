@@ -41,7 +41,7 @@ def read_model(
 
     Args:
         path: the file; no code in it is run.
-        model_class: class of the model.
+        model_class: expected class of the model.
 
     Returns:
         The model; and its facts: title, region, parameters, steps.
@@ -73,7 +73,7 @@ class BaseTrainer:
 
     Attributes:
         title: heading of the printed lines.
-        area: the region.
+        area: region whose temperatures are forecast.
         uid: name of the run; another name starts another run.
         model_class: class of the model, made with ``model_params``; called with the anomalies of
             the months read, (B, seq_len, H, W), and the month of the year of the last, (B,). If the

@@ -2,7 +2,7 @@
 
 ============================ =====================================================================
 ``persistence``              the anomaly of the last month persists
-``damped``                   the regression of each cell's anomaly on that so many months before, by
+``damped``                   the regression of each cell's anomaly on that as many months before, by
                              calendar month; the best forecast of red noise (an autoregression of
                              order 1)
 ``climatology``              no anomaly

@@ -14,7 +14,7 @@ def best_possible_forecasts(globe: Globe, dataset: ERA5SSTMonthlyDataset) -> xar
 
     Args:
         globe: the globe that the data set was made from.
-        dataset: the samples.
+        dataset: samples that are forecast.
 
     Returns:
         (time, lead, row, column) anomalies in kelvin from the climatology of the data set; 0 on

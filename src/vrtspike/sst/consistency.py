@@ -37,7 +37,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
     Args:
         stored: ``sst`` and perhaps ``siconc`` by (time, row, column).
         sources: ``source`` and perhaps ``ice_source`` by time, missing where no file has the month.
-        area: the region.
+        area: region of the data.
 
     Returns:
         Notes on unusual data that can be used.
@@ -93,7 +93,7 @@ def _require_range(
     title: str,
     unit: str,
 ) -> None:
-    """Check that the values of every month lie within limits."""
+    """Check that the values of every month are within limits."""
     lows = summary[f"{name}_min"].values
     highs = summary[f"{name}_max"].values
     for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):

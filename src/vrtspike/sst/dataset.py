@@ -27,7 +27,7 @@ SampleBatch = dict[str, torch.Tensor]
 class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
     """Sequences of monthly anomalies.
 
-    All months of a sample lie in the years of its split, so that splits share no month.
+    All months of a sample are in the years of its split, so that splits share no month.
     Samples with a month that the files lack are left out.
 
     Attributes:
@@ -44,7 +44,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         split: ``train``, ``val`` or ``test``.
         data: the downloaded files, a file or a folder; None: $VRTSPIKE_ERA5, else ``data/era5``.
         years: first and last year of each split; None divides the whole years that there are.
-        prepared: folder of prepared stores; None: ``prepared`` beside the files.
+        prepared: folder of prepared stores; None: ``prepared`` next to the files.
         store: manifest of a prepared store; ``resolution``, ``area``, ``data``, ``years`` and
             ``prepared`` are then ignored.
 

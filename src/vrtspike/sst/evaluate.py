@@ -1,4 +1,4 @@
-"""Forecasts of a split beside every baseline: scores, intervals and verdicts."""
+"""Forecasts of a split compared with every baseline: scores, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Evaluation:
     ``system`` is one of :data:`~vrtspike.sst.scores.SYSTEMS`, or the best possible forecast.
 
     Attributes:
-        dataset: the samples.
+        dataset: samples that were forecast.
         means: input of :func:`~vrtspike.sst.scores.skill`, by ``about``, ``system``, ``sample``,
             and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
             box.
@@ -144,7 +144,7 @@ def evaluate(
         forecast: function from past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in
             standard deviations: a model, which forecasts as in use, without dropout, or any such
             function.
-        dataset: the samples.
+        dataset: samples to forecast.
         device: device on which the forecast is computed.
         batch_size: samples that are forecast, and compared, at once.
         progress: function called with the number of finished samples and their total.

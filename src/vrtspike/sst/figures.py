@@ -49,7 +49,7 @@ def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
 
 
 def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
-    """Draw the RMSE of each cell: a row a lead, the model beside the best baseline."""
+    """Draw the RMSE of each cell: a row for each lead, the model next to the best baseline."""
     errors = evaluation.errors
     best = evaluation.verdicts["baseline"]
     leads = _shown_leads(evaluation.table["lead"].values.tolist())

@@ -28,7 +28,7 @@ _TURN = 360.0
 _WHOLE = 1e-6
 """Relative error of sums of decimals, which are not exact in binary."""
 _UNEVEN = 0.01
-"""Share of a cell that may be missing or stand twice: files hold axes as 32-bit numbers."""
+"""Share of a cell that may be missing or duplicate: files hold axes as 32-bit numbers."""
 
 _Array = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class Grid:
     """The cells of a region: rows from north to south, columns from west to east.
 
     Args:
-        area: the region.
+        area: region that the cells cover.
         resolution: degrees of a cell along both sides.
 
     Attributes:

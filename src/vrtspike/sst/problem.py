@@ -191,7 +191,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 
 
 def evaluate(job: EvaluationJob) -> list[str]:
-    """Write scores beside those of every baseline, with intervals, and maps of error.
+    """Write scores and those of every baseline, with intervals, and maps of error.
 
     For generated data, the best possible forecast is added.
 

@@ -2,7 +2,7 @@
 
 Formats: NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
 ``valid_time``; packed numbers; and ``expver``, which distinguishes final months (1) from
-preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, as an attribute, or not
+preliminary ones (5, "ERA5T"): as a dimension, as a value along the time, as an attribute, or not
 at all. If a month has both versions, the final one is used. Files are opened lazily and read in
 chunks.
 """

@@ -50,7 +50,7 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
     Args:
         job: job, whose folder receives ``frames.csv``, ``sequences.csv``, ``summary.json``,
             ``metrics.html`` and ``pictures/``; ``examples/`` stays empty.
-        evaluation: the scores.
+        evaluation: forecasts and scores.
         facts: further entries of the summary.
 
     Returns:

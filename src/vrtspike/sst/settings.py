@@ -91,7 +91,7 @@ def month_name(number: int) -> str:
 class AreaSettings(Section):
     """The region, by its edges in degrees; across the date line where east is less than west."""
 
-    NAME: str = key("What it is called on pages", "Global", min_length=1)
+    NAME: str = key("Name of the region on pages", "Global", min_length=1)
     LON: Degrees = key("Degrees east of its western and eastern edge", (-180.0, 180.0))
     LAT: Degrees = key("Degrees north of its southern and northern edge", (-80.0, 80.0))
 
@@ -109,7 +109,9 @@ class AreaSettings(Section):
 class Years(Section):
     """First and last year of each split."""
 
-    TRAIN: YearSpan = key("Training; climatology and deviation are of these years alone")
+    TRAIN: YearSpan = key(
+        "Training years; climatology and standard deviation are computed from them alone"
+    )
     VAL: YearSpan = key("Validation")
     TEST: YearSpan = key("Evaluation")
 
@@ -170,9 +172,9 @@ def years_within(years: Years | None, first: int, last: int, name: str) -> Years
 class GenerateSettings(Section):
     """A globe that is generated instead of downloaded."""
 
-    YEARS: Positive = key("How many, from 1980", 40)
+    YEARS: Positive = key("Number of years, from 1980", 40)
     SEED: NonNegative = key("Seed of El Nino and weather", 0)
-    ANOMALIES: bool = key("False leaves out all that can be forecast beyond the seasons", True)
+    ANOMALIES: bool = key("False omits everything that can be forecast beyond the seasons", True)
 
 
 class SSTDataSettings(Section):
@@ -186,7 +188,7 @@ class SSTDataSettings(Section):
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
     YEARS: Years | None = key(
         "First and last year of each split (ERA5 begins in 1940); null: all whole years of the "
-        "files, of which the last tenth tests, the one before validates",
+        "files, of which the last tenth is for testing, the one before for validation",
         None,
     )
     SEQ_LEN: Positive = key("Months that are read", 12)
@@ -197,13 +199,19 @@ class SSTDataSettings(Section):
 class SSTModelSettings(Section):
     """The network."""
 
-    TYPE: str = key("Which one", "recursive_attention", pattern=f"^({'|'.join(MODELS)})$")
+    TYPE: str = key(
+        "Network: recursive_attention, a transformer (docs/sst.md)",
+        "recursive_attention",
+        pattern=f"^({'|'.join(MODELS)})$",
+    )
     D_MODEL: Positive = key("Size of a token", 64)
     NUM_HEADS: Positive = key("Heads of attention; a divisor of D_MODEL", 4)
     NUM_LAYERS: Positive = key("Blocks", 2)
     DIM_FEEDFORWARD: Positive = key("Size of the layer within a block", 128)
     DROPOUT: ShareBelowOne = key("Share of values that are dropped in training", 0.1)
-    RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
+    RECURSION_DEPTH: Positive = key(
+        "Number of times that the blocks are applied, with the same weights", 2
+    )
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
     PRETRAINED: Place | None = weights(
         "Trained run to start from (results/train/<preset>), or its weights.safetensors", None

@@ -17,7 +17,7 @@ array           shape       type    contents
 
 Climatology, deviation and trend come from the training years alone, so that no data of validation
 or test enter what a model reads. These statistics cover open sea only. A cell counts as open sea in
-a calendar month if it was open in half of the training years. The manifest beside it
+a calendar month if it was open in half of the training years. The manifest next to it
 (``<name>.json``) says which months, years, region and files these are, and holds the digest of the
 contents, which does not depend on chunks, compression or versions of libraries.
 """
@@ -67,12 +67,12 @@ def prepare(
 ) -> PreparedStore:
     """Read a download and write the data of one region at one resolution, and their manifest.
 
-    The arrays stand beside the manifest, ``<name>.nc``, and are complete before the manifest
+    The arrays are next to the manifest, ``<name>.nc``, and are complete before the manifest
     appears. Only some years of fields are in memory at a time.
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
+        area: region to prepare.
         resolution: degrees of a cell, any that the files' steps are not coarser than.
         output: the manifest to write, ``<name>.json``.
         years: years of the splits, see :func:`~vrtspike.sst.settings.years_within`.
@@ -150,7 +150,7 @@ def prepared_store(
 
     Args:
         root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
+        area: region of the store.
         resolution: degrees of a cell.
         years: the splits; None divides the whole years of the files.
         folder: folder of the stores; None: ``prepared`` in the folder of the files.
@@ -310,7 +310,7 @@ def _fit(
     Args:
         stored: temperatures, and ice if there is any, by (time, row, column).
         present: (time,) true where every variable has a value.
-        years: the splits.
+        years: first and last year of each split.
         title: title of the data, for messages.
 
     Raises:

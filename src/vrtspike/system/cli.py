@@ -260,7 +260,7 @@ def _flush_streams(message: str) -> None:
 
 
 def user_fault(error: Exception) -> str | None:
-    """Return a message on an error that the user can mend; None on a fault of the program."""
+    """Return a message on an error that the user can fix; None on a fault of the program."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, ImportError):

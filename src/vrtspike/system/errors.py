@@ -19,7 +19,7 @@ _NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
 class UserError(Exception):
-    """Error that the user can mend."""
+    """Error that the user can fix."""
 
 
 class ConfigError(UserError):
@@ -66,7 +66,7 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
     Args:
         title: the subject of the faults.
         faults: all of them.
-        advice: the remedy.
+        advice: sentence that says what to do.
         limit: largest number of listed faults, followed by the number of the others; None for all.
 
     >>> print(list_faults("a.yaml", ["K is 0", "no ROOT"], "Fix them.", limit=1))

@@ -1,6 +1,6 @@
 """The workflow's own folder: Snakefile, rules, programs and presets, the same for all projects.
 
-The home is the folder of a clone; for an installed wheel, it is a folder beside the package.
+The home is the folder of a clone; for an installed wheel, it is a folder next to the package.
 Configuration, data and results belong to the project, which is the working directory.
 """
 
@@ -15,7 +15,7 @@ HOME_VARIABLE = "VRTSPIKE_WORKFLOW"
 """Environment variable with the folder, which the Snakefile sets for its jobs."""
 
 PACKED = Path(__file__).parents[2] / "vrtspike_workflow"
-"""The folder beside the package of an installed wheel; a clone has none. The folder is not within
+"""The folder next to the package of an installed wheel; a clone has none. The folder is not within
 the package, so that programs have the same names in digests of code
 (:mod:`vrtspike.runs.provenance`)."""
 

@@ -91,7 +91,7 @@ def extra_with(module: str) -> str:
 
 
 def _packages_of_extras() -> dict[str, set[str]]:
-    """Return the normalized names of each extra's packages; the empty text means no extra.
+    """Return the normalised names of each extra's packages; the empty text means no extra.
 
     Packages of extras within extras are left out: the inner extra is smaller.
     """

@@ -11,7 +11,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
     Args:
         name: name as it was typed; case is ignored.
-        names: the existing names.
+        names: names to choose from.
         cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 accepts any
             name.
 

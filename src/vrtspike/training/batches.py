@@ -70,7 +70,7 @@ class ShuffledBatches:
     """Each sample once per epoch, in a new random order, in the batches of one process.
 
     Args:
-        dataset: the training samples.
+        dataset: map-style data set of training samples.
         settings: batch size, seed and the section DATALOADER. ``SHUFFLE_BLOCK`` successive samples
             stay together (blocks are shuffled, and the samples within each); more than 1 reads
             neighbouring frames together, from fewer chunks, but makes batches less diverse.
@@ -156,7 +156,7 @@ class ValidationBatches:
     """The validation samples of one process: every sample belongs to exactly one process.
 
     Args:
-        dataset: the validation samples.
+        dataset: map-style data set of validation samples.
         settings: batch size and the section DATALOADER.
         workers: numbers of workers of this machine.
         ranks: the processes of the run.
@@ -261,9 +261,9 @@ def _loader(
     """Build a loader of the samples of some batches.
 
     Args:
-        dataset: the samples.
+        dataset: map-style data set of samples by key.
         keys: keys of the samples of each batch.
-        settings: the section DATALOADER.
+        settings: prefetching, pinned memory and lifetime of workers.
         ranks: the processes of the run.
         workers: worker processes; 0 loads in this process.
         validation: true for validation samples, whose workers may persist.

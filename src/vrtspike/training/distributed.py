@@ -141,7 +141,7 @@ def replicate(model: nn.Module, ranks: Ranks, all_reduce: AllReduce) -> nn.Modul
 
     Args:
         model: model on its device, in its precision.
-        ranks: the processes.
+        ranks: processes of the run.
         all_reduce: hook that averages gradients.
     """
     if ranks.world_size == 1:
@@ -162,7 +162,7 @@ def reduce_step(
     gradients must be known to be finite before they are applied.
 
     Args:
-        ranks: the processes.
+        ranks: processes of the run.
         sums: scalar loss terms of this process, by name.
         norm: norm of the averaged gradient, a scalar that is equal on all processes.
         counts: whole numbers of this process, at most 2^24.

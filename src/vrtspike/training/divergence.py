@@ -16,7 +16,7 @@ def divergence(
         symptom: beginning of the message.
         counters: counters of the run.
         rate: present learning rate.
-        train: the section TRAIN.
+        train: settings of TRAIN, which the advice names.
         precision: name of the arithmetic.
     """
     skipped = counters.skipped_in_a_row

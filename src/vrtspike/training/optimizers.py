@@ -75,7 +75,7 @@ def parameter_groups(
 
     Args:
         groups: groups from :func:`trainable_groups`; those without parameters are left out.
-        learning_rate: the base rate.
+        learning_rate: rate of groups with factor 1.
         factors: factors on the base rate, by group; 1 for other groups.
 
     Raises:

@@ -82,7 +82,7 @@ class Epochs:
 
 @dataclass
 class RunCounters:
-    """Counters and best metrics of a run, the part of its state beside weights and optimiser.
+    """Counters and best metrics of a run, the part of its state other than weights and optimiser.
 
     Checkpoints hold it by the key ``progress``.
 

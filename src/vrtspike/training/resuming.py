@@ -25,7 +25,7 @@ def trainer_at_last_checkpoint(
         settings: settings of the run.
         ranks: the processes of the run.
         log: the run's records and messages; its folder has the checkpoints.
-        timing: the timing logger.
+        timing: logger of the times of a step.
 
     Raises:
         RunError: if the checkpoint is damaged, belongs to another run, or cannot be continued by

@@ -40,7 +40,7 @@ class Wandb:
 
     Args:
         project: name of the project.
-        run: the run.
+        run: identity of the training.
         folder: folder of the run; local files go there.
         run_id: ID of the run to continue; None starts a new one.
 
@@ -83,7 +83,7 @@ class Mlflow:
 
     Args:
         experiment: name of the experiment; it is created if it does not exist.
-        run: the run.
+        run: identity of the training.
         run_id: ID of the run to continue; None starts a new one.
         warn: function called with a message if the last values could not be sent; the training
             continues.
@@ -135,7 +135,7 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
     """Open the trackers that LOG.WANDB and LOG.MLFLOW name.
 
     Args:
-        run: the run.
+        run: identity of the training.
         folder: folder of the run, with the run IDs of an earlier start.
         warn: function called with a message if the last values could not be sent.
 

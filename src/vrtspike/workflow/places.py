@@ -2,7 +2,7 @@
 
 Snakemake compares commands and inputs with the last run. In a clone that is the working directory,
 paths are therefore relative to it. Elsewhere commands name the folder by an environment variable,
-so that nothing becomes stale where the workflow is installed anew at another place.
+so that nothing becomes stale if the workflow is installed at another place.
 """
 
 from __future__ import annotations

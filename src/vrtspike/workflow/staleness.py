@@ -73,7 +73,7 @@ def problem_code_lines(
     """Return :func:`code_lines` of a program that uses only the problem of a job's preset.
 
     Args:
-        workflow: the presets.
+        workflow: configuration with the presets.
         scripts: folder of the program.
         program: file name of the program.
         preset: function that returns the preset of a job.
@@ -90,7 +90,7 @@ def setting_lines(workflow: Workflow, program: str, preset: Preset = own_preset)
     """Return a line per key of a job's preset that changes its result: ``TEST.TILE.SIZE: 64``.
 
     Args:
-        workflow: the presets.
+        workflow: configuration with the presets.
         program: file name of a program whose entry in the table of
             :mod:`vrtspike.runs.stage_inputs` selects settings.
         preset: function that returns the preset of a job.

@@ -128,7 +128,7 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
 
     Args:
         folder: folder of the lists of files, the same for all Snakemakes with these results.
-        files: the files.
+        files: paths of the files.
         show: function called with a message before waiting.
 
     Returns:

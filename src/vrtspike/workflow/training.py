@@ -1,6 +1,6 @@
 """Staleness of trainings: changes since a preset was trained, and the weights that it reads.
 
-The present configuration is compared with ``settings.json`` beside the weights, so that it also
+The present configuration is compared with ``settings.json`` next to the weights, so that it also
 works for copied results.
 """
 
@@ -31,7 +31,7 @@ class Trainings:
     """The trainings of a configuration.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the presets.
         program: ``scripts/train.py``.
     """
 
@@ -191,7 +191,7 @@ def _origin(path: Path, trained: Collection[Path]) -> Origin:
     """Return the origin of a file of weights.
 
     Args:
-        path: the file.
+        path: path of the weights.
         trained: files that trainings of this workflow write.
     """
     if path in trained:

@@ -58,7 +58,7 @@ class ClipDataset(Dataset[Sample]):
         """Open the split's stores (metadata only).
 
         Args:
-            dataset: the data set.
+            dataset: manifest of the data set.
             split: name of its split.
             settings: DATA: the keys of the stores' options, CROP_SIZE, CLIP_LEN, NEIGHBOURS,
                 AUGMENT, THRESHOLD_AUGMENT, FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS,

@@ -161,7 +161,7 @@ def _parse_entry(folder: Path, split: str, entry: StoredSequence) -> SequenceEnt
     Args:
         folder: folder of the stores of its split.
         split: name of its split.
-        entry: the JSON values.
+        entry: values of the sequence in ``dataset.json``.
     """
     name = entry["sequence"]
     limits = entry.get("limits")

@@ -1,4 +1,4 @@
-"""Voxels of the frames beside a clip, and their replacement where there are none."""
+"""Voxels of the frames before and after a clip, and their replacement where there are none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 def without_neighbours(voxels: torch.Tensor) -> torch.Tensor:
     """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w).
 
-    Each holds in every bin the mean over the bins of the frame beside it.
+    Each holds in every bin the mean over the bins of the adjacent frame.
     """
     means = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
     return torch.cat((means[:, :1], voxels, means[:, -1:]), dim=1)
@@ -18,7 +18,7 @@ def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch
     """Replace absent neighbours by those of :func:`without_neighbours`.
 
     Args:
-        voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.
+        voxels: float32 (B, T + 2, K, h, w), including the frames before and after the clip.
         present: bool (B, 2): true if there are spikes of the frame before, and of the one after.
     """
     clip = voxels[:, 1:-1]

@@ -66,7 +66,7 @@ def read_clip(
         frames: indices of the frames.
         rows: rows of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB
             to spike scale.
-        columns: likewise.
+        columns: columns of the crop, as ``rows``.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.
         neighbours: read the spikes of the frame before and of the one after as well, if the
@@ -100,7 +100,7 @@ def read_clip(
 
 
 def on_sensor(pixels: slice, ratio: Fraction) -> slice:
-    """Return the rows or columns of the sensor that lie under those of a frame.
+    """Return the rows or columns of the sensor that are covered by those of a frame.
 
     Args:
         pixels: rows or columns of the frame; both ends are multiples of the ratio's numerator.

@@ -123,7 +123,7 @@ def find_faults(
     splits: tuple[str, str] = ("train", "test"),
     surveyed: Faults | None = None,
 ) -> Faults:
-    """Return the faults of a data set, of each sequence and of sequences beside each other.
+    """Return the faults of a data set, of each sequence and between sequences.
 
     Args:
         manifests: contents of the ingest manifests of all sequences.
@@ -144,7 +144,7 @@ def find_faults(
 def _compare(
     sequences: Mapping[str, _Sequence], splits: tuple[str, str], *, test_on_training_frames: bool
 ) -> dict[str, Counter[str]]:
-    """Report the faults that sequences beside each other show.
+    """Report the faults between sequences.
 
     Returns:
         training frames in test sequences, as of :func:`_find_overlaps`.
@@ -178,7 +178,7 @@ def _report_copies(sequences: Mapping[str, _Sequence]) -> None:
 def _find_overlaps(
     sequences: Mapping[str, _Sequence], splits: tuple[str, str]
 ) -> dict[str, Counter[str]]:
-    """Find test sequences that hold training frames: exact, encoded anew or brightened.
+    """Find test sequences that hold training frames: exact, encoded again or brightened.
 
     Returns:
         by test sequence, the number of its frames by the training sequence that has them.
@@ -270,8 +270,8 @@ def _unmet_requirements(manifest: IngestManifest, options: GateOptions) -> list[
     """Return requirements of the settings that a sequence does not meet.
 
     Args:
-        manifest: the ingest manifest.
-        options: the requirements.
+        manifest: result of the sequence's ingestion.
+        options: requirements of the presets.
     """
     unmet = []
     if options.stores is not None:

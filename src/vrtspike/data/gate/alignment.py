@@ -60,8 +60,8 @@ files in this order, none in correct ones."""
 
 MIN_HALVES_LEAD = 0.03
 """Minimum lead in correlation of spikes with the bits of each half byte reversed for that to be the
-right order: 0.05 and 0.15 in two real files (0.88 and 0.81 as they stand); correct files fit worse
-by as much."""
+right order: 0.05 and 0.15 in two real files (0.88 and 0.81 in their own order); correct files fit
+worse by as much."""
 
 _BIT_ORDER = "write the least significant bit first, numpy.packbits(..., bitorder='little')"
 REVERSED_HALVES = f"the bits of each half byte reversed: {_BIT_ORDER}"
@@ -127,7 +127,7 @@ class Alignment:
 def center_tolerance(spike_frames: int) -> float:
     """Return the tolerance of a sequence's median centre in steps: T / 8, at least 4.
 
-    Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
+    Cameras whose sharp frame is at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
 
     >>> center_tolerance(88)
@@ -236,7 +236,7 @@ def misplacement(
 
     Args:
         spikes: spikes of the exposure, and those recorded before and after it.
-        gray: the blurry frame.
+        gray: blurry frame in grey, (H, W) from 0 to 255.
         exposure: exposure in steps of these spikes.
 
     Returns:

@@ -258,9 +258,9 @@ def _reversal_lead(near: Grey, far: Grey, neighbour: Grey) -> float | None:
     """Return the lead in correlation of the far end of an exposure over its near end.
 
     Args:
-        near: the end beside the neighbour.
-        far: the other end.
-        neighbour: the neighbour's end beside the exposure.
+        near: the end next to the neighbour.
+        far: the end away from the neighbour.
+        neighbour: the neighbour's end next to the exposure.
 
     Returns:
         None if the far end does not fit clearly better.

@@ -22,7 +22,7 @@ spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians 
 
 
 def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[str]:
-    """Return faults of sharp frames that lie elsewhere than expected.
+    """Return faults of sharp frames at other steps than expected.
 
     A file may have another T than the others of its sequence if its sharp frame lies at the step
     that this T implies.
@@ -77,7 +77,7 @@ def _is_cut(exposure: SpikesEntry, center: float, steps: int, offset: float) -> 
 
     Args:
         exposure: exposure with a centre.
-        center: the centre.
+        center: step at which the spikes fit the sharp frame best.
         steps: steps of most exposures.
         offset: median of the centres less their expected places.
     """
@@ -95,7 +95,7 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
 
     Args:
         offsets: offsets of the located exposures.
-        correlation: their median.
+        correlation: median correlation of these exposures.
         steps: steps of an exposure.
     """
     tolerance = center_tolerance(steps)

@@ -1,4 +1,4 @@
-"""The homography from a spike sensor to the frames of a camera beside it.
+"""The homography from a spike sensor to the frames of a camera next to it.
 
 Features (SIFT, RANSAC) give a first estimate and the enhanced correlation coefficient refines it,
 both of OpenCV.

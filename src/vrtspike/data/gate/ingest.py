@@ -51,7 +51,7 @@ def ingest_sequence(
         root: the data set's folder.
         files: files of the sequence.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
-            with header columns); None takes the size in a ``config.yaml`` beside the spikes or
+            with header columns); None takes the size in a ``config.yaml`` next to the spikes or
             that of an ``.npz`` file, else half the frames' size.
 
     Returns:
@@ -265,7 +265,7 @@ class _Checks:
         """Compare the spikes of a frame with its pictures.
 
         Args:
-            recording: the spikes.
+            recording: file and exposure of the spikes.
             sensor: sensor of their file.
             first_step: step of the sequence at which the exposure begins.
             blur: the blurry frame, RGB.
@@ -334,7 +334,7 @@ def _spikes_entry(
     """Return the spikes of a frame in the manifest.
 
     Args:
-        recording: the spikes.
+        recording: file and exposure of the spikes.
         first_step: step of the sequence at which the exposure begins.
         alignment: alignment of spikes and sharp frame.
         count: number of spikes.

@@ -21,7 +21,7 @@ from vrtspike.system.errors import DataError
 
 
 def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
-    """Write a data set whose frames lie on the sensor's grid, at their right times.
+    """Write a data set whose frames are on the sensor's grid, at their right times.
 
     Args:
         calibration: calibration of the two cameras.

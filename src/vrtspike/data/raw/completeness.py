@@ -33,7 +33,7 @@ class FolderContents:
     """Sequences of a folder in one layout.
 
     Attributes:
-        root: the folder.
+        root: folder that contains the splits.
         layout: the layout that recognised it.
         splits: sequences by split, sorted by name.
         spike_root: folder of the spikes under a root of their own.

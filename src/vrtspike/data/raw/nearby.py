@@ -17,7 +17,7 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 
 MAX_FOLDERS = 200
-"""Maximum folders beside or in a root that are searched."""
+"""Maximum folders next to or in a root that are searched."""
 
 
 @listing_errors()
@@ -26,7 +26,7 @@ def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[
 
     Args:
         root: the data set's folder.
-        splits: the given ones.
+        splits: names of splits to leave out.
         layout: name of a layout; ``auto`` is any.
 
     Raises:
@@ -58,12 +58,12 @@ def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[P
 
 
 def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> list[Path]:
-    """Return folders beside a root or in it that hold spikes of a sequence, for DATA.SPIKE_ROOT.
+    """Return folders next to a root or in it that hold spikes of a sequence, for DATA.SPIKE_ROOT.
 
     Args:
         root: the data set's folder.
         split: split of the sequence.
-        sequence: its name.
+        sequence: name of the sequence.
         layout: layout of the data set.
 
     Raises:

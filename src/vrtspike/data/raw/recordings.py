@@ -35,7 +35,7 @@ def find_sensor(
     Vidar dumps and M1K40 cameras.
 
     Args:
-        spikes: the file.
+        spikes: path of the spike file.
         spike_size: its size, if it is known.
         sensor_file: a ``config.yaml`` that may give it.
         layout: layout of the file, may give the picture; None is one whose frames are twice as
@@ -165,7 +165,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
 
     Args:
         file: path of the spikes.
-        total: its steps.
+        total: steps of the spike file.
         frames: number of frames that share it.
         size: rows and columns of the sensor, for the message.
 

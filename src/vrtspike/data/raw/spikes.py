@@ -148,7 +148,7 @@ def read_spikes(
 
 
 class Sensor(NamedTuple):
-    """A spike sensor, as it lies in its files.
+    """A spike sensor, as its files store it.
 
     Attributes:
         size: rows and columns in a file.

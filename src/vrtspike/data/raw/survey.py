@@ -116,7 +116,7 @@ class _Search:
         """Find the sequences of a split.
 
         Args:
-            split: its name.
+            split: name of the split's folder.
             look: called with the files of each sequence whose folders can be listed.
         """
         try:

@@ -93,7 +93,7 @@ def simulate_spikes_of_pairs(
     Args:
         root: folder of the data set.
         output: folder of the spikes, for DATA.SPIKE_ROOT.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
         splits: splits of the data set; None takes those of :data:`SPLITS` that hold sequences.
         layout: layout of the data set.
         show: called with a line for each sequence, and for each split that is left out.

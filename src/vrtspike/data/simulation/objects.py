@@ -77,7 +77,7 @@ def log_uniform(
     """Draw numbers whose logarithms are uniform.
 
     Args:
-        random: their source.
+        random: source of the numbers.
         bounds: the smallest and the largest number.
         size: size of the result; None for a single number.
     """

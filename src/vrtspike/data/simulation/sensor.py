@@ -135,7 +135,7 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
 
     Args:
         first: grey frame (H, W), 0 to 1.
-        second: the next frame.
+        second: next frame, same shape.
         steps: number of pictures; the first one is the first frame.
         method: ``linear`` mixes the two frames, so that moving things fade out here and in there;
             ``flow`` moves them (dense inverse search, both frames warped to the time and mixed).
@@ -182,11 +182,11 @@ def stream_spikes(
 
     Args:
         frames: see :func:`simulate_spikes`.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
-        next one, with grey values interpolated in time. The last frame stands still.
+        next one, with grey values interpolated in time. The last frame is static.
 
     Raises:
         DataError: see :func:`simulate_spikes`.
@@ -219,8 +219,8 @@ def simulate_spikes(
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
-    Frame i stands at step ``i * steps_per_frame``; grey values between frames are interpolated;
-    after the last frame the scene stands still.
+    Frame i is at step ``i * steps_per_frame``; grey values between frames are interpolated;
+    after the last frame the scene is static.
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table, middle_frame
+from vrtspike.data.exposure import TABLE, Exposure, exposure_of_average, exposure_table
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.registry import frame_faults
@@ -149,7 +149,7 @@ def simulate_pairs(
         root: the data set's folder.
         files: files of the sequence.
         folder: folder of the files to write.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
         progress: called with the frames done and their total.
 
     Returns:
@@ -216,7 +216,7 @@ def write_sequence(
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    exposure = middle_frame(frames_per_exposure, sensor.STEPS_PER_FRAME)
+    exposure = exposure_of_average(frames_per_exposure, sensor.STEPS_PER_FRAME)
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
@@ -274,7 +274,7 @@ def _write_exposure(
         name: name of the files, without suffix.
         frames: frames of the exposure.
         spikes: spikes of the exposure, in parts.
-        sensor: the simulated sensor.
+        sensor: settings of the sensor.
     """
     blur, sharp, spike = folders
     (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(frames, sensor.GAMMA)))
@@ -287,7 +287,7 @@ def _require_no_others(place: Path, written: Path, count: int) -> None:
 
     Args:
         place: the folder that is replaced.
-        written: the new folder.
+        written: folder with the new files.
         count: number of the written files, for the message.
 
     Raises:

@@ -22,7 +22,7 @@ Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
 Chunks and compression of the arrays were chosen by measurement (``benchmarks/results/chunks.csv``).
 A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked
 and copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly
-compress (2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed.
+compress (2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they are not compressed.
 Counts shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for
 0.85 of the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
 of several frames form one file.

@@ -41,7 +41,7 @@ _AGAIN = "delete the store and run snakemake again"
 
 _INDEX_POOL = "cache_pool#index"
 _INDEX_BYTES = 32_000_000
-"""Memory for the indices of open files (the places of their chunks), beside the cache of chunks. A
+"""Memory for the indices of open files (the places of their chunks), without the cache of chunks. A
 file of four frames takes some 4 kB for each array."""
 
 _METRICS = "/tensorstore/cache/"

@@ -56,7 +56,7 @@ def build_store(
 ) -> StoreManifest:
     """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
 
-    The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
+    The store is next to the manifest, ``<sequence>.zarr``, and is complete before the manifest
     appears. The frames of one of its files are held in memory at a time.
 
     Args:
@@ -233,7 +233,7 @@ class ContentDigest:
 
         Args:
             number: number of the frame; the first one is 0.
-            frame: its arrays.
+            frame: arrays of the frame.
 
         Raises:
             ValueError: if its shapes do not follow the layout.

@@ -7,7 +7,7 @@ from pathlib import Path
 _EBML = b"\x1a\x45\xdf\xa3"
 _SEGMENT = b"\x18\x53\x80\x67"
 _HEAD = 4096
-"""Bytes that are read; the two elements stand at the beginning."""
+"""Bytes that are read; the two elements are at the beginning."""
 
 
 def announced_bytes(path: Path) -> int | None:

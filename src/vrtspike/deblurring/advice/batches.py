@@ -32,7 +32,7 @@ def batch_advice(
     """Advise batches for each preset of any problem whose model fits.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the presets.
         fits: presets whose memory was counted before.
         machine: the machine; without a GPU its system memory counts.
 

@@ -60,7 +60,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     """Compare the needs of every preset that trains with a machine.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the presets.
         machine: the machine to train on.
         max_hours: largest duration of a training.
     """
@@ -107,7 +107,7 @@ class FittingPreset:
     """A preset that fits a machine.
 
     Attributes:
-        data: its data.
+        data: paths and size of the preset's data set.
         keys: smaller micro-batches with which it fits; empty if it fits as it is.
     """
 
@@ -210,7 +210,7 @@ def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
     """Yield lines about the machine and its disk.
 
     Args:
-        machine: the machine.
+        machine: GPUs, CPUs and memory.
         free: free bytes of the disk.
     """
     gpu = machine.gpu
@@ -226,7 +226,7 @@ def _data_lines(data: PresetData, bins: Iterable[int]) -> Iterator[str]:
     """Yield lines about a data set.
 
     Args:
-        data: the data set.
+        data: paths and size of a data set.
         bins: numbers of voxel bins of its stores.
     """
     size = data.size

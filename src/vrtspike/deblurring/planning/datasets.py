@@ -20,7 +20,7 @@ class DeblurringWorkflow:
     """A configuration as far as deblurring is concerned.
 
     Attributes:
-        workflow: the configuration.
+        workflow: configuration of all problems.
         _needed: presets that targets need, each by the name of its data set.
     """
 

@@ -51,7 +51,7 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
     Presets that train nothing count only if there are no others.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the presets and their data sets.
         name: name of the data set.
         bins: K.
     """

@@ -29,7 +29,7 @@ def prepared_data(
 
     Args:
         preset: name of the preset, of any problem.
-        deblurring: the configuration.
+        deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
 
@@ -58,7 +58,7 @@ def checked_files(
 
     Args:
         preset: name of the preset, of any problem.
-        deblurring: the configuration.
+        deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
 

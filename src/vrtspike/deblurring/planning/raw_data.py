@@ -60,7 +60,7 @@ class RawData:
     """The raw data sets of a configuration; each is inspected once.
 
     Args:
-        workflow: the configuration.
+        workflow: configuration with the presets.
         is_dry_run: function that returns true in a dry run, called when a data set is inspected.
             Faults are reported in a dry run only; in a run the jobs report them.
         notices: messages for the end of the run; missing data make a plan fail.

@@ -104,7 +104,7 @@ def _offsets(
 
     Args:
         clip: the frames.
-        spikes: their spikes.
+        spikes: recorded or simulated spikes of these frames.
         numbers: numbers of the frames to locate.
         reach: part of an exposure that is searched before and after it.
 

@@ -58,8 +58,7 @@ def no_reference_figures(
 
     Args:
         spikes: spikes of this frame.
-        blur: uint8 (H, W, 3).
-        restored: likewise.
+        blur, restored: uint8 (H, W, 3).
 
     Returns:
         dB and correlations from -1 to 1, of the restored frame and (``_blur``) of the blurry one;
@@ -87,8 +86,7 @@ def reblur_residual(
 
     Args:
         spikes: spikes of this frame.
-        blur: uint8 (H, W, 3).
-        restored: likewise.
+        blur, restored: uint8 (H, W, 3).
 
     Returns:
         luma (h, w) of 255, of the sensor's size, smoothed as for the figure ``reblur``; None where

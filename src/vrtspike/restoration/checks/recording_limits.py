@@ -1,7 +1,7 @@
 """Comparison of a recording with the limits of a model, and restoration outside of them.
 
 The brightness of a spike, the gain, matters most: divided by the largest of the training it is the
-grain. The thresholds were measured with the demo's light model (docs/metrics.md).
+grain. The thresholds were measured with the demo's light model (docs/metrics-evidence.md).
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ def _write_frames(
     """Restore frames and write them.
 
     Args:
-        model: the model.
-        clip: the clip, from :meth:`LoadedModel.prepare`.
+        model: trained model that restores.
+        clip: clip from :meth:`LoadedModel.prepare`.
         targets: files to write, by number of the frame, in order.
         progress: opens the progress of the tiles.
     """
@@ -221,7 +221,7 @@ def _first_record(
     """Return the record before any frame is restored, without figures.
 
     Args:
-        model: the model.
+        model: trained model that restores.
         request: inputs and results.
         plan: the checked request.
         recorded: names of earlier results that are still there.

@@ -102,7 +102,7 @@ def model_contents(
 
     Args:
         model: its results.
-        clip_name: name of the clip.
+        clip_name: sequence name, from the folder or file of the blurry frames.
         pictures: files of the pictures by kind, by number of the frame.
     """
     metrics = model_metrics(model.figures)
@@ -194,7 +194,7 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
 
     Args:
         models: the model, and the one to compare with if there is one.
-        clip_name: name of the clip.
+        clip_name: sequence name, from the folder or file of the blurry frames.
         record: contents of ``restore.json``.
     """
     first = models[0]

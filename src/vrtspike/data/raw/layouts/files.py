@@ -89,7 +89,7 @@ def _size_keys(text: str) -> list[str]:
 
 
 def sensor_file(spikes: Path) -> Path | None:
-    """Return the nearest ``config.yaml`` beside or above a spike file that gives a size."""
+    """Return the nearest ``config.yaml`` next to or above a spike file that gives a size."""
     for folder in list(spikes.absolute().parents)[:_FOLDERS_ABOVE]:
         path = folder / SENSOR_FILE
         if gives_size(path):

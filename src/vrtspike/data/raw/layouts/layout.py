@@ -54,7 +54,7 @@ class SequencePlaces(NamedTuple):
 
     @property
     def spikes_wanted(self) -> str:
-        """Places where spikes may lie, as text for messages."""
+        """Places where spikes may be, as text for messages."""
         patterns = []
         if self.spike:
             patterns.append(f"{self.spike}*.dat")
@@ -197,7 +197,7 @@ class Layout:
         return SequenceNames(sorted(names), foreign)
 
     def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
-        """Return folders of a split in which sequences lie."""
+        """Return folders of a split that contain sequences."""
         patterns = [self.blur]
         if self.sharp is not None:
             patterns.append(self.sharp)
@@ -290,7 +290,7 @@ class Layout:
     def _table_folders(self, name: str, places: SequencePlaces) -> list[str]:
         """Return possible folders of a table of exposures, as beginnings of its path.
 
-        A table may lie in the folders of the parts of a sequence, and in the folders above them
+        A table may be in the folders of the parts of a sequence, and in the folders above them
         within the sequence.
         """
         parts = [places.spike, places.blur, places.sharp]

@@ -1,9 +1,9 @@
 """A long recording for each sequence, ``spike.dat``, with the exposures in ``exposures.csv``.
 
-For your own cameras it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
+For your own cameras it is next to ``<split>/<sequence>/{blur,sharp}/NAME.png``.
 
 BSD, DVD and REDS are published without spikes (``rgb_pairs`` is DVD and BSD as ESTRNN takes them).
-Spikes simulated from the sharp frames (``scripts/simulate.py --pairs``) lie under a root of
+Spikes simulated from the sharp frames (``scripts/simulate.py --pairs``) are under a root of
 their own (DATA.SPIKE_ROOT), as ``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
 """
 
