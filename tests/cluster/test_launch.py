@@ -1,4 +1,4 @@
-"""What a launcher does with a run: finished, held by another launcher, of other code."""
+"""Launches of a run: finished, held by another launcher, of other code."""
 
 from __future__ import annotations
 
