@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.launch import Launch, gpus_option, launch
+from vrtspike.cluster.launch import Launch, launch
+from vrtspike.cluster.machines import gpus_option
 from vrtspike.config.documents import read_overrides
 from vrtspike.system.cli import add_preset, positive_int, run
 
@@ -42,8 +43,8 @@ def main() -> int:
     parser.add_argument(
         "--log",
         type=Path,
-        help="file for all messages, replaced; the terminal then shows progress, validations and "
-        "warnings only (default: all on the terminal)",
+        help="file for all messages, replaced when training starts; the terminal then shows "
+        "progress, validations and warnings only (default: all on the terminal)",
     )
     program = Path(__file__).with_name("train.py")
     options = vars(parser.parse_args())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.launch import gpus_option, train_on_node
+from vrtspike.cluster.machines import Machines, gpus_option, train_on_node
 from vrtspike.system.cli import run
 
 
@@ -24,9 +24,8 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
     parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
     arguments = parser.parse_args()
-    return train_on_node(
-        arguments.run_dir, arguments.gpus, arguments.program, arguments.nodes, arguments.endpoint
-    )
+    machines = Machines(arguments.gpus, arguments.nodes)
+    return train_on_node(arguments.run_dir, machines, arguments.program, arguments.endpoint)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ TESTED_WITH = {
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy"],
     "training/test_fit.py": ["training/run"],
+    "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["interface/training"],
 }
 """Modules that are tested together with another one, by the file of their tests."""

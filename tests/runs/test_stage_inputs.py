@@ -43,6 +43,13 @@ def test_a_problem_has_the_parts_that_a_program_uses(program):
         assert any(hasattr(find_problem(name), part) for name in PROBLEMS), part
 
 
+@pytest.mark.parametrize("program", ["analyze_performance.py", "report_page.py"])
+def test_findings_depend_on_the_advice_of_a_problem(repository, program):
+    uses = [f"{PROBLEMS['deblurring']}.{part}" for part in stage_inputs(program).parts]
+    files = code_digests(repository / "scripts" / program, uses=uses)
+    assert "vrtspike/deblurring/advice/runs.py" in files
+
+
 def test_a_program_without_an_entry_depends_on_what_it_imports():
     assert stage_inputs("survey.py") == ((), (), None)
 

@@ -83,12 +83,6 @@ def test_vrt_tells_its_keys_and_weights() -> None:
     }  # fmt: skip
     assert Settings().MODEL.network.weights == {}
     assert network.bytes_per_pixel == 3300 + 70 * 120
-    # The feed-forward layers save less memory than the attention.
-    keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
-    assert settings.recompute_keys == keys
-    one = Settings.model_validate({"MODEL": {"VRT": {"USE_CHECKPOINT_FFN": False}}})
-    assert one.recompute_keys == keys[1:]
-    assert "MODEL.VRT_DEPTHS" in settings.smaller_model
 
 
 def test_keys_of_vrt_say_nothing_about_the_light_model() -> None:
@@ -102,8 +96,6 @@ def test_keys_of_vrt_say_nothing_about_the_light_model() -> None:
     assert settings.MODEL.network is settings.MODEL.NAF
     assert settings.MODEL.network.weights == {}
     assert settings.MODEL.network.bytes_per_pixel == 400
-    assert settings.recompute_keys == ()
-    assert "MODEL.VRT_DEPTHS" not in settings.smaller_model
 
 
 def test_a_network_without_keys_is_assumed_to_need_the_most_memory() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.problem_advice import problem_advice
 from vrtspike.analysis.step_times import NAMES, comparison_text
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
@@ -119,7 +120,9 @@ def run_benchmark(
         results.append(result.assign(setting=NAMES[side], turn=number // 2))
         device = _common_device(results)
     times = pd.concat(results)
-    first_steps = dict.fromkeys([*before.first_steps, *after.first_steps])
+    first_steps = dict.fromkeys(
+        [*problem_advice(before).first_steps, *problem_advice(after).first_steps]
+    )
     lines = [f"{preset} on {device}"]
     lines += [f"  {key}: {old} -> {new}" for key, (old, new) in differences.items()]
     lines.append(
@@ -173,7 +176,11 @@ def timed_settings(
     """
 
     def timed(settings: RunSettings) -> RunSettings:
-        keys = [*_TIMED, f"LOG.MEMORY_EVERY_STEPS={last_step}", *settings.first_steps]
+        keys = [
+            *_TIMED,
+            f"LOG.MEMORY_EVERY_STEPS={last_step}",
+            *problem_advice(settings).first_steps,
+        ]
         return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 
     pair = timed(before), timed(after)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vrtspike.analysis.figures import RunFigures, SpeedFigures
+from vrtspike.analysis.problem_advice import ProblemAdvice, problem_advice
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Severity = Literal["error", "warning", "hint"]
@@ -40,6 +41,11 @@ class RunFacts:
     settings: RunSettings
 
     @property
+    def advice(self) -> ProblemAdvice:
+        """Keys and words of the run's problem."""
+        return problem_advice(self.settings)
+
+    @property
     def has_loss_scale(self) -> bool:
         """True if it trains in float16."""
         return self.settings.TRAIN.PRECISION in ("16-mixed", "mixed")
@@ -47,7 +53,7 @@ class RunFacts:
     @property
     def recomputation(self) -> list[str]:
         """Settings that store activations instead, in the order of the memory that they take."""
-        return [f"{key}=false" for key in self.settings.recompute_keys]
+        return [f"{key}=false" for key in self.advice.recompute_keys]
 
 
 @dataclass(frozen=True)
@@ -169,8 +175,7 @@ def data_wait(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
 
 def _faster_data(run: RunFacts) -> Keys:
     """Return keys that make data loading faster and are not set yet."""
-    settings = run.settings
-    loader = settings.DATALOADER
+    loader = run.settings.DATALOADER
     keys: Keys = {}
     key, workers = _workers(loader)
     if workers == "auto":
@@ -182,7 +187,7 @@ def _faster_data(run: RunFacts) -> Keys:
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, factor)
     if run.figures.memory.has_gpu and not loader.PIN_MEMORY:
         keys["DATALOADER.PIN_MEMORY"] = True
-    return keys | settings.faster_loading(has_memory=_has_memory(run))
+    return keys | run.advice.faster_loading(has_memory=_has_memory(run))
 
 
 def cold_cache(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
@@ -246,7 +251,7 @@ def slow_forward(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
             section, section_ms = slowest_section
             section_share = section_ms / forward
             slowest = f"; most of it in {section}, {section_ms:.0f} ms ({section_share:.0%})"
-            keys |= run.settings.faster_section(section)
+            keys |= run.advice.faster_section(section)
         share = run.figures.speed.step_parts.get("forward", 1.0)
         severity: Severity | None = None if keys else "hint"
         yield Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
@@ -279,7 +284,7 @@ def low_throughput(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
             gain = _recomputed_share(speed, share)
             change = "full" if used > GPU_MEMORY_USABLE else "recompute"
             if change == "recompute":
-                keys[run.settings.recompute_keys[0]] = False
+                keys[run.advice.recompute_keys[0]] = False
         severity: Severity | None = None if keys else "hint"
         yield Observation(share, values, keys, gain=gain, severity=severity, change=change)
 

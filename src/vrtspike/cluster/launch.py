@@ -1,64 +1,36 @@
-"""Start a training run: settings, folder, devices, processes, the published result, LOG.ON_END.
+"""Start a training run, or continue it, and publish its result.
 
 The launcher does not import PyTorch, so that it starts at once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.cluster.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
-from vrtspike.cluster.slurm_job import rendezvous_endpoint, requeue, srun_command
+from vrtspike.cluster.end_hook import EndHook
+from vrtspike.cluster.machines import Machines, train
+from vrtspike.cluster.signals import EXIT_RESUMABLE
+from vrtspike.cluster.slurm_job import requeue
 from vrtspike.cluster.time_limit import TimeLimit, time_limit
-from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.monitoring.display import LOG_FILE, Messages
+from vrtspike.monitoring.display import Messages
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
-from vrtspike.runs.identity import identify
+from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.names import LAUNCHER_LOCK
 from vrtspike.runs.published import publish
-from vrtspike.system.cli import positive_int
-from vrtspike.system.endings import describe_status
 from vrtspike.system.errors import first_few
-from vrtspike.system.processes import stop_with_parent
 
 if TYPE_CHECKING:
-    import psutil
-
     from vrtspike.config.workflow_schema import WorkflowSettings
 
 LAUNCHER_TIMEOUT_S = 7 * 86400.0
 """Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
-
-_FORWARDED = signal.SIGUSR1
-"""Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
-
-_STATUS = {0: "finished", EXIT_RESUMABLE: "interrupted"}
-
-
-def gpus_option(text: str) -> int | Literal["auto"]:
-    """Parse ``auto`` or a number of GPUs from a command line.
-
-    >>> gpus_option("auto"), gpus_option("0")
-    ('auto', 0)
-    >>> gpus_option("-1")
-    Traceback (most recent call last):
-    argparse.ArgumentTypeError: found -1, expected 0 or more
-    """
-    return "auto" if text == "auto" else positive_int(text, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -75,8 +47,8 @@ class Launch:
         gpus: number of GPUs; None takes GPUS of the configuration.
         max_gpus: upper limit for ``auto``; None for all that are free.
         retrain: if true, a run whose code has changed is set aside and trained from the start.
-        log: file for the complete log, emptied once no other launcher holds the run; None logs to
-            standard output.
+        log: file for the complete log, emptied when training starts, once no other launcher holds
+            the run; a launcher of a finished run appends to it. None logs to standard output.
     """
 
     preset: str
@@ -89,6 +61,41 @@ class Launch:
     max_gpus: int | None = None
     retrain: bool = False
     log: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The run of a launch.
+
+    Attributes:
+        request: the training to launch.
+        program: the training program.
+        workflow: settings of the workflow.
+        identity: identity of the run, with the settings of the preset.
+        folder: folder of the run.
+        messages: receiver of the launcher's messages and the training's log.
+    """
+
+    request: Launch
+    program: Path
+    workflow: WorkflowSettings
+    identity: RunIdentity
+    folder: Path
+    messages: Messages
+
+    @property
+    def machines(self) -> Machines:
+        """Machines and GPUs of the training."""
+        gpus = self.workflow.GPUS if self.request.gpus is None else self.request.gpus
+        return Machines(gpus, self.workflow.NODES, self.request.max_gpus)
+
+    @property
+    def end_hook(self) -> EndHook:
+        """LOG.ON_END of the preset."""
+        command = self.identity.settings.LOG.ON_END
+        return EndHook(
+            command, self.request.preset, self.folder, self.request.output, self.messages
+        )
 
 
 def launch(program: Path, request: Launch) -> int:
@@ -107,54 +114,61 @@ def launch(program: Path, request: Launch) -> int:
         ConfigError: if the configuration is wrong.
         RunError: if devices or data are missing.
     """
-    workflow = load_workflow(request.configfile, request.config)
-    settings = workflow.preset(request.preset)
-    check_training(settings)
-    run_identity = identify(request.preset, settings, request.dataset)
-    runs = request.runs or Path(workflow.settings.RUNS)
-    folder = runs / run_identity.name / run_identity.fingerprint
-    code_message = _compare_code(request, folder, program, settings.TASK)
-    messages = Messages(request.log)
-    if request.log is not None:
-        request.log.parent.mkdir(parents=True, exist_ok=True)
+    run = _identify_run(program, request)
+    code_message = _compare_code(run)
+    _create_log_folder(request.log)
     # A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
     # submits another job for the same run, which waits here before it takes a GPU. Until then the
     # log is that of the running job.
-    with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
-        messages.empty_log()
-        messages.note(f"run folder: {folder}")
-        if code_message is not None:
-            messages.show(code_message)
-        run_identity.write(folder)
-        if is_finished(folder):
-            publish(folder, request.output)
-            messages.note(f"result: {request.output} (the run was finished before)")
+    with lock_run(run.folder, LAUNCHER_TIMEOUT_S, run.messages.show, LAUNCHER_LOCK):
+        was_finished = is_finished(run.folder)
+        if not was_finished:
+            # An error of an earlier start must not look like one of this start.
+            run.messages.empty_log()
+        _announce(run, code_message)
+        run.identity.write(run.folder)
+        if was_finished:
+            # Its log stays, because the training may have ended while this launcher waited.
+            _publish(run, " (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
-        starts = _count_starts(folder)
-        status = _train_and_publish(
-            program, request, folder, workflow.settings, settings.LOG.ON_END, limit, messages
-        )
+        starts = _count_starts(run.folder)
+        status = _train_to_end(run, limit)
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
     # A job that made no step would make none after requeueing, either.
-    if was_cut_short and has_advanced(folder, starts):
-        is_queued_again = requeue(os.environ)
-        if is_queued_again:
-            messages.show("this job is queued again, where training continues")
+    if was_cut_short and has_advanced(run.folder, starts):
+        _requeue(run.messages)
     return status
 
 
-def _compare_code(request: Launch, folder: Path, program: Path, problem: str) -> str | None:
+def _identify_run(program: Path, request: Launch) -> _Run:
+    """Read the configuration, and find the folder of the run by its identity.
+
+    Raises:
+        ConfigError: if the configuration is wrong.
+        RunError: if data are missing.
+    """
+    workflow = load_workflow(request.configfile, request.config)
+    settings = workflow.preset(request.preset)
+    check_training(settings)
+    identity = identify(request.preset, settings, request.dataset)
+    runs = request.runs or Path(workflow.settings.RUNS)
+    folder = runs / identity.name / identity.fingerprint
+    return _Run(request, program, workflow.settings, identity, folder, Messages(request.log))
+
+
+def _compare_code(run: _Run) -> str | None:
     """Compare the code with that of the run, which is set aside for retraining if it has changed.
 
     Returns:
         a message; None if there is nothing to report.
     """
-    changed = code_changes(folder, program, problem)
+    request = run.request
+    changed = code_changes(run.folder, run.program, run.identity.settings.TASK)
     if changed is None:
         return None
     if changed and request.retrain:
-        former = set_aside(folder)
+        former = set_aside(run.folder)
         return f"the former run is now {former}: {first_few(changed)}"
     if changed:
         return (
@@ -166,39 +180,45 @@ def _compare_code(request: Launch, folder: Path, program: Path, problem: str) ->
     return None
 
 
-def _train_and_publish(
-    program: Path,
-    request: Launch,
-    folder: Path,
-    workflow: WorkflowSettings,
-    end_command: str | None,
-    limit: TimeLimit | None,
-    messages: Messages,
-) -> int:
-    """Train, publish the result of a finished run, and run LOG.ON_END, also after an error.
+def _create_log_folder(log: Path | None) -> None:
+    """Create the folder of the log, if there is a log."""
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _announce(run: _Run, code_message: str | None) -> None:
+    """Report the run's folder, and the message of :func:`_compare_code`."""
+    run.messages.note(f"run folder: {run.folder}")
+    if code_message is not None:
+        run.messages.show(code_message)
+
+
+def _train_to_end(run: _Run, limit: TimeLimit | None) -> int:
+    """Train, publish a finished run, and run LOG.ON_END, also after an error.
 
     Returns:
         the exit status, as of :func:`launch`.
     """
-    hook_status = 1  # status of a launcher that fails before the training ends
+    status = 1  # for LOG.ON_END, if this launcher fails
     try:
-        status = train(
-            folder,
-            workflow.GPUS if request.gpus is None else request.gpus,
-            program,
-            messages,
-            nodes=workflow.NODES,
-            max_gpus=request.max_gpus,
-            limit=limit,
-        )
-        if status == 0:
-            publish(folder, request.output)
-            messages.note(f"result: {request.output}")
-        hook_status = status
+        status = _train_and_publish(run, limit)
     finally:
-        if end_command is not None:
-            run_end_hook(end_command, request.preset, folder, request.output, hook_status, messages)
+        run.end_hook.run(status)
     return status
+
+
+def _train_and_publish(run: _Run, limit: TimeLimit | None) -> int:
+    """Train, and publish the result of a finished run; return the exit status."""
+    status = train(run.folder, run.machines, run.program, run.messages, limit)
+    if status == 0:
+        _publish(run)
+    return status
+
+
+def _publish(run: _Run, remark: str = "") -> None:
+    """Publish the result, and note its folder with a remark."""
+    publish(run.folder, run.request.output)
+    run.messages.note(f"result: {run.request.output}{remark}")
 
 
 def _count_starts(folder: Path) -> int:
@@ -223,158 +243,8 @@ def has_advanced(folder: Path, starts: int) -> bool:
     return bool(record["step"] > last_start["step"])
 
 
-def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
-    """Require that training can reach its devices from here.
-
-    Args:
-        gpus: GPUs of each machine.
-        nodes: number of machines of the run.
-
-    Raises:
-        ConfigError: if there are several nodes, and this is no Slurm job of that size.
-        RunError: if this machine has fewer GPUs.
-    """
-    if nodes > 1:
-        srun_command(nodes, gpus)
-    elif gpus != "auto":
-        usable_gpus(gpus)
-
-
-def train(
-    folder: Path,
-    gpus: int | Literal["auto"],
-    program: Path,
-    messages: Messages,
-    *,
-    nodes: int = 1,
-    max_gpus: int | None = None,
-    limit: TimeLimit | None = None,
-) -> int:
-    """Run the training program in as many processes as there are GPUs, and return its status.
-
-    Args:
-        folder: folder of the run.
-        gpus: GPUs of each machine.
-        program: the training program.
-        messages: receiver of the launcher's messages and the training's log.
-        nodes: number of machines of the run; more than one needs a Slurm job of that size.
-        max_gpus: upper limit for ``auto``; None for all that are free.
-        limit: the batch job's time limit; None for none.
-
-    Raises:
-        ConfigError: if this is no Slurm job of that size.
-        RunError: if devices are missing.
-    """
-    with contextlib.ExitStack() as stack:
-        devices = Devices()
-        if nodes == 1:
-            # GPUs are taken before anything in the run's folder changes, because this may take
-            # hours.
-            record = read_record(folder) or {}
-            taken = take_gpus(
-                gpus,
-                max_count=max_gpus,
-                batches=record.get("micro_batches"),
-                show=messages.show,
-            )
-            devices = stack.enter_context(taken)
-        path = stack.enter_context(status_file(folder))
-        environment = {STATUS_FILE: str(path.absolute())}
-        if messages.log is not None:
-            environment[LOG_FILE] = str(messages.log.absolute())
-        if nodes == 1:
-            program_exit = run_training(folder, devices, program, environment, limit=limit)
-        else:
-            starter = program.with_name("train_node.py")
-            command = [*srun_command(nodes, gpus), sys.executable, str(starter)]
-            command += ["--run-dir", str(folder)]
-            command += ["--program", str(program)]
-            command += ["--gpus", str(gpus)]
-            command += ["--nodes", str(nodes)]
-            command += ["--endpoint", rendezvous_endpoint()]
-            variables = {**os.environ, **environment}
-            stop_with_launcher = partial(stop_with_parent, _FORWARDED)
-            program_exit = run(command, _forward_stop, variables, stop_with_launcher, limit)
-        status = read_status(path)
-    if isinstance(status, int):
-        return status
-    if program_exit.was_stopped and status is None:
-        messages.show("stopped before training had begun; the same command begins again")
-        return EXIT_RESUMABLE
-    failure = "training failed"
-    if program_exit.was_stopped:
-        failure += " while it was stopping"
-    messages.show(
-        f"{failure}: a process {describe_status(program_exit.code)}. What was saved "
-        f"stays in {folder}; the same command continues from there"
-    )
-    return 1
-
-
-def _forward_stop(srun: psutil.Process) -> None:
-    """Ask the training processes on all nodes to save and stop."""
-    srun.send_signal(_FORWARDED)
-
-
-def train_on_node(
-    folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int, endpoint: str
-) -> int:
-    """Run the training processes of one of several nodes, and return their exit status.
-
-    Args:
-        folder: folder of the run.
-        gpus: GPUs of this machine.
-        program: the training program.
-        nodes: number of machines.
-        endpoint: host and port of one of them, where all processes meet.
-
-    Raises:
-        RunError: if devices are missing.
-    """
-    with take_gpus(gpus) as devices:
-        return run_training(folder, devices, program, {}, nodes, endpoint).code
-
-
-def run_end_hook(
-    command: str, preset: str, folder: Path, output: Path, status: int, messages: Messages
-) -> None:
-    """Run LOG.ON_END in a shell; its failure is only a warning.
-
-    The environment of the command has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished,
-    interrupted or failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
-    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published
-    result).
-
-    Args:
-        command: command for ``sh``.
-        preset: name of the preset.
-        folder: folder of the run.
-        output: folder of the published result; it exists only if the run is finished.
-        status: exit status of the training.
-        messages: receiver of the output of the command.
-    """
-    record = read_record(folder) or {}
-    variables = {
-        "VRTSPIKE_PRESET": preset,
-        "VRTSPIKE_STATUS": _STATUS.get(status, "failed"),
-        "VRTSPIKE_STEP": str(record.get("step", 0)),
-        "VRTSPIKE_METRICS": json.dumps(record.get("metrics", {})),
-        "VRTSPIKE_RUN": str(folder.absolute()),
-        "VRTSPIKE_RESULT": str(output.absolute()),
-    }
-    with contextlib.ExitStack() as stack:
-        output_file = None
-        if messages.log is not None:
-            output_file = stack.enter_context(messages.log.open("a"))
-        done = subprocess.run(
-            command,
-            shell=True,
-            env={**os.environ, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=output_file,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if done.returncode:
-        place = messages.log or "above"
-        messages.show(f"warning: LOG.ON_END ended with {done.returncode}; its output: {place}")
+def _requeue(messages: Messages) -> None:
+    """Requeue this job, in which training continues."""
+    is_queued_again = requeue(os.environ)
+    if is_queued_again:
+        messages.show("this job is queued again, where training continues")

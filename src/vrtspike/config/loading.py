@@ -141,7 +141,10 @@ def build_settings(document: Document) -> RunSettings:
 
 
 def check_training(
-    settings: RunSettings, preset: str = "", weights: Mapping[str, Path] | None = None
+    settings: RunSettings,
+    preset: str = "",
+    weights: Mapping[str, Path] | None = None,
+    remedies: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse settings that cannot be trained, and missing files and packages.
 
@@ -149,13 +152,14 @@ def check_training(
         settings: settings of the preset.
         preset: name of the preset, for the message.
         weights: files of weights that must exist, too, by key.
+        remedies: what to do if one of these is missing, by key.
 
     Raises:
         ConfigError: naming each key, and its file or package.
     """
     place = f"preset {preset}: " if preset else ""
     faults = [
-        *_missing_files({**settings.named_files, **(weights or {})}, settings.weight_advice),
+        *_missing_files({**settings.named_files, **(weights or {})}, remedies or {}),
         *settings.training_faults(),
         *_missing_packages(settings),
     ]
@@ -165,17 +169,17 @@ def check_training(
 
 
 def _missing_files(
-    files: Mapping[str, str | Path | None], advice: Mapping[str, str]
+    files: Mapping[str, str | Path | None], remedies: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the faults of keys that name missing files.
 
     Args:
         files: files by key; empty for none.
-        advice: remedies by key.
+        remedies: what to do if a file is missing, by key.
     """
     for key, path in files.items():
         if path and not Path(path).is_file():
-            remedy = f"; {advice[key]}" if key in advice else ""
+            remedy = f"; {remedies[key]}" if key in remedies else ""
             yield f"{key}: no such file: {path}{remedy}"
 
 

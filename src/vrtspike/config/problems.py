@@ -11,6 +11,7 @@ The interface is divided by who calls it, because packages import only from earl
 - :class:`VariedProblem`: for some problems; :func:`frame_keys` returns its constant.
 - :class:`vrtspike.training.run.TrainableProblem`: its function ``build``, for training.
 - :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`: its function ``evaluate``.
+- :class:`vrtspike.analysis.problem_advice.AdvisedProblem`: its function ``advice``, optional.
 - :class:`vrtspike.reporting.problem_page.ReportedProblem`: its function ``page``, optional.
 """
 

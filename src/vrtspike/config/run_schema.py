@@ -258,45 +258,9 @@ class RunSettings(Section):
         return {}
 
     @property
-    def weight_advice(self) -> dict[str, str]:
-        """Advice for files of weights that are missing, by the key that names them."""
-        return {}
-
-    @property
-    def first_steps(self) -> tuple[str, ...]:
-        """Overrides such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones."""
-        return ()
-
-    @property
-    def recompute_keys(self) -> tuple[str, ...]:
-        """Keys that are set and recompute activations; the first one saves least memory."""
-        return ()
-
-    @property
-    def smaller_model(self) -> str:
-        """Changes that make the network cheaper and change the result, for a sentence."""
-        return "a smaller model, which changes the result"
-
-    @property
     def cache_gb(self) -> float:
         """Size of the cache that data are read through; 0 without one."""
         return 0.0
-
-    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
-        """Return keys that make reading of the problem's data faster, and are not set yet.
-
-        Args:
-            has_memory: true if system memory is free.
-        """
-        return {}
-
-    def faster_section(self, section: str) -> dict[str, Any]:
-        """Return keys that make a part of the model faster, and are not set yet.
-
-        Args:
-            section: name of the section in the timings, such as ``vrt/fusion1``.
-        """
-        return {}
 
     @property
     def untrained_weights(self) -> str | None:

@@ -23,6 +23,7 @@ from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
+    from vrtspike.analysis.problem_advice import ProblemAdvice
     from vrtspike.data.clips.dataset import DatasetManifest
     from vrtspike.reporting.problem_page import ProblemPage
     from vrtspike.runs.identity import RunIdentity
@@ -172,6 +173,13 @@ def evaluate(job: EvaluationJob) -> list[str]:
     from vrtspike.evaluation.summary import summary_lines
 
     return summary_lines(evaluate_run(job))
+
+
+def advice(settings: Settings) -> ProblemAdvice:
+    """Return the keys and words of the deblurring in the advice on a run."""
+    from vrtspike.deblurring.advice.runs import DeblurringAdvice
+
+    return DeblurringAdvice(settings)
 
 
 def page() -> ProblemPage:

@@ -98,7 +98,7 @@ class MeasuredClip:
     """A sequence to restore and measure.
 
     Attributes:
-        name: its name.
+        name: name in tables and files.
         source: the input of the model.
         blurry: returns a blurry frame by its number.
         sharp: returns a sharp frame by its number.

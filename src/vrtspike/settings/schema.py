@@ -19,8 +19,7 @@ from vrtspike.config.documents import Document
 from vrtspike.config.fields import Place, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
-from vrtspike.config.run_schema import UNLIMITED, RunSettings
-from vrtspike.runs.named_models import missing_pretrained_advice
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
@@ -35,9 +34,6 @@ from vrtspike.system.errors import ConfigError
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
 places, which is an order that a model learns like the recorded one."""
-
-CHUNK_TOKENS = 65536
-"""Tokens of a chunk of the temporal attention above which larger ones gain nothing."""
 
 
 class WeightsSettings(Section):
@@ -104,62 +100,9 @@ class Settings(RunSettings):
         return {"MODEL.VRT_CFG": self.MODEL.VRT_CFG}
 
     @property
-    def weight_advice(self) -> dict[str, str]:
-        """Names of other weights to start from, by the key that names missing ones."""
-        start = self.MODEL.PRETRAINED
-        if start is None:
-            return {}
-        return {"MODEL.PRETRAINED": missing_pretrained_advice(start)}
-
-    @property
-    def first_steps(self) -> tuple[str, ...]:
-        """Overrides that keep the crops of the first phase and a fixed flow."""
-        overrides = []
-        if self.TRAIN.PROGRESSIVE:
-            first = {"CROP_SIZE": self.TRAIN.PROGRESSIVE[0].CROP_SIZE, "EPOCHS": UNLIMITED}
-            overrides.append(f"TRAIN.PROGRESSIVE=[{first}]")
-        if self.TRAIN.FREEZE_FLOW_STEPS:
-            overrides.append(f"TRAIN.FREEZE_FLOW_STEPS={UNLIMITED}")
-        return tuple(overrides)
-
-    @property
-    def recompute_keys(self) -> tuple[str, ...]:
-        """Keys that are on and compute activations again; the first one saves least memory."""
-        return tuple(key for key in self.MODEL.network.recompute_keys if self.value(key))
-
-    @property
-    def smaller_model(self) -> str:
-        """Changes that make the network cheaper and change the result, for a sentence."""
-        depth = self.MODEL.network.depth_key
-        if depth is None:
-            return super().smaller_model
-        return (
-            f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
-            "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
-        )
-
-    @property
     def cache_gb(self) -> float:
         """Size of the cache of decoded chunks of the stores; 0 without one."""
         return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
-
-    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
-        """Keys for stored voxel grids, and for a cache if memory is free."""
-        keys: dict[str, Any] = {}
-        if self.MODEL.USE_SPIKE and not self.DATA.USE_PRECOMPUTED_VOXELS:
-            keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
-        if has_memory and not self.DATA.USE_RAM_CACHE:
-            keys["DATA.USE_RAM_CACHE"] = True
-        return keys
-
-    def faster_section(self, section: str) -> dict[str, Any]:
-        """The key for larger chunks of a temporal attention."""
-        for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
-            chunks = self.value(name)
-            is_adaptive = part in section and chunks.ADAPTIVE_CHUNK
-            if is_adaptive and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
-                return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
-        return {}
 
     def training_faults(self) -> list[str]:
         """Return faults that training refuses: those of any problem, and of the loss."""

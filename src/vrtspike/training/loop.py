@@ -1,22 +1,18 @@
 """The training loop: any objective, any model, any batches; one process or many; stop and resume.
 
-Read :meth:`Trainer.run` first. Everything in a step (samples, random numbers, learning rate) is a
-pure function of the settings and the number of the step, so that a resumed run computes the same as
-an uninterrupted one.
+Read :meth:`Trainer.run` first, then :meth:`vrtspike.training.learner.Learner.step`. Everything in a
+step (samples, random numbers, learning rate) is a pure function of the settings and the number of
+the step, so that a resumed run computes the same as an uninterrupted one.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
@@ -25,27 +21,17 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.system.seeds import seed_everything
 from vrtspike.training.arithmetic import estimate_arithmetic
 from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
+from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
-from vrtspike.training.objectives import Batch, Trainable
-from vrtspike.training.optimizers import (
-    build_optimizer,
-    freeze,
-    frozen_parameters,
-    parameter_groups,
-    scaled_learning_rate,
-    set_learning_rates,
-    total_steps,
-    trainable_groups,
-)
-from vrtspike.training.precision import Precision
+from vrtspike.training.learner import Learner
+from vrtspike.training.objectives import Trainable
+from vrtspike.training.optimizers import total_steps
 from vrtspike.training.profiling import profiler
 from vrtspike.training.progress import Epochs, RunCounters, StepResult, Throughput
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.validation import validate_model, watched_metric
+from vrtspike.training.validation import Pictures, validate_model, watched_metric
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
@@ -89,47 +75,15 @@ class Trainer:
         self.micro_batches = micro_batches
         self.epochs = Epochs(self.batches.per_epoch, micro_batches)
         self.total = total_steps(settings, self.batches.per_epoch, micro_batches)
-        self.learning_rate = scaled_learning_rate(self.train, micro_batches)
         self.counters = RunCounters()
-        self.precision = Precision(self.train, ranks.device)
-        self.model = self._model_in_precision()
-        groups = trainable_groups(self.model)
-        self.frozen = frozen_parameters(groups, trainable.frozen_steps)
-        self.optimizer = build_optimizer(
-            parameter_groups(groups, self.learning_rate, trainable.rate_factors), self.train.OPTIM
-        )
-        self.average = self._moving_average()
-        self.parts = self._parts()
-        # After the average, which is a copy that is not compiled.
-        if self.train.COMPILE_MODEL:
-            self.model.compile(mode=self.train.COMPILE_MODE)
-        self.exchange = AllReduce()
-        self.replica = replicate(self.model, ranks, self.exchange)
+        self.learner = Learner(trainable, settings, ranks, micro_batches, self.total)
+        # The objects whose states a checkpoint holds, by their keys in it.
+        self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
 
-    def _model_in_precision(self) -> nn.Module:
-        """Return the model; its weights are rounded (bf16-true) only if they are trained."""
-        if self.settings.untrained_weights is not None:
-            return self.trainable.model
-        return self.precision.prepare(self.trainable.model)
-
-    def _moving_average(self) -> AveragedModel | None:
-        """Return the moving average of the weights; None without TRAIN.EMA."""
-        decay = self.train.EMA
-        if decay == 0:
-            return None
-        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
-
-    def _parts(self) -> dict[str, Stateful]:
-        """Return the objects whose states a checkpoint holds, by their keys in it."""
-        parts: dict[str, Stateful] = {
-            "progress": self.counters,
-            "model": self.model,
-            "precision": self.precision.scaler,
-            "optimizer": self.optimizer,
-        }
-        if self.average is not None:
-            parts["average"] = self.average
-        return parts
+    @property
+    def model(self) -> nn.Module:
+        """The model that is trained."""
+        return self.learner.model
 
     def begin(self, checkpoint: dict[str, Any] | None) -> None:
         """Restore a checkpoint and open the logs, once before :meth:`run`.
@@ -151,31 +105,27 @@ class Trainer:
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop, and save the state in both cases."""
-        save_every = self.train.SAVE_EVERY_STEPS
         throughput = Throughput(self.counters.step, self.total)
-        first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total * self.micro_batches
-        stream = self.batches.stream(first, self.ranks.world_size, end=last)
+        stream = self._stream()
         if self.timing.enabled and not self._is_finished():
-            batch = next(stream)
-            arithmetic = estimate_arithmetic(self.trainable, batch, self.precision, self.ranks)
-            self.timing.note_arithmetic(arithmetic)
-            stream = chain([batch], stream)
+            stream = self._note_arithmetic(stream)
         with self._profiler() as profile, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
                 with section("step"):
-                    result, stopping = self._step(stream, stop)
+                    result, stopping = self.learner.step(stream, self.counters.step, stop)
+                    self.counters.count(result)
                 if profile is not None:
                     profile.step()
                 self._record(result, throughput)
+                self._require_updates()
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
                 # Timings are written before the checkpoint, so that a crash after it leaves no gap
                 # in them.
                 self.timing.step(self.counters.step, result.samples, result.frames)
-                if stopping or self._is_finished() or self.counters.step % save_every == 0:
+                if stopping or self._checkpoint_is_due():
                     self._save()
         if stopping:
             self.display.show(
@@ -185,86 +135,22 @@ class Trainer:
             return "interrupted"
         return "finished"
 
-    def trained_model(self) -> nn.Module:
-        """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
-        if self.average is None:
-            return self.model
-        return self.average.module
+    def _stream(self) -> Iterator[Any]:
+        """Return the batches of this process for the remaining steps."""
+        first = self.counters.step * self.micro_batches + self.ranks.rank
+        last = self.total * self.micro_batches
+        return self.batches.stream(first, self.ranks.world_size, end=last)
 
-    def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
-        """Take one optimiser step.
-
-        Returns:
-            result of the step, and true if any process was requested to stop.
-        """
-        done = self.counters.step
-        steps = self.micro_batches // self.ranks.world_size
-        rate = set_learning_rates(
-            self.optimizer, self.train.SCHED, self.learning_rate, done, self.total
-        )
-        self.optimizer.zero_grad(set_to_none=True)
-        if freeze(self.frozen, done):
-            # DistributedDataParallel reads requires_grad only once.
-            self.replica = replicate(self.model, self.ranks, self.exchange)
-        sums: dict[str, torch.Tensor] = {}
-        samples = 0
-        frames = 0
-        data_ms = 0.0
-        for micro in range(steps):
-            started = time.perf_counter()
-            with section("data"):
-                batch = self.objective.prepare(next(stream), self.ranks.device)
-            data_ms += 1e3 * (time.perf_counter() - started)
-            for name, term in self._micro_step(batch, micro, steps).items():
-                sums[name] = sums.get(name, 0) + term
-            batch_samples, batch_frames = self.objective.size(batch)
-            samples += batch_samples
-            frames += batch_frames
-        with section("optimizer"):
-            self.precision.scaler.unscale_(self.optimizer)
-            limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
-            norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-            counts = (samples, frames, int(stop.received is not None))
-            losses, norm_value, totals = reduce_step(self.ranks, sums, norm, counts)
-            samples, frames, stops = totals
-            finite = math.isfinite(norm_value)
-            self.precision.step(self.optimizer, finite)
-            if finite and self.average is not None:
-                self.average.update_parameters(self.model)
-        result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
-        self.counters.count(result)
-        return result, stops > 0
-
-    def _micro_step(self, batch: Batch, micro: int, steps: int) -> dict[str, torch.Tensor]:
-        """Accumulate the gradients of one micro-batch, divided by ``steps``.
-
-        Args:
-            batch: batch as the objective prepared it.
-            micro: number of the micro-step, from 0; the last one averages the gradients over all
-                processes.
-            steps: micro-steps of this process in an optimiser step.
-
-        Returns:
-            the detached loss terms, divided by ``steps``.
-        """
-        done = self.counters.step
-        number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
-        seed_everything(self.settings.SEED, number)
-        # Autocast keeps the casts of weights until its end: recomputation takes them from there.
-        with accumulate(self.replica, sync=micro == steps - 1), self.precision.autocast():
-            with section("forward"):
-                batch = self.objective.add_targets(batch)
-                output = self.objective.forward(self.replica, batch)
-            with section("loss"), self.precision.exact():
-                terms = self.objective.losses(output.float(), batch, done)
-                loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as switch, self.precision.exact():
-                self.exchange.switch = switch
-                self.precision.scaler.scale(loss).backward()
-        return {name: term.detach() / steps for name, term in terms.items()}
+    def _note_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
+        """Estimate the arithmetic of a step with the next batch; return all batches."""
+        batch = next(stream)
+        precision = self.learner.precision
+        arithmetic = estimate_arithmetic(self.trainable, batch, precision, self.ranks)
+        self.timing.note_arithmetic(arithmetic)
+        return chain([batch], stream)
 
     def _record(self, result: StepResult, throughput: Throughput) -> None:
-        """Log and show a step; fail after too many skipped steps."""
+        """Log and show a step."""
         step = self.counters.step
         self.counters.epoch_seconds += throughput.count(result.samples)
         self._show_step(result, throughput)
@@ -273,8 +159,6 @@ class Trainer:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
-        if self.counters.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            raise self._divergence("training has diverged")
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
@@ -292,10 +176,19 @@ class Trainer:
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total)
 
+    def _require_updates(self) -> None:
+        """Fail after too many skipped steps in a row.
+
+        Raises:
+            RunError: with keys that may help.
+        """
+        if self.counters.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise self._divergence("training has diverged")
+
     def _divergence(self, symptom: str) -> RunError:
         """Return the error of a run whose numbers are no longer finite."""
-        rate = self.optimizer.param_groups[0]["lr"]
-        return divergence(symptom, self.counters, rate, self.train, self.precision.name)
+        rate = self.learner.optimizer.param_groups[0]["lr"]
+        return divergence(symptom, self.counters, rate, self.train, self.learner.precision.name)
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
@@ -309,30 +202,39 @@ class Trainer:
         return step % interval == 0
 
     def _validate(self, stop: StopRequest) -> bool:
-        """Validate and keep the best weights; return false if a request to stop interrupted it."""
-        step = self.counters.step
+        """Validate and record the result; return false if a request to stop interrupted it."""
+        precision = self.learner.precision
         with section("validation"):
-            model = self.trained_model()
             try:
-                outcome = validate_model(model, self.trainable, self.ranks, self.precision, stop)
+                outcome = validate_model(
+                    self.trained_model(), self.trainable, self.ranks, precision, stop
+                )
             except FloatingPointError as error:
                 raise self._divergence(f"training has diverged, {error}") from error
         if outcome is None:
             return False
-        metrics, pictures = outcome
+        self._record_validation(*outcome)
+        if self._is_finished() and self.counters.epoch_samples > 0:
+            self._close_epoch()
+        return True
+
+    def _record_validation(self, metrics: dict[str, float], pictures: Pictures) -> None:
+        """Log and show a validation, and keep the weights if they are the best."""
+        step = self.counters.step
         watched = watched_metric(self.objective.metric, self.train.EARLY_STOPPING, metrics)
         is_best = self.counters.note_validation(metrics, watched, self.objective.lower_is_better)
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.pictures(step, pictures)
         if is_best:
-            self.log.weights(model, BEST_WEIGHTS)
+            self.log.weights(self.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
-        if self._is_finished() and self.counters.epoch_samples > 0:
-            self._close_epoch()
-        return True
+
+    def trained_model(self) -> nn.Module:
+        """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
+        return self.learner.trained_model()
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
@@ -375,6 +277,9 @@ class Trainer:
         logs = self.log.folder / LOGS
         return profiler(window, self.counters.step, logs, self.ranks.device, self.display)
 
+    def _checkpoint_is_due(self) -> bool:
+        return self._is_finished() or self.counters.step % self.train.SAVE_EVERY_STEPS == 0
+
     def _save(self) -> None:
         """Write a checkpoint; all processes wait for it."""
         with section("checkpoint"):
@@ -392,6 +297,6 @@ class Trainer:
             "step": self.counters.step,
             "fingerprint": self.log.fingerprint,
             "micro_batches": self.micro_batches,
-            "optimizer_type": type(self.optimizer).__name__,
+            "optimizer_type": type(self.learner.optimizer).__name__,
             **{name: part.state_dict() for name, part in self.parts.items()},
         }

@@ -172,7 +172,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     if run.settings.untrained_weights is None:
         warmup = warmup_steps(trainer.train.SCHED, trainer.total)
         work = (
-            f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
+            f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
             f"steps {trainer.counters.step} to {trainer.total}, {warmup} of them warm-up, "
             f"{trainer.micro_batches} batches of {trainer.train.BATCH_SIZE} a step"
         )
@@ -189,7 +189,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         dataset=run.dataset,
         environment=describe_environment(ranks.device),
         parameters=parameters,
-        precision=trainer.precision.name,
+        precision=trainer.learner.precision.name,
         processes=ranks.world_size,
         micro_batches=trainer.micro_batches,
         total_steps=trainer.total,
@@ -208,7 +208,7 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         status = trainer.run(stop)
     except torch.OutOfMemoryError as error:
         log.record.update("failed", counters.step, failure=str(error))
-        contents = gpu_categories(trainer.model, trainer.optimizer, device)
+        contents = gpu_categories(trainer.model, trainer.learner.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
         raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
@@ -223,7 +223,7 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     finally:
         timing.print_summary()
         timing.close()
-    log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
+    log.gpu_categories(gpu_categories(trainer.model, trainer.learner.optimizer, device))
     if status == "finished":
         if trainer.train.EARLY_STOPPING is not None:
             trainer.load_best()

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.cluster.launch import require_machines
+from vrtspike.cluster.machines import Machines, require_machines
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.system.endings import (
@@ -81,7 +81,7 @@ def begin_run(
     """
     due = snakemake.due_jobs()
     if snakemake.runs_locally and any(job.rule == "train" for job in due):
-        require_machines(gpus, nodes)
+        require_machines(Machines(gpus, nodes))
     # Snakemake's handler would have no effect before its scheduler runs.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     refuse_future_dates(snakemake.files())

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from vrtspike.analysis.problem_advice import problem_advice
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.seeds import split_seed
@@ -69,7 +70,8 @@ class Trainings:
         self._require_order([preset])
         if retrain or not self.is_trained(preset) or self.change(preset):
             settings = self._workflow.preset(preset)
-            check_training(settings, preset, self.weights(preset, "given"))
+            remedies = problem_advice(settings).missing_weights
+            check_training(settings, preset, self.weights(preset, "given"), remedies)
 
     def _require_order(self, chain: list[str]) -> None:
         """Refuse a training that needs its own result, directly or through others.

@@ -1,1 +1,1 @@
-"""Presets, batches and hours of a training for a machine and its data."""
+"""Presets, batches and hours of a training for a machine and its data; advice on its runs."""

@@ -18,7 +18,7 @@ class DotPlot(TypedDict):
     """A plot of a row of dots.
 
     Attributes:
-        title: its title.
+        title: heading above it.
         axis: title of the axis of the values.
         missing: sentence in place of a plot without dots.
         dots: the dots from the top to the bottom.
@@ -37,7 +37,7 @@ class DataPart(TypedDict):
         title: name of the data set; empty for none.
         text: sentences on it.
         is_missing: True if the text says that there are no facts.
-        plots: plots of it.
+        plots: dot plots below the text.
         note: note below the plots.
     """
 

@@ -67,7 +67,7 @@ class EvaluationOnPage(TypedDict):
         warnings: warnings of the evaluation.
         notes: sentences on its values.
         remark: a remark of the problem; None for none.
-        sequence_rows: a row for each sequence.
+        sequence_rows: mean values of each test sequence.
         frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
             frame.
         frame_step: distance of the frames in ``frame_rows``.

@@ -18,7 +18,7 @@ class PreparedClip:
 
     Attributes:
         source: the clip as it was given.
-        tiling: its tiling.
+        tiling: windows that its frames are restored in.
         check: the recording compared with the limits of the model.
         notes: messages for the user on the conversion of frames, and a warning on a recording
             outside the limits.

@@ -1,0 +1,84 @@
+"""Advice on a run of the deblurring: missing weights, faster steps, less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vrtspike.analysis.problem_advice import ProblemAdvice
+from vrtspike.config.run_schema import UNLIMITED
+from vrtspike.runs.named_models import missing_pretrained_advice
+from vrtspike.settings import Settings
+
+CHUNK_TOKENS = 65536
+"""Tokens of a chunk of the temporal attention above which larger ones gain nothing."""
+
+_CHUNKED = {"fusion": "MODEL.FUSE", "spike_attention": "MODEL.SPIKE_TSA"}
+"""Sections of settings of the temporal attentions, by a part of their names in the timings."""
+
+
+class DeblurringAdvice(ProblemAdvice):
+    """Advice on a run of the deblurring.
+
+    Args:
+        settings: settings of the run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @property
+    def missing_weights(self) -> Mapping[str, str]:
+        """Other weights to start from, if those that MODEL.PRETRAINED names are missing."""
+        start = self._settings.MODEL.PRETRAINED
+        if start is None:
+            return {}
+        return {"MODEL.PRETRAINED": missing_pretrained_advice(start)}
+
+    @property
+    def first_steps(self) -> tuple[str, ...]:
+        """Overrides that keep the crops of the first phase and a fixed flow."""
+        train = self._settings.TRAIN
+        overrides = []
+        if train.PROGRESSIVE:
+            first = {"CROP_SIZE": train.PROGRESSIVE[0].CROP_SIZE, "EPOCHS": UNLIMITED}
+            overrides.append(f"TRAIN.PROGRESSIVE=[{first}]")
+        if train.FREEZE_FLOW_STEPS:
+            overrides.append(f"TRAIN.FREEZE_FLOW_STEPS={UNLIMITED}")
+        return tuple(overrides)
+
+    @property
+    def recompute_keys(self) -> tuple[str, ...]:
+        """Keys of the network that are on."""
+        keys = self._settings.MODEL.network.recompute_keys
+        return tuple(key for key in keys if self._settings.value(key))
+
+    @property
+    def smaller_model(self) -> str:
+        """Changes of VRT's depth, windows or crops; those of any problem for other networks."""
+        depth = self._settings.MODEL.network.depth_key
+        if depth is None:
+            return super().smaller_model
+        return (
+            f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
+            "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
+        )
+
+    def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
+        """Return keys for stored voxel grids, and for a cache if memory is free."""
+        data = self._settings.DATA
+        keys: dict[str, Any] = {}
+        if self._settings.MODEL.USE_SPIKE and not data.USE_PRECOMPUTED_VOXELS:
+            keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
+        if has_memory and not data.USE_RAM_CACHE:
+            keys["DATA.USE_RAM_CACHE"] = True
+        return keys
+
+    def faster_section(self, section: str) -> dict[str, Any]:
+        """Return the key for larger chunks of a temporal attention."""
+        for part, name in _CHUNKED.items():
+            chunks = self._settings.value(name)
+            is_adaptive = part in section and chunks.ADAPTIVE_CHUNK
+            if is_adaptive and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+                return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+        return {}

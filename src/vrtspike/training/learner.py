@@ -1,0 +1,224 @@
+"""Model and optimiser of a run, and one optimiser step of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from vrtspike.cluster.signals import StopRequest
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.monitoring.timing import section
+from vrtspike.system.seeds import seed_everything
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
+from vrtspike.training.objectives import Batch, Trainable
+from vrtspike.training.optimizers import (
+    build_optimizer,
+    freeze,
+    frozen_parameters,
+    parameter_groups,
+    scaled_learning_rate,
+    set_learning_rates,
+    trainable_groups,
+)
+from vrtspike.training.precision import Precision
+from vrtspike.training.progress import StepResult
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
+
+
+@dataclass
+class _Sums:
+    """Sums over the micro-batches of this process in a step.
+
+    Attributes:
+        losses: detached loss terms, each divided by the number of micro-steps.
+        samples: number of samples.
+        frames: number of frames.
+        data_ms: milliseconds of waiting for data.
+    """
+
+    losses: dict[str, torch.Tensor] = field(default_factory=dict)
+    samples: int = 0
+    frames: int = 0
+    data_ms: float = 0.0
+
+    def add(self, losses: Mapping[str, torch.Tensor], size: tuple[int, int], ms: float) -> None:
+        """Add a micro-batch with its numbers of samples and frames."""
+        for name, term in losses.items():
+            self.losses[name] = self.losses.get(name, 0) + term
+        samples, frames = size
+        self.samples += samples
+        self.frames += frames
+        self.data_ms += ms
+
+
+class Learner:
+    """Model, optimiser and moving average of a run, and their optimiser steps.
+
+    Args:
+        trainable: model and objective.
+        settings: the section TRAIN and SEED are read.
+        ranks: the processes of the run.
+        micro_batches: number of micro-batches of an optimiser step, of all processes.
+        total: optimiser steps of the run.
+
+    Attributes:
+        model: the model in the precision of its weights.
+        precision: arithmetic of the run.
+        optimizer: the optimiser.
+    """
+
+    def __init__(
+        self,
+        trainable: Trainable,
+        settings: RunSettings,
+        ranks: Ranks,
+        micro_batches: int,
+        total: int,
+    ) -> None:
+        self._objective = trainable.objective
+        self._seed = settings.SEED
+        self._train = settings.TRAIN
+        self._ranks = ranks
+        self._micro_batches = micro_batches
+        self._micro_steps = micro_batches // ranks.world_size
+        self._total = total
+        self._learning_rate = scaled_learning_rate(self._train, micro_batches)
+        self.precision = Precision(self._train, ranks.device)
+        self.model = trainable.model
+        # Weights that are not trained are not rounded either (bf16-true).
+        if settings.untrained_weights is None:
+            self.model = self.precision.prepare(self.model)
+        groups = trainable_groups(self.model)
+        self._frozen = frozen_parameters(groups, trainable.frozen_steps)
+        self.optimizer = build_optimizer(
+            parameter_groups(groups, self._learning_rate, trainable.rate_factors), self._train.OPTIM
+        )
+        self._average = self._moving_average()
+        # After the average, which is a copy that is not compiled.
+        if self._train.COMPILE_MODEL:
+            self.model.compile(mode=self._train.COMPILE_MODE)
+        self._exchange = AllReduce()
+        self._replica = replicate(self.model, ranks, self._exchange)
+
+    def _moving_average(self) -> AveragedModel | None:
+        """Return the moving average of the weights; None without TRAIN.EMA."""
+        decay = self._train.EMA
+        if decay == 0:
+            return None
+        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    def trained_model(self) -> nn.Module:
+        """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
+        if self._average is None:
+            return self.model
+        return self._average.module
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return the objects whose states a checkpoint holds, by their keys in it."""
+        parts: dict[str, Stateful] = {
+            "model": self.model,
+            "precision": self.precision.scaler,
+            "optimizer": self.optimizer,
+        }
+        if self._average is not None:
+            parts["average"] = self._average
+        return parts
+
+    def step(self, stream: Iterator[Any], done: int, stop: StopRequest) -> tuple[StepResult, bool]:
+        """Take the optimiser step after ``done`` finished ones.
+
+        Args:
+            stream: batches of this process from the data loader.
+            done: finished optimiser steps.
+            stop: request to stop of this process.
+
+        Returns:
+            result of the step, and true if any process was requested to stop.
+        """
+        rate = self._begin_step(done)
+        sums = self._accumulate_gradients(stream, done)
+        with section("optimizer"):
+            norm = self._clip_gradients()
+            counts = (sums.samples, sums.frames, int(stop.received is not None))
+            losses, norm_value, totals = reduce_step(self._ranks, sums.losses, norm, counts)
+            samples, frames, stops = totals
+            finite = math.isfinite(norm_value)
+            self._update_weights(finite)
+        result = StepResult(losses, rate, norm_value, not finite, samples, frames, sums.data_ms)
+        return result, stops > 0
+
+    def _begin_step(self, done: int) -> float:
+        """Set learning rates and frozen parameters, and clear the gradients; return the rate."""
+        rate = set_learning_rates(
+            self.optimizer, self._train.SCHED, self._learning_rate, done, self._total
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        if freeze(self._frozen, done):
+            # DistributedDataParallel reads requires_grad only once.
+            self._replica = replicate(self.model, self._ranks, self._exchange)
+        return rate
+
+    def _accumulate_gradients(self, stream: Iterator[Any], done: int) -> _Sums:
+        """Accumulate the gradients of all micro-batches of this process."""
+        sums = _Sums()
+        for micro in range(self._micro_steps):
+            batch, data_ms = self._next_batch(stream)
+            losses = self._micro_step(batch, done, micro)
+            sums.add(losses, self._objective.size(batch), data_ms)
+        return sums
+
+    def _next_batch(self, stream: Iterator[Any]) -> tuple[Batch, float]:
+        """Return the next batch on the device, and the milliseconds that it took."""
+        started = time.perf_counter()
+        with section("data"):
+            batch = self._objective.prepare(next(stream), self._ranks.device)
+        return batch, 1e3 * (time.perf_counter() - started)
+
+    def _micro_step(self, batch: Batch, done: int, micro: int) -> dict[str, torch.Tensor]:
+        """Accumulate the gradients of a micro-batch, divided by the number of micro-steps.
+
+        Args:
+            batch: batch as the objective prepared it.
+            done: finished optimiser steps.
+            micro: number of the micro-step, from 0; the last one averages the gradients over all
+                processes.
+
+        Returns:
+            the detached loss terms, divided by the number of micro-steps.
+        """
+        steps = self._micro_steps
+        number = done * self._micro_batches + micro * self._ranks.world_size + self._ranks.rank
+        seed_everything(self._seed, number)
+        # Autocast keeps the casts of weights until its end: recomputation takes them from there.
+        with accumulate(self._replica, sync=micro == steps - 1), self.precision.autocast():
+            with section("forward"):
+                batch = self._objective.add_targets(batch)
+                output = self._objective.forward(self._replica, batch)
+            with section("loss"), self.precision.exact():
+                terms = self._objective.losses(output.float(), batch, done)
+                loss = torch.stack(list(terms.values())).sum() / steps
+            with section("backward") as switch, self.precision.exact():
+                self._exchange.switch = switch
+                self.precision.scaler.scale(loss).backward()
+        return {name: term.detach() / steps for name, term in terms.items()}
+
+    def _clip_gradients(self) -> torch.Tensor:
+        """Undo the loss scale and clip the gradients; return their norm before clipping."""
+        self.precision.scaler.unscale_(self.optimizer)
+        limit = math.inf if self._train.MAX_GRAD_NORM is None else self._train.MAX_GRAD_NORM
+        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+
+    def _update_weights(self, finite: bool) -> None:
+        """Apply the gradients and update the moving average, unless gradients are not finite."""
+        self.precision.step(self.optimizer, finite)
+        if finite and self._average is not None:
+            self._average.update_parameters(self.model)
