@@ -18,7 +18,7 @@ from vrtspike.cluster.time_limit import TimeLimit
 from vrtspike.cluster.torchrun import ProgramExit, run, run_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.cli import positive_int
+from vrtspike.system.cli import integer_from
 from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
@@ -53,7 +53,7 @@ def gpus_option(text: str) -> int | Literal["auto"]:
     Traceback (most recent call last):
     argparse.ArgumentTypeError: found -1, expected 0 or more
     """
-    return "auto" if text == "auto" else positive_int(text, minimum=0)
+    return "auto" if text == "auto" else integer_from(text, min_value=0)
 
 
 def require_machines(machines: Machines) -> None:

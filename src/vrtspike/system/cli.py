@@ -181,13 +181,13 @@ def integer_from(text: str, min_value: int, max_value: int | None = None) -> int
     return number
 
 
-def positive_int(text: str, minimum: int = 1) -> int:
-    """Parse an option's value: an integer of at least ``minimum``.
+def positive_int(text: str) -> int:
+    """Parse an option's value: an integer of at least 1.
 
     >>> positive_int("3")
     3
     """
-    return integer_from(text, minimum)
+    return integer_from(text, min_value=1)
 
 
 def positive_number(text: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.data.exposure import TABLE, Exposure
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES, sensor_file
-from vrtspike.data.raw.layouts.folders import frame_key, numbered
+from vrtspike.data.raw.layouts.folders import list_frames
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.recordings import find_recordings, find_sensor
@@ -77,11 +77,11 @@ def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
     Raises:
         DataError: naming the frames without one.
     """
-    faults: list[str] = []
-    names = {frame_key(name): name for name in frames}
     place = folder.absolute()
-    files = numbered(place.parent, f"{place.name}/", SPIKE_SUFFIXES, names, faults)
-    faults += [f"{folder / name}.dat: no such file" for name in frames if name not in files]
+    listing = list_frames(place.parent, f"{place.name}/", SPIKE_SUFFIXES, frames)
+    files = listing.files
+    missing = [name for name in frames if name not in files]
+    faults = [*listing.faults, *(f"{folder / name}.dat: no such file" for name in missing)]
     if faults:
         title = f"{folder}: not one spike file for each frame"
         raise DataError(list_faults(title, faults, "Keep one (.dat, .npz) for each frame."))

@@ -147,23 +147,6 @@ def list_frames(
     return FolderListing(files, faults)
 
 
-def numbered(
-    root: Path, place: str, suffixes: tuple[str, ...], names: Mapping[str, str], faults: list[str]
-) -> dict[str, str]:
-    """Return the files of :func:`list_frames`, and add its faults to a list; an older call.
-
-    Args:
-        root: as there.
-        place: as there.
-        suffixes: as there.
-        names: names of frames that other folders gave, by key.
-        faults: extended.
-    """
-    listing = list_frames(root, place, suffixes, names.values())
-    faults += listing.faults
-    return listing.files
-
-
 def _missing_folder_faults(root: Path, folder: str) -> list[str]:
     """Return the fault of a missing folder if its name is misspelt; a folder may be missing."""
     misspelt = find_other_case(root, folder)
