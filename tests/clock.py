@@ -1,7 +1,8 @@
-"""A clock that a test moves, in place of the stopwatch's."""
+"""A clock that a test moves, in place of that of stopwatches and timed sections."""
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,8 +20,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
-    """The clock of every stopwatch."""
+    """The clock of every stopwatch and timed section; dates are those of the system."""
     made = Clock()
-    moved = SimpleNamespace(perf_counter=lambda: made.now)
-    monkeypatch.setattr("vrtspike.monitoring.stopwatch.time", moved)
+    moved = SimpleNamespace(perf_counter=lambda: made.now, time=time.time, strftime=time.strftime)
+    for module in ("stopwatch", "timing"):
+        monkeypatch.setattr(f"vrtspike.monitoring.{module}.time", moved)
     return made

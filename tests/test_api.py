@@ -122,7 +122,7 @@ def examples(page) -> list[str]:
 
 def test_the_calls_for_notebooks_restore_a_clip(examples, demo, small_run, monkeypatch):
     shutil.copytree(small_run.train, demo / "package/general")
-    monkeypatch.setattr(named_models, "_BUNDLED", demo / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (demo / "package").joinpath)
     names: dict[str, Any] = {}
     exec(examples[0], names)
     expected = load(small_run.train).restore(*arrays(small_run.raw / "test" / "b"))

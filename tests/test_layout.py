@@ -21,9 +21,7 @@ TESTED_WITH = {
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],
     "config/test_workflow.py": ["config/workflow_loading", "config/workflow_schema"],
-    "data/clips/test_limits.py": ["data/clips/run_statistics"],
-    "data/gate/test_consistency.py": ["data/gate/frame_views", "data/gate/levels"],
-    "data/raw/test_layouts.py": ["data/raw/survey"],
+    "data/gate/test_consistency.py": ["data/gate/frame_views"],
     "data/simulation/test_general.py": ["data/simulation/photographs"],
     "data/store/test_reading.py": ["data/store/layout"],
     "data/test_scripts.py": [
@@ -34,7 +32,6 @@ TESTED_WITH = {
     "deblurring/advice/test_presets.py": ["deblurring/advice/fit"],
     "deblurring/planning/test_options.py": ["deblurring/planning/datasets"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
-    "deblurring/test_preset.py": ["deblurring/fine_tuning", "deblurring/problem"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
     "losses/test_registry.py": ["losses/backbones"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],

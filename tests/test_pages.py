@@ -63,11 +63,12 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def test_every_command_is_tested_or_has_a_reason(repository):
+    documented = [(page, command) for page in pages(repository) for command in commands(page)]
+    assert len(documented) > 50
     without = []
-    for page in pages(repository):
-        for command in commands(page):
-            if not any(re.fullmatch(pattern, command) for pattern in [*TESTED, *NOT_TESTED]):
-                without.append(f"{page.name}: {command}")
+    for page, command in documented:
+        if not any(re.fullmatch(pattern, command) for pattern in [*TESTED, *NOT_TESTED]):
+            without.append(f"{page.name}: {command}")
     assert without == []
     for place in TESTED.values():
         assert (repository / place).is_file(), place

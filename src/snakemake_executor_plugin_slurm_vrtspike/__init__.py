@@ -14,12 +14,14 @@ from snakemake_interface_executor_plugins.settings import CommonSettings
 from vrtspike.system.errors import install_advice
 from vrtspike.system.surroundings import set_default_user
 
-_PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
+PLUGIN_NAME = "snakemake-executor-plugin-slurm"
+LOWEST_VERSION = "2.8"
+"""The lowest version of the plugin."""
 set_default_user()  # this is read before Snakemake asks for a home
 
 try:
-    if Version(installed := version(_PLUGIN)) < Version(_LOWEST):
-        raise ImportError(f"{installed} is installed, {_LOWEST} or newer is needed")
+    if Version(installed := version(PLUGIN_NAME)) < Version(LOWEST_VERSION):
+        raise ImportError(f"{installed} is installed, {LOWEST_VERSION} or newer is needed")
     from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
 
     from snakemake_executor_plugin_slurm_vrtspike.executor import Executor
@@ -35,8 +37,8 @@ except ImportError as error:
         def __new__(cls, *arguments: object) -> "Executor":
             """Raise a message for the user."""
             raise WorkflowError(
-                f"the profile submits jobs through {_PLUGIN}, which is not installed or does not "
-                f"fit ({_FAULT}); {install_advice('slurm')}"
+                f"the profile submits jobs through {PLUGIN_NAME}, which is not installed or does "
+                f"not fit ({_FAULT}); {install_advice('slurm')}"
             )
 
 

@@ -68,7 +68,7 @@ def test_timings_are_those_of_the_last_start_and_of_its_end(tmp_path, monkeypatc
     write_lines(tmp_path / "logs/timing_1.jsonl", timing_lines(9)[:9])
     write_lines(tmp_path / "logs/timing_2.jsonl", timing_lines(20)[:20])
     size = sum(len(json.dumps(line)) + 1 for line in timing_lines(20)[17:20])
-    monkeypatch.setattr(live_logs, "_TIMING_BYTES", size)
+    monkeypatch.setattr(live_logs, "TIMING_BYTES", size)
     assert LiveLogs(tmp_path).read().steps["step"].tolist() == [18, 19, 20]
 
 

@@ -12,7 +12,7 @@ import tomllib
 
 import pytest
 
-from snakemake_executor_plugin_slurm_vrtspike import _LOWEST, _PLUGIN
+from snakemake_executor_plugin_slurm_vrtspike import LOWEST_VERSION, PLUGIN_NAME
 from tests.concurrency import run_python
 
 PLUGIN = """
@@ -57,4 +57,4 @@ def test_other_versions_of_the_slurm_plugin_stop_only_its_users(tmp_path, versio
 def test_the_lowest_version_is_that_of_the_package(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"]["slurm"]
-    assert wanted == f"{_PLUGIN}>={_LOWEST}"
+    assert wanted == f"{PLUGIN_NAME}>={LOWEST_VERSION}"

@@ -84,7 +84,7 @@ def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_p
     assert restored[0] == restored[1] == restored[2]
     # Without one, the weights of the package.
     shutil.copytree(small_run.train, tmp_path / "package/general")
-    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (tmp_path / "package").joinpath)
     assert run_command(["restore", frames, *spikes, "-o", str(tmp_path / "own")]) == 0
     bundled = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
     assert bundled == restored[0]
@@ -92,7 +92,7 @@ def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_p
 
 
 def test_no_model_and_two_models_are_refused(small_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (tmp_path / "package").joinpath)
     run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
     for words, message in (
         ([run, frames, "--model", run], "found two models, .* give one"),

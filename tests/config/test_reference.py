@@ -13,7 +13,9 @@ from vrtspike.config.reference import preset_json_schema
 
 def test_the_schema_accepts_shipped_presets_and_refuses_typing_errors(repository):
     schema = json.loads(preset_json_schema())
-    for path in (repository / "config/presets").glob("*.yaml"):
+    presets = {path.stem: path for path in (repository / "config/presets").glob("*.yaml")}
+    assert "light" in presets
+    for path in presets.values():
         jsonschema.validate(YAML(typ="safe").load(path), schema)
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema.ValidationError, match="BATCHSIZE"):
         jsonschema.validate({"TRAIN": {"BATCHSIZE": 1}}, schema)

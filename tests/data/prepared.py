@@ -43,13 +43,15 @@ def checked(root: Path, names: Iterable[str], folder: Path, **changes: Any) -> l
     return paths
 
 
-def built(root: Path, names: Iterable[str], folder: Path, bins: int) -> list[Path]:
+def built(
+    root: Path, names: Iterable[str], folder: Path, bins: int, context: int = 0
+) -> list[Path]:
     """Manifests of the stores of sequences."""
     stores = []
     for name in names:
         (manifest,) = checked(root, [name], folder / "ingest")
         stores.append(folder / f"k{bins}" / f"{name}.json")
-        build_store(root, manifest, StoreOptions(bins=bins), stores[-1])
+        build_store(root, manifest, StoreOptions(bins=bins, context=context), stores[-1])
     return stores
 
 

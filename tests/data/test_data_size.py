@@ -6,13 +6,15 @@ import math
 import shutil
 
 import pytest
+import zarr
 
+from tests.data.prepared import built
+from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.data_size import GOPRO, DataSize, measure_data
 from vrtspike.data.datasets import Dataset
-from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 
@@ -32,7 +34,7 @@ def dataset(root):
 def test_names_and_one_frame_tell_all(root):
     size = measure_data(dataset(root))
     assert size == DataSize(
-        {"train": 2, "test": 1}, {"train": 5, "test": 1}, (64, 96), (32, 48), 88, {}
+        {"train": 2, "test": 1}, {"train": 5, "test": 1}, (64, 96), (32, 48), 88, 88, {}
     )
 
 
@@ -49,13 +51,47 @@ def test_without_spikes_and_with_faults(root, tmp_path):
 
 def test_bytes_of_stores():
     # Documented: 9.2 MB for a frame of 720 x 1280 with 88 steps and 32 bins.
-    assert GOPRO.store_bytes(32) / (2103 + 1111) == pytest.approx(9.2e6, rel=0.02)
-    plain = DataSize({"train": 1}, {"train": 10}, (720, 1280), None, 0, {})
-    assert plain.store_bytes(32) == 10 * 2 * 720 * 1280 * 3
-    # As many as the arrays have, but for the voxels.
-    layout = StoreLayout(
-        ("0",) * 4, (88,) * 4, (64, 96), (32, 48), 8, (spk_gopro_exposure(88),) * 4
+    assert GOPRO.store_bytes(StoreOptions(bins=32)) / (2103 + 1111) == pytest.approx(
+        9.2e6, rel=0.02
     )
-    small = DataSize({"train": 1}, {"train": 4}, (64, 96), (32, 48), 88, {})
-    voxels, nbytes = 4 * 8 * 32 * 48, sum(map(math.prod, layout.shapes.values()))
-    assert small.store_bytes(8) == pytest.approx(nbytes - voxels + voxels / 7, abs=1)
+    plain = DataSize({"train": 1}, {"train": 10}, (720, 1280), None, 0, 0, {})
+    for context in (0, 8):
+        options = StoreOptions(bins=32, context=context)
+        assert plain.store_bytes(options) == 10 * 2 * 720 * 1280 * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "sequence", "context", "steps"),
+    [
+        ("one stream", "a", 0, 56),
+        ("one stream", "a", 5, 66),
+        ("s-sdm", "a", 5, 107),
+        # Of a file of 137 steps.
+        ("s-sdm", "a", 50, 137),
+        # Files of the open shutter alone.
+        ("spk_gopro", "a", 5, 56),
+    ],
+)
+def test_stores_have_the_predicted_bytes(tmp_path, name, sequence, context, steps):
+    """But for the compression of voxels, which is assumed."""
+    root = tmp_path / "raw"
+    PUBLISHED[name].write(root)
+    names = [f"{split}/{sequence}" for split in ("train", "test")]
+    frame_bytes = 0.0
+    for manifest in built(root, names, tmp_path, bins=8, context=context):
+        arrays = dict(zarr.open_group(manifest.with_suffix(".zarr"), mode="r").arrays())
+        assert arrays["bits"].shape[1] == steps
+        for array_name, array in arrays.items():
+            compression = 7 if array_name == "voxels" else 1
+            frame_bytes += math.prod(array.shape) * array.dtype.itemsize / compression
+    size = measure_data(dataset(root))
+    options = StoreOptions(bins=8, context=context)
+    assert size.store_bytes(options) == pytest.approx(frame_bytes, abs=1)
+
+
+def test_spikes_that_cannot_be_read_count_as_those_of_gopro(root, tmp_path):
+    copy = shutil.copytree(root, tmp_path / "walk")
+    for path in copy.glob("*/*/spike/*.dat"):
+        path.write_bytes(b"odd")
+    size = measure_data(dataset(copy))
+    assert (size.spike_frames, size.recorded_steps) == (88, 88)

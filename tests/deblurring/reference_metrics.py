@@ -1,6 +1,8 @@
-"""PSNR, SSIM and Y of 8-bit images as NumPy and scikit-image compute them."""
+"""PSNR, kinds of SSIM, and Y of images as NumPy and scikit-image compute them."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 from skimage.metrics import structural_similarity
@@ -18,6 +20,23 @@ def similarity(a: np.ndarray, b: np.ndarray) -> float:
         use_sample_covariance=False, full=True, channel_axis=-1 if a.ndim == 3 else None,
     )  # fmt: skip
     return float(full[5:-5, 5:-5].mean())
+
+
+def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
+    """SSIM of a volume, window by window, with the edge repeated on all three axes."""
+    kernel = np.exp(-(np.arange(-5, 6) ** 2) / (2 * 1.5**2))
+    kernel /= kernel.sum()
+    weights = kernel[:, None, None] * kernel[:, None] * kernel
+    a, b = (np.pad(image.astype(float), 5, mode="edge") for image in (a, b))
+    values = []
+    for place in product(*(range(side - 10) for side in a.shape)):
+        x, y = (image[tuple(slice(n, n + 11) for n in place)] for image in (a, b))
+        mx, my = (weights * x).sum(), (weights * y).sum()
+        vx, vy = (weights * (x - mx) ** 2).sum(), (weights * (y - my) ** 2).sum()
+        cov = (weights * (x - mx) * (y - my)).sum()
+        c1, c2 = 2.55**2, 7.65**2
+        values.append((2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2)))
+    return float(np.mean(values))
 
 
 def luma_of(image: np.ndarray) -> np.ndarray:

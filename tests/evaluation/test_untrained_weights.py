@@ -163,7 +163,7 @@ def test_an_evaluation_names_the_training_data_of_the_weights(kept, small_run, t
 
 
 def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (tmp_path / "package").joinpath)
     shutil.copytree(kept.start, tmp_path / "package/general")
     path = tmp_path / "package/general/statistics.json"
     write_json(path, read_json(path) | {"dataset_digest": "of the package"})

@@ -55,8 +55,9 @@ def test_a_failed_write_keeps_the_previous_contents(tmp_path, kind):
 
     write("old")
     for error in (RuntimeError(), OSError(28, "the disk is full")):
-        with pytest.raises(type(error)):
+        with pytest.raises(type(error)) as caught:
             write("half", error)
+        assert caught.value is error
         assert (path / "a" if kind == "folder" else path).read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
     assert error.filename == str(path)
@@ -157,7 +158,7 @@ def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
             with pytest.raises(OSError, match="No space left on device") as refusal:
                 fail(RuntimeError("unexpected pos 832 vs 726"))
             assert (refusal.value.errno, refusal.value.filename) == (errno.ENOSPC, str(path))
-            with pytest.raises(RunError):
+            with pytest.raises(RunError, match="what a user can fix"):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []
 

@@ -65,7 +65,9 @@ def test_absent_weights_are_an_error_before_training(tmp_path):
 
 
 def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
-    for name, settings in video_presets(repository).items():
+    presets = video_presets(repository)
+    assert "light" in presets
+    for name, settings in presets.items():
         terms = build_terms(settings.LOSS, tmp_path, CPU)
         assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], name
 

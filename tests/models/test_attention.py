@@ -55,7 +55,7 @@ def again(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 @pytest.mark.parametrize(("size", "window", "mutual", "shifted"), CASES)
 def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shifted) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(recomputed_attention, "_PIECE_CPU", 3 * HEADS * 16**2)
+    monkeypatch.setattr(recomputed_attention, "PIECE_CPU", 3 * HEADS * 16**2)
     settings = VRTSettings(NUM_HEADS=HEADS, ATTENTION=name)
     layer = WindowAttention(8, window, settings, mutual=mutual).double()
     x = torch.randn(2, *size, 8, dtype=torch.float64, requires_grad=True)
@@ -72,9 +72,9 @@ def test_calls_are_divided_for_the_kernels_of_cuda(
     q, k, v, _ = (t.detach() for t in batch_of(20, 16))
     bias = torch.randn(number, HEADS, 16, 16, dtype=torch.float64)
     expected = written_out(q, k, v, bias)
-    monkeypatch.setattr(implementations, "_MAX_BATCH", 7)
+    monkeypatch.setattr(implementations, "MAX_BATCH", 7)
     torch.testing.assert_close(attend(q, k, v, bias), expected)
-    monkeypatch.setattr(implementations, "_MAX_SCORES", 1)
+    monkeypatch.setattr(implementations, "MAX_SCORES", 1)
     torch.testing.assert_close(attend(q, k, v, bias), expected)
 
 
@@ -169,7 +169,7 @@ def test_sdpa_agrees_on_a_gpu(
     dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Another kernel would be an error.
-    monkeypatch.setattr(implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION])
+    monkeypatch.setattr(implementations, "KERNELS", [SDPBackend.EFFICIENT_ATTENTION])
     q, k, v = torch.randn(3, 6, 384, 2, width).to(dtype).transpose(2, 3)
     bias = torch.randn(384, 384, 2).permute(2, 0, 1)  # as it comes from its table
     expected = written_out(q.float(), k.float(), v.float(), bias)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from vrtspike.models.flow import SpyNet, corner_warp, flow_warp, sample_at
-from vrtspike.models.layers import pad_to_multiple
 
 
 def constant_flow(x: float, y: float, height: int, width: int) -> torch.Tensor:
@@ -82,17 +81,6 @@ def test_corners_are_the_four_pixels_around_the_target() -> None:
     assert torch.equal(here[3], x[0, :, 2, 4])  # ceil x, ceil y
     assert not corners[0, 0, :, 0].any()  # one row above the picture
     assert not corner_warp(x, constant_flow(float("nan"), 0, 5, 7)).any()
-
-
-def test_padding_reflects_without_repeating_the_border() -> None:
-    x = torch.arange(5.0).view(1, 1, 1, 5).expand(1, 1, 8, 5)
-    assert pad_to_multiple(x, 8)[0, 0, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
-    assert pad_to_multiple(x[..., :1], 4)[0, 0, 0].tolist() == [0, 0, 0, 0]
-    assert pad_to_multiple(x[..., :2], 8)[0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
-    tall = torch.arange(5.0).view(1, 5, 1).expand(1, 5, 8)
-    assert pad_to_multiple(tall, 8)[0, :, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
-    whole = torch.rand(2, 8, 16)
-    assert pad_to_multiple(whole, 8) is whole
 
 
 def test_flows_are_rescaled_with_the_picture() -> None:

@@ -8,7 +8,15 @@ from torch import nn
 from torch.nn import functional
 
 from tests.models.checks import assert_same
-from vrtspike.models.layers import GEGLU, ClipConv, DepthToSpace, DropPath, FrameConv, SpaceToDepth
+from vrtspike.models.layers import (
+    GEGLU,
+    ClipConv,
+    DepthToSpace,
+    DropPath,
+    FrameConv,
+    SpaceToDepth,
+    pad_to_multiple,
+)
 
 
 def test_space_to_depth_orders_neighbours_by_column_then_row() -> None:
@@ -49,3 +57,14 @@ def test_whole_samples_are_dropped_in_training_and_the_mean_stays() -> None:
     assert abs(result.mean().item() - 1) < 3 * (0.25 / 0.75 / 4000) ** 0.5
     assert layer.eval()(x) is x
     assert DropPath(0.0)(x) is x
+
+
+def test_padding_reflects_without_repeating_the_border() -> None:
+    x = torch.arange(5.0).view(1, 1, 1, 5).expand(1, 1, 8, 5)
+    assert pad_to_multiple(x, 8)[0, 0, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
+    assert pad_to_multiple(x[..., :1], 4)[0, 0, 0].tolist() == [0, 0, 0, 0]
+    assert pad_to_multiple(x[..., :2], 8)[0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    tall = torch.arange(5.0).view(1, 5, 1).expand(1, 5, 8)
+    assert pad_to_multiple(tall, 8)[0, :, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
+    whole = torch.rand(2, 8, 16)
+    assert pad_to_multiple(whole, 8) is whole

@@ -18,9 +18,9 @@ PROGRAM = """
 import os, subprocess, sys, time
 held = bytearray(40 << 20)
 subprocess.Popen([sys.executable, "-c", HELPER])
-time.sleep(60)
+time.sleep(900)
 """
-HELPER = "import os, time; os.fork(); print('ready', flush=True); time.sleep(60)"
+HELPER = "import os, time; os.fork(); print('ready', flush=True); time.sleep(900)"
 
 
 def test_a_run_is_recognised_by_its_option_with_all_descendants(tmp_path):

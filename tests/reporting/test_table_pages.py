@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.deblurring.test_leaderboard import publish
-from tests.reporting.browser import PROGRAM, chromium, opened
+from tests.reporting.browser import PROGRAM, opened
 from tests.reporting.results import make_evaluation, make_run
 from vrtspike.analysis.compare import find_candidates, write_comparison
 from vrtspike.deblurring.leaderboard import write_leaderboard
@@ -25,12 +24,6 @@ LONG = (
     "not a test: 2 of 3 test sequences hold frames that were trained on (test/GOPR0384_11_00 those "
     "of train/GOPR0384_11_00_of_another_camera_with_a_long_name; DATA.TEST_ON_TRAINING_FRAMES)"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def show(browser: Browser, path: Path, width: int) -> Page:

@@ -6,14 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
-from tests.published_runs import write_lines
-from vrtspike.data.clips.run_statistics import read_run_statistics
-from vrtspike.data.manifests import DATASET
-from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.problem import evaluation_weights, training_weights
-from vrtspike.io.files import file_digest, read_json, write_json
+from tests.runs.data_sets import STATISTICS, write_dataset, write_teacher
+from vrtspike.io.files import file_digest, read_json
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.identity import (
     RunIdentity,
@@ -21,11 +16,9 @@ from vrtspike.runs.identity import (
     identify,
     prepare_folder,
     result_settings,
-    write_statistics,
 )
-from vrtspike.runs.published import publish
 from vrtspike.settings import Settings
-from vrtspike.system.errors import ConfigError, DataError, RunError
+from vrtspike.system.errors import DataError, RunError
 
 
 def of(**sections):
@@ -67,24 +60,6 @@ def test_evaluation_has_settings_of_its_own():
     assert "NUM_WORKERS" not in base["TEST"]
 
 
-def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str = "d") -> Path:
-    manifest = {
-        "schema": DATASET.schema,
-        "dataset": "x",
-        "bins": 4,
-        "context": 0,
-        "blur_dir": "auto",
-        "excluded": {},
-        "overlaps": {},
-    }
-    result = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
-    write_json(path, {**manifest, **result})
-    return path
-
-
-STATISTICS = {"mean": 0.1, "std": 0.2, "count": 3}
-
-
 def fingerprint_of(tmp_path, digest: str = "d", **sections) -> str:
     dataset = write_dataset(tmp_path / "dataset.json", STATISTICS, digest)
     return identify("x", Settings.model_validate(sections), dataset).fingerprint
@@ -98,14 +73,6 @@ def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
     assert len({same, rate, fingerprint_of(tmp_path, digest="e")}) == 3
     with pytest.raises(DataError, match=r"none\.json: No such file.* expected a data set manifest"):
         identify("x", Settings(), tmp_path / "none.json")
-
-
-def write_teacher(folder: Path, settings: Settings, weights: bytes) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "weights.safetensors").write_bytes(weights)
-    write_json(folder / "statistics.json", {"statistics": STATISTICS})
-    RunIdentity("t", settings, "dataset.json", "abc", "d").write(folder)
-    return folder
 
 
 @pytest.mark.parametrize("key", ["PRETRAINED", "SPYNET", "TEACHER"])
@@ -151,81 +118,6 @@ def test_missing_weights_are_named_with_their_key(tmp_path):
     weights = {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": str(tmp_path)}}
     with pytest.raises(RunError, match=r"alexnet.*: no such file; `snakemake --cores 1 weights`"):
         fingerprint_of(tmp_path, **weights)
-
-
-def test_every_key_that_names_weights_is_among_those_of_a_training():
-    every = Settings.model_validate(
-        {
-            "MODEL": {"VRT": {"PRETRAINED": "p.pth", "SPYNET": "s.pth"}},
-            "TRAIN": {"DISTILL": {"TEACHER": "t"}},
-        }
-    )
-    # It and those of VRT exclude each other in what is read from a file.
-    started = every.MODEL.model_copy(update={"PRETRAINED": "results/train/p"})
-    every = every.model_copy(update={"MODEL": started})
-
-    def named(section: BaseModel, prefix: str) -> set[str]:
-        result = set()
-        for name, schema in type(section).model_fields.items():
-            value = getattr(section, name)
-            if schema.json_schema_extra == {"weights": True}:
-                result.add(prefix + name)
-            elif isinstance(value, BaseModel):
-                result |= named(value, f"{prefix}{name}.")
-        return result
-
-    files = training_weights(every)
-    assert named(every, "") == set(files)
-    assert files["TRAIN.DISTILL.TEACHER"] == Path("t/weights.safetensors")
-    light = every.MODEL.model_copy(update={"TYPE": "spike_nafnet"})
-    files = training_weights(every.model_copy(update={"MODEL": light}))
-    assert [*files] == ["MODEL.PRETRAINED", "TRAIN.DISTILL.TEACHER"]
-    assert files["MODEL.PRETRAINED"] == Path("results/train/p/weights.safetensors")
-
-
-@pytest.mark.parametrize(
-    ("sections", "training", "evaluation"),
-    [
-        ({"TEST": {"METRICS": ["psnr", "ssim"]}}, [], []),
-        ({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}}, ["vgg16-397923af.pth"], None),
-        ({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1, "WEIGHTS": "random"}}}, [], None),
-        ({"LOSS": {"LPIPS": {"WEIGHT": 0.1}}}, ["alexnet-owt-7be5be79.pth"], None),
-        ({"LOSS": {"LPIPS": {"WEIGHT": 0.1, "NET": "vgg"}}}, ["vgg16-397923af.pth"], None),
-        ({"TEST": {"METRICS": ["lpips"]}}, [], ["alexnet-owt-7be5be79.pth"]),
-    ],
-)
-def test_losses_and_metrics_need_the_weights_of_their_backbones(sections, training, evaluation):
-    settings = Settings.model_validate({**sections, "WEIGHTS": {"DIR": "w"}})
-    assert list(training_weights(settings).values()) == [Path("w") / name for name in training]
-    if evaluation is not None:
-        files = evaluation_weights(settings)
-        assert list(files.items()) == [("TEST.METRICS", Path("w") / name) for name in evaluation]
-
-
-def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
-    dataset = write_dataset(tmp_path / "dataset.json", None)
-    with pytest.raises(ConfigError, match=r"USE_SPIKE to false.*high_frame_rate") as caught:
-        identify("x", Settings(), dataset)
-    assert str(dataset) in str(caught.value)
-    plain = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
-    assert identify("x", plain, dataset).dataset == str(dataset)
-    teacher = write_teacher(tmp_path / "teacher", plain, b"")
-    student = Settings.model_validate(
-        {"MODEL": {"USE_SPIKE": False}, "TRAIN": {"DISTILL": {"TEACHER": str(teacher)}}}
-    )
-    identify("x", student, dataset)
-    write_teacher(teacher, Settings(), b"")
-    with pytest.raises(ConfigError, match=r"with TRAIN\.DISTILL\.TEACHER .*teacher: no sequence"):
-        identify("x", student, dataset)
-
-
-def test_a_protocol_of_other_blurry_frames_is_refused_before_a_training_begins(tmp_path):
-    dataset = write_dataset(tmp_path / "dataset.json", None)
-    plain = {"MODEL": {"USE_SPIKE": False}, "TEST": {"PROTOCOL": ["own", "ssdm"]}}
-    identify("x", Settings.model_validate(plain), dataset)
-    plain["TEST"] = {"PROTOCOL": ["own", "spkdeblurnet"]}
-    with pytest.raises(ConfigError, match=r"spkdeblurnet, whose .*'blur_gamma'; .*DATA\.BLUR_DIR"):
-        identify("x", Settings.model_validate(plain), dataset)
 
 
 def test_the_identity_is_read_as_written(tmp_path):
@@ -326,71 +218,3 @@ def test_preset_and_dataset_belong_together(place):
     with pytest.raises(RunError, match=r"MODEL.VRT.SPYNET: \S+spynet.pth: No such file"):
         start_run(place)
     assert not (place / "run").exists()
-
-
-def make_run(tmp_path, **sections):
-    """A run folder with the identity of a data set in ``tmp_path``."""
-    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}, **sections})
-    dataset = write_dataset(tmp_path / "dataset.json", STATISTICS)
-    folder = tmp_path / "run"
-    identify("x", settings, dataset).write(folder)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("sections", "kept", "read"),
-    [
-        ({}, STATISTICS, Statistics(0.1, 0.2, 3)),
-        # A model without spikes has none, given values win.
-        ({"MODEL": {"USE_SPIKE": False}}, None, None),
-        (
-            {"DATA": {"NUM_VOXEL_BINS": 4, "NORM": {"MEAN": 0.5, "STD": 2.0}}},
-            {"mean": 0.5, "std": 2.0, "count": 0},
-            Statistics(0.5, 2.0, 0),
-        ),
-    ],
-)
-def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, read):
-    folder = make_run(tmp_path, **sections)
-    write_statistics(folder)
-    assert read_json(folder / "statistics.json") == {
-        "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": kept,
-    }  # fmt: skip
-    (tmp_path / "dataset.json").unlink()
-    assert read_run_statistics(folder).voxels == read
-
-
-def finish(folder):
-    """Further files of a finished run."""
-    write_statistics(folder)
-    write_json(folder / "run.json", {"status": "finished"})
-    for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
-
-
-def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
-    folder, output = make_run(tmp_path), tmp_path / "out"
-    finish(folder)
-    (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
-    timings = [{"kind": "work"}, {"kind": "step", "step": 1}, {"kind": "summary"}]
-    write_lines(folder / "logs" / "timing_1.jsonl", timings)
-    publish(folder, output)
-    assert (output / "timing.jsonl").read_text() == '{"kind": "step", "step": 1}\n'
-    assert (output / "metrics.csv").read_text().splitlines() == [
-        "kind,step,losses.a", "train,1,2",
-    ]  # fmt: skip
-    files = ("statistics.json", "weights.safetensors")
-    assert read_json(output / "run.json")["digests"] == {
-        name: file_digest(output / name) for name in files
-    }
-
-
-@pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])
-def test_missing_and_damaged_statistics_are_refused(tmp_path, contents):
-    message = r"statistics\.json: missing, damaged, or not the statistics"
-    with pytest.raises(RunError, match=message):
-        read_run_statistics(tmp_path)
-    (tmp_path / "statistics.json").write_text(contents)
-    with pytest.raises(RunError, match=message):
-        read_run_statistics(tmp_path)

@@ -34,7 +34,7 @@ def test_the_demo_uses_the_weights_of_the_package(repository):
 @pytest.fixture
 def bundled(tmp_path, monkeypatch) -> Path:
     """An installation with weights of its own, and a working folder beside it."""
-    monkeypatch.setattr(named_models, "_BUNDLED", tmp_path / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (tmp_path / "package").joinpath)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "package"

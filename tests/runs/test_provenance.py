@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(provenance, "_SOURCES", tmp_path / "src")
+    monkeypatch.setattr(provenance, "SOURCES", tmp_path / "src")
     return tmp_path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.sst.trainer_parameters import CLIPPING, preset_values
+from vrtspike.sst.trainer_parameters import CLIPPING, OTHER_NAMES, PARAMETERS, preset_values
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_the_machine_decides_no_value():
     assert values["LOG.VAL_EVERY_STEPS"] is None
     assert "TRAIN.EARLY_STOPPING.PATIENCE" not in values
     assert values["TRAIN.VAL_BATCH_SIZE"] == 8
+
+
+def test_the_page_names_every_parameter(repository):
+    page = (repository / "docs" / "sst.md").read_text(encoding="utf-8")
+    for name in [*PARAMETERS, *OTHER_NAMES, CLIPPING]:
+        assert f"`{name}`" in page, name

@@ -11,7 +11,7 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.system.json_options import add_options
 
 
-def test_options_are_a_model_as_json():
+def test_options_are_a_model_as_json(capsys):
     parser = argparse.ArgumentParser()
     add_options(parser, StoreOptions, "options of the stores")
     options = StoreOptions(bins=8, context=4)
@@ -19,6 +19,7 @@ def test_options_are_a_model_as_json():
     assert "with the entries bins, context" in " ".join(parser.format_help().split())
     with pytest.raises(SystemExit):
         parser.parse_args([])
+    assert "required: --options" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.concurrency import run_python
 from vrtspike.system.packages import extra_with, import_fault
 
 METADATA = """\
@@ -69,9 +70,13 @@ def test_the_smallest_extra_that_contains_a_module(installed, tmp_path, module, 
     assert extra_with(module) == extra
 
 
-def test_a_project_that_is_not_installed_names_the_extra_of_the_workflow(monkeypatch):
-    monkeypatch.setattr("vrtspike.system.packages._PROJECT", "no-such-project")
-    assert extra_with("zarr") == "workflow"
+def test_a_project_that_is_not_installed_names_the_extra_of_the_workflow(repository):
+    """Its sources alone, in a Python without installed packages."""
+    program = (
+        "from vrtspike.system.packages import extra_with; print(extra_with('huggingface_hub'))"
+    )
+    done = run_python("-S", "-c", program, env={"PYTHONPATH": str(repository / "src")})
+    assert done.stdout == "workflow\n", done.stderr
 
 
 def test_every_import_of_a_package_has_an_extra(repository):

@@ -1,4 +1,4 @@
-"""Users without a name or a home, and folders that cannot be written."""
+"""Users without a name or a home, and folders that are missing or cannot be written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.concurrency import run_python
+from vrtspike.system.surroundings import nearest_existing
 
 ASK = """
 import os
@@ -59,3 +60,10 @@ def test_snakemake_answers_without_a_traceback(repository):
     assert done.returncode == 2
     assert "/proc/nowhere/.cache cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_nearest_folder_that_exists(tmp_path):
+    assert nearest_existing(tmp_path) == tmp_path
+    assert nearest_existing(tmp_path / "a" / "b") == tmp_path
+    # The system refuses to look for it, as it does below a folder of another user.
+    assert nearest_existing(tmp_path / ("x" * 300) / "b") == tmp_path

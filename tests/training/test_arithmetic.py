@@ -67,7 +67,7 @@ def test_the_peak_is_the_fastest_of_several_products(monkeypatch):
         return next(times)
 
     monkeypatch.setattr(arithmetic, "seconds", seconds)
-    monkeypatch.setattr(arithmetic, "_SIZES", {"cpu": 8})
+    monkeypatch.setattr(arithmetic, "MATRIX_SIZES", {"cpu": 8})
     # A product of 8 x 8 matrices takes 2 x 8^3 operations.
     assert measure_peak(CPU, torch.bfloat16) == 1024 / 0.5
     assert {(product.shape, product.dtype) for product in products} == {((8, 8), torch.bfloat16)}

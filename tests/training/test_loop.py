@@ -15,10 +15,8 @@ from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.monitoring.records import read_records
-from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import list_checkpoints
-from vrtspike.training.optimizers import total_steps
 
 
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
@@ -114,26 +112,6 @@ def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
     train(tmp_path / "cut", settings)
     assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
     assert records(tmp_path / "none") == records(tmp_path / "cut")
-
-
-PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
-
-
-@pytest.mark.parametrize(
-    ("train", "per_epoch", "micro_batches", "steps"),
-    [
-        ({"EPOCHS": 4}, 10, 3, 13),
-        ({"EPOCHS": 4}, 1, 100, 1),
-        ({"EPOCHS": 4, "MAX_STEPS": 7}, 10, 3, 7),
-        ({"EPOCHS": 4, "MAX_STEPS": 7}, 4, 3, 5),
-        ({"EPOCHS": None, "MAX_STEPS": 7}, 1, 3, 7),
-        ({"PROGRESSIVE": PHASES}, 10, 3, 10),
-        ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
-    ],
-)
-def test_total_steps(train, per_epoch, micro_batches, steps):
-    settings = Settings.model_validate({"TRAIN": train})
-    assert total_steps(settings, per_epoch, micro_batches) == steps
 
 
 def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):

@@ -11,12 +11,14 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config.run_schema import OptimSettings, ScheduleSettings, TrainSettings
+from vrtspike.settings import Settings
 from vrtspike.training.optimizers import (
     build_optimizer,
     cosine_factor,
     parameter_groups,
     scaled_learning_rate,
     set_learning_rates,
+    total_steps,
     trainable_groups,
     warmup_steps,
 )
@@ -149,3 +151,23 @@ def test_rates_of_groups_keep_their_ratio_and_end_at_min_lr():
             assert rate == pytest.approx(1e-6)
     # The rate is a function of the step alone: going back gives the same again.
     assert rate == 2e-4
+
+
+PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
+
+
+@pytest.mark.parametrize(
+    ("train", "per_epoch", "micro_batches", "steps"),
+    [
+        ({"EPOCHS": 4}, 10, 3, 13),
+        ({"EPOCHS": 4}, 1, 100, 1),
+        ({"EPOCHS": 4, "MAX_STEPS": 7}, 10, 3, 7),
+        ({"EPOCHS": 4, "MAX_STEPS": 7}, 4, 3, 5),
+        ({"EPOCHS": None, "MAX_STEPS": 7}, 1, 3, 7),
+        ({"PROGRESSIVE": PHASES}, 10, 3, 10),
+        ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
+    ],
+)
+def test_total_steps(train, per_epoch, micro_batches, steps):
+    settings = Settings.model_validate({"TRAIN": train})
+    assert total_steps(settings, per_epoch, micro_batches) == steps

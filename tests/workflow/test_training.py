@@ -89,7 +89,7 @@ def started_from(start: str) -> dict:
 
 
 def test_a_start_is_trained_here_or_must_be_there(here, monkeypatch):
-    monkeypatch.setattr(named_models, "_BUNDLED", here / "package")
+    monkeypatch.setattr(named_models, "bundled_folder", (here / "package").joinpath)
     presets = {
         "first": {},
         "tuned": started_from("results/train/first"),

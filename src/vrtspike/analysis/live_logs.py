@@ -10,7 +10,7 @@ from vrtspike.analysis.run_logs import RunLogs, log_table, require_metrics, timi
 from vrtspike.monitoring.records import GrowingRecords, last_records
 from vrtspike.runs.names import LOGS, TIMING, TIMING_OF_STARTS
 
-_TIMING_BYTES = 2**20
+TIMING_BYTES = 2**20
 """End of the timings that is read: about a hundred steps, of files of gigabytes."""
 
 
@@ -55,7 +55,7 @@ class LiveLogs:
         files = sorted((self._folder / LOGS).glob(TIMING_OF_STARTS))
         if published.is_file():
             files = [published]
-        records = last_records(files[-1], _TIMING_BYTES) if files else []
+        records = last_records(files[-1], TIMING_BYTES) if files else []
         return timing_tables(record for record in records if record["kind"] == "step")
 
 

@@ -19,6 +19,7 @@ from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError, UserError, named_faults
 from vrtspike.system.surroundings import free_bytes, nearest_existing
 
@@ -80,8 +81,8 @@ def _missing_bytes(data: PresetData, users: Mapping[str, Settings]) -> int:
     """Return the bytes of stores that are still to be written for the presets of a data set."""
     if data.missing is not None:
         return 0
-    bins = {settings.DATA.NUM_VOXEL_BINS for settings in users.values()}
-    return sum(data.missing_bytes(number) for number in bins)
+    stores = {StoreOptions.of(settings.DATA) for settings in users.values()}
+    return sum(data.missing_bytes(options) for options in stores)
 
 
 def raw_files_check(preset: str, problem: PreparedProblem, settings: RunSettings) -> Check:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.data.datasets import Dataset
-from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.layouts.registry import find_sequence
-from vrtspike.data.raw.recordings import sequence_sensor
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence
+from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.io.images import read_rgb
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 GB = 1e9
@@ -35,7 +34,8 @@ class DataSize:
         frames: number of frames of each split.
         rgb_size: rows and columns of a frame.
         spike_size: rows and columns of the sensor's picture; None without spikes.
-        spike_frames: T of an exposure.
+        spike_frames: T of the longest exposure.
+        recorded_steps: maximum steps of a store's exposure with context: those of its spike file.
         faults: faults by the name of the sequence or split, as far as file names show them.
     """
 
@@ -44,17 +44,13 @@ class DataSize:
     rgb_size: tuple[int, int]
     spike_size: tuple[int, int] | None
     spike_frames: int
+    recorded_steps: int
     faults: Mapping[str, list[str]]
 
-    def store_bytes(self, bins: int) -> int:
-        """Return bytes on the disk of the stores of all splits.
-
-        Args:
-            bins: bins of the voxel grid.
-        """
-        steps = (self.spike_frames,) if self.spike_size else ()
-        exposures = tuple(Exposure(0, count, count / 2) for count in steps)
-        frame = StoreLayout(("0",), steps, self.rgb_size, self.spike_size, bins, exposures)
+    def store_bytes(self, options: StoreOptions) -> int:
+        """Return bytes on the disk of the stores of all splits."""
+        steps = min(self.recorded_steps, self.spike_frames + 2 * options.context)
+        frame = StoreLayout(("0",), (steps,), self.rgb_size, self.spike_size, options.bins)
         shrunk = {"voxels": _VOXEL_SHRINKAGE}
         frame_bytes = 0.0
         for name, shape in frame.shapes.items():
@@ -63,7 +59,7 @@ class DataSize:
 
 
 GOPRO = DataSize(
-    {"train": 22, "test": 11}, {"train": 2103, "test": 1111}, (720, 1280), (360, 640), 88, {}
+    {"train": 22, "test": 11}, {"train": 2103, "test": 1111}, (720, 1280), (360, 640), 88, 88, {}
 )
 """Placeholder for a data set that does not exist yet."""
 
@@ -94,21 +90,35 @@ def measure_data(dataset: Dataset) -> DataSize:
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
     sensor = None
     steps = 0
+    recorded = 0
     if contents["spikes"]:
-        sensor, steps = _exposure(root, files, (height, width), dataset.spike_size)
-    return DataSize(sequences, frames, (height, width), sensor, steps, contents["excluded"])
+        size, area = sequence_sensor(root, files, (height, width), dataset.spike_size)
+        sensor = area.size
+        steps, recorded = _longest_exposure(root, files, size)
+    return DataSize(
+        sequences, frames, (height, width), sensor, steps, recorded, contents["excluded"]
+    )
 
 
-def _exposure(
-    root: Path, files: SequenceFiles, frame: tuple[int, int], spike_size: tuple[int, int] | None
-) -> tuple[tuple[int, int], int]:
-    """Return the size of the sensor's picture and steps of an exposure."""
-    size, area = sequence_sensor(root, files, frame, spike_size)
-    path = files.stream or next(iter(files.spikes.values()))
+def _longest_exposure(root: Path, files: SequenceFiles, size: tuple[int, int]) -> tuple[int, int]:
+    """Return steps of the longest exposure that a spike file holds, and of the file.
+
+    Args:
+        root: the data set's folder.
+        files: files of a sequence with spikes.
+        size: rows and columns of the sensor as in the files.
+    """
+    if files.stream:
+        paths = dict.fromkeys(files.blur, files.stream)
+    else:
+        name, path = next(iter(files.spikes.items()))
+        paths = {name: path}
     try:
-        total = count_spike_frames(root / path, *size)
+        recordings, _ = find_recordings(root, paths, size, LAYOUTS[files.layout], files.exposures)
     except DataError:
-        # The check of the files reports this fault.
-        return area.size, _USUAL_STEPS
-    steps = total if files.spikes else total // max(1, len(files.sharp))
-    return area.size, max(1, steps)
+        recordings = {}
+    if not recordings:
+        # The check of the files reports their faults.
+        return _USUAL_STEPS, _USUAL_STEPS
+    longest = max(recordings.values(), key=lambda recording: recording.exposure.steps)
+    return longest.exposure.steps, longest.total

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _TABLE_STD = 0.02
 # The memory-efficient kernel computes the gradient of a bias. The kernel of cuDNN, PyTorch's first
 # choice on Hopper, gave NaN for windows of 64 tokens with a mask (pytorch issue 196678).
-_KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
 # The kernel gives each entry of the batch a row of the CUDA grid, which has 65535 rows.
-_MAX_BATCH = 65535
+MAX_BATCH = 65535
 # The gradient of a bias is as large as all scores of a call before it is summed: one GiB.
-_MAX_SCORES = 1 << 29
+MAX_SCORES = 1 << 29
 
 
 class WindowAttention(Recomputed):
@@ -190,13 +190,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
         q = functional.pad(q, (0, spare))
         k = functional.pad(k, (0, spare))
         v = functional.pad(v, (0, spare))
-    step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_BATCH)
+    step = min(max(MAX_SCORES // (heads * tokens**2), 1), MAX_BATCH)
     queries = _pieces(q, step)
     biases: Sequence[Tensor | None] = [bias] * len(queries)
     if bias is not None and len(bias) > 1:
         biases = _pieces(bias, step)
     pieces = zip(queries, _pieces(k, step), _pieces(v, step), biases, strict=True)
-    with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+    with sdpa_kernel(KERNELS) if q.is_cuda else nullcontext():
         results = [
             functional.scaled_dot_product_attention(
                 some_q, some_k, some_v, attn_mask=mask, scale=width**-0.5

@@ -18,8 +18,8 @@ from vrtspike.models.mixed_precision import without_autocast
 
 # Scores of one piece: 4 MiB in float32 stay in the cache of a CPU. A GPU has no such cache, and few
 # large pieces (256 MiB) keep it busy.
-_PIECE_CPU = 1 << 20
-_PIECE_CUDA = 1 << 26
+PIECE_CPU = 1 << 20
+PIECE_CUDA = 1 << 26
 
 
 @torch.compiler.disable
@@ -58,7 +58,7 @@ def _pieces(
     """
     _, heads, tokens, _ = tensors[0].shape
     dtype = torch.promote_types(tensors[0].dtype, masks.dtype)
-    piece = _PIECE_CUDA if masks.is_cuda else _PIECE_CPU
+    piece = PIECE_CUDA if masks.is_cuda else PIECE_CPU
     start = 0
     for mask, entries in zip(masks, counts, strict=True):
         if not entries:

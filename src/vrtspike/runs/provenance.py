@@ -24,7 +24,8 @@ PACKAGE = "vrtspike"
 NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
 """Modules that only report to the user; a package includes all its modules."""
 
-_SOURCES = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[2]
+"""The folder of the package."""
 _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
 
 
@@ -82,7 +83,7 @@ def _sources(name: str, folder: Path) -> tuple[Path, ...]:
         folder: folder of the program.
     """
     parts = name.split(".")
-    root = _SOURCES if parts[0] == PACKAGE else folder
+    root = SOURCES if parts[0] == PACKAGE else folder
     for end in range(len(parts), max(0, len(parts) - 2), -1):
         base = root.joinpath(*parts[:end])
         for path in (base.with_suffix(".py"), base / "__init__.py"):
@@ -93,8 +94,8 @@ def _sources(name: str, folder: Path) -> tuple[Path, ...]:
 
 def _label(path: Path) -> str:
     """Return the name of a source file in the result."""
-    if path.is_relative_to(_SOURCES / PACKAGE):
-        return path.relative_to(_SOURCES).as_posix()
+    if path.is_relative_to(SOURCES / PACKAGE):
+        return path.relative_to(SOURCES).as_posix()
     return f"{path.parent.name}/{path.name}"
 
 
@@ -197,7 +198,7 @@ def _imported_names(node: ast.AST, path: Path) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         module: list[str] = []
         if node.level:
-            module += path.relative_to(_SOURCES).parts[: -node.level]
+            module += path.relative_to(SOURCES).parts[: -node.level]
         if node.module:
             module.append(node.module)
         return {".".join([*module, alias.name]) for alias in node.names}

@@ -16,9 +16,10 @@ from vrtspike.training.precision import Precision
 TRAINING_FACTOR = 3
 """Operations of both passes per operation of the forward pass, without recomputation."""
 
-_REPEATS = 5
-_SIZES = {"cuda": 8192, "cpu": 1024}
+MATRIX_SIZES = {"cuda": 8192, "cpu": 1024}
 """Rows and columns of the matrices whose product is timed, by type of device."""
+
+_REPEATS = 5
 
 
 @torch.no_grad()
@@ -56,7 +57,7 @@ def estimate_arithmetic(
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """Measure the FLOP/s of a large square matrix product, the best of several."""
-    size = _SIZES[device.type]
+    size = MATRIX_SIZES[device.type]
     matrix = torch.ones(size, size, device=device, dtype=dtype)
     times = [seconds(device, lambda: torch.mm(matrix, matrix)) for _ in range(_REPEATS)]
     return 2 * size**3 / min(times)

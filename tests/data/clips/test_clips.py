@@ -10,7 +10,7 @@ from tests.data.clips.filmed import equal, settings, whole_sequence
 from tests.data.prepared import layout_of, random_frames
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry
-from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, cache_share, cache_use
+from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, cache_use
 from vrtspike.data.store.writing import write_store
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
@@ -155,12 +155,6 @@ def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(filmed):
         assert equal(clips[1], alone[1])
     with pytest.raises(DataError, match=r"crops of 16, 104 .* \(2\)"):
         ClipDataset(filmed, "train", settings(), crops=[104, 16])
-
-
-def test_cache_budget_is_one_for_the_machine():
-    assert cache_share(settings(), 8) == 500_000_000  # on by default
-    assert cache_share(settings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
-    assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
 
 
 def test_a_quarter_of_the_training_clips_is_without_neighbours(filmed):

@@ -1,96 +1,24 @@
-"""Recognition of raw layouts: sequences, sensor sizes, folders, advice for unusable ones."""
+"""Recognition of raw layouts: files of sequences, sensor sizes, advice for unusable ones."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import unicodedata
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
-from vrtspike.data.raw.layouts.files import sensor_file, sensor_size
+from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.layout import layout_hint
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence, frame_faults
-from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.io.files import write_json
 from vrtspike.system.errors import DataError
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
-
-
-def test_survey_finds_sequences_and_frames(dataset):
-    (dataset / SPLIT / NAME / "blur" / "Thumbs.txt").write_text("stray")
-    (dataset / "train" / ".hidden").mkdir()
-    report = survey(dataset, ["train", "test"], "blur")
-    assert (report["layout"], report["spikes"]) == ("spk_gopro", True)
-    names = (name.split("/") for name in SEQUENCES)
-    expected = [{"split": split, "name": name, "frames": 3} for split, name in names]
-    assert report["sequences"] == expected
-
-
-def test_the_path_of_a_data_set_may_hold_braces(dataset):
-    root = dataset.rename(dataset.with_name("{split}"))
-    assert len(survey(root, ["train", "test"], "blur", spike_root=str(root))["sequences"]) == 3
-
-
-def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
-    for name in SEQUENCES[:2]:
-        shutil.rmtree(dataset / name / "spike")
-    report = survey(dataset, ["train", "test"], "blur")
-    assert (report["spikes"], len(report["sequences"])) == (True, 1)
-    assert sorted(report["excluded"]) == sorted(SEQUENCES[:2])
-    assert all(faults[0].startswith("no spikes") for faults in report["excluded"].values())
-    shutil.rmtree(dataset / SEQUENCES[2] / "spike")
-    report = survey(dataset, ["train", "test"], "blur")
-    assert (report["spikes"], report["excluded"], len(report["sequences"])) == (False, {}, 3)
-
-
-def test_all_incomplete_sequences_are_named_at_once(dataset):
-    shutil.rmtree(dataset / "train" / "GOPR0001_11_00" / "blur")
-    shutil.rmtree(dataset / "train" / "GOPR0002_11_00" / "sharp")
-    shutil.copy(
-        dataset / "test/GOPR0003_11_00/spike/000001.dat", dataset / "test/GOPR0003_11_00/spike.dat"
-    )
-    with pytest.raises(DataError) as caught:
-        survey(dataset, ["train", "test", "valid"], "blur")
-    faults = (
-        "0001_11_00: no blurry",
-        "0002_11_00: no sharp",
-        "0003_11_00/spike/000001.dat and test",
-    )
-    assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("gopro.zip", r"gopro\.zip is a file .*; set DATA\.ROOT to the folder"),
-        ("none", r"folder \S+none does not exist; set DATA\.ROOT"),
-        ("empty", r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"),
-    ],
-)
-def test_a_place_without_a_data_set(tmp_path, place, message):
-    (tmp_path / "gopro.zip").write_bytes(b"PK")
-    (tmp_path / "empty/videos").mkdir(parents=True)
-    with pytest.raises(DataError, match=message):
-        survey(tmp_path / place, ["train", "test"], "blur")
-
-
-def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
-    root = tmp_path / "spikes"
-    root.mkdir()
-    message = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
-    with pytest.raises(DataError, match=message):
-        survey(dataset, ["train", "test"], "blur", spike_root=str(root))
 
 
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
@@ -258,61 +186,6 @@ def test_names_in_two_forms_of_unicode_are_one_frame(dataset):
     assert "look alike: an accent is part of its letter in one (Unicode NFC)" in fault
 
 
-def test_sequences_whose_names_look_alike_are_one_fault(dataset):
-    composed, decomposed = (dataset / SPLIT / name for name in ("caf\u00e9", "cafe\u0301"))
-    (dataset / SPLIT / NAME).rename(composed)
-    decomposed.mkdir()
-    (composed / "sharp").rename(decomposed / "sharp")
-    report = survey(dataset, ["train", "test"], "blur")
-    ((name, faults),) = report["excluded"].items()
-    assert unicodedata.normalize("NFC", name) == f"{SPLIT}/caf\u00e9"
-    assert len(faults) == 1
-    assert "two folders of it, whose names look alike" in faults[0]
-    assert len(report["sequences"]) == 2
-
-
-def test_links_that_lead_nowhere_are_faults(dataset):
-    (dataset / "train" / "lost").symlink_to(dataset / "elsewhere")
-    (dataset / "train" / "round").symlink_to("round")
-    (dataset / "train" / "linked").symlink_to(dataset / "test/GOPR0003_11_00")
-    (dataset / "train" / "notes.txt").symlink_to(dataset / SPLIT / NAME / "sharp/000001.png")
-    report = survey(dataset, ["train"], "blur")
-    assert [s["name"] for s in report["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
-    assert sorted(report["excluded"]) == ["train/lost", "train/round"]
-    assert report["excluded"]["train/lost"][0] == "no blurry frames (train/lost/blur/*.png)"
-
-
-SEQUENCE = SEQUENCES[0]
-NO_TEXT = os.fsdecode(b"caf\xe9")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "where", "fault"),
-    [
-        (SEQUENCE, "train/a{b}", "train/a{b}", "the workflow takes { and } for placeholders; ren"),
-        (SEQUENCE, f"train/{231 * 'b'}", f"train/{231 * 'b'}", "a name of 231 bytes, expected at"),
-        (SEQUENCE, f"train/{NO_TEXT}", r"train/caf\xe9", "its name is not UTF-8; rename"),
-        (
-            *(f"{SEQUENCE}/blur/000002.png", f"{SEQUENCE}/blur/{NO_TEXT}.png", SEQUENCE),
-            r"blur/caf\xe9.png: the name is not UTF-8; rename",
-        ),
-        (
-            *(f"{SEQUENCE}/blur", f"{SEQUENCE}/Blur", SEQUENCE),
-            f"found the folder {SEQUENCE}/Blur, expected {SEQUENCE}/blur; rename it",
-        ),
-        ("test", "TEST", "test", "found the folder TEST: rename it"),
-    ],
-)
-def test_names_that_cannot_be_used_are_faults_that_can_be_written(
-    dataset, tmp_path, old, new, where, fault
-):
-    (dataset / old).rename(dataset / new)
-    report = survey(dataset, ["train", "test"], "blur")
-    assert list(report["excluded"]) == [where]
-    assert fault in report["excluded"][where][0]
-    write_json(tmp_path / "survey.json", report)
-
-
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])
 def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
     folder = tmp_path / SPLIT / NAME
@@ -329,20 +202,6 @@ def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
     (folder / "spike.dat").write_bytes(whole)
     manifest = check(tmp_path, f"{SPLIT}/{NAME}")
     assert [f["spikes"]["start"] for f in manifest["frames"]] == list(range(0, 240, 24))
-
-
-def test_what_tells_the_size_of_the_sensor_in_its_order(tmp_path):
-    np.savez(tmp_path / "a.npz", spk=np.zeros((1, 20, 24), np.uint8))
-    (tmp_path / "config.yaml").write_text("spike_h: 30\nspike_w: 32\n")
-    spikes, beside = tmp_path / "a.npz", sensor_file(tmp_path / "a.npz")
-    uhsr, frame = LAYOUTS["uhsr"], (96, 128)
-    assert beside == tmp_path / "config.yaml"
-    assert find_sensor(spikes, (40, 48), beside, uhsr, frame)[0] == (40, 48)
-    assert find_sensor(spikes, None, beside, uhsr, frame)[0] == (30, 32)
-    assert find_sensor(spikes, None, None, uhsr, frame)[0] == (20, 24)
-    assert find_sensor(tmp_path / "a.dat", None, None, uhsr, frame)[0] == (250, 250)
-    assert find_sensor(tmp_path / "a.dat", None, None, LAYOUTS["s_sdm"], frame)[0] == (24, 32)
-    assert find_sensor(tmp_path / "a.dat", None, None, None, frame)[0] == (48, 64)
 
 
 def test_files_that_claim_the_same_frame_are_a_fault(dataset):
@@ -391,19 +250,3 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     (fault,) = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults
     assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
     assert expected in fault
-
-
-def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
-    expected = survey(dataset, ["train", "test"], "blur")
-    for name in ("__MACOSX/GOPR0001_11_00/blur", "@eaDir", "lost+found"):
-        (dataset / SPLIT / name).mkdir(parents=True)
-    report = survey(dataset, ["train", "test"], "blur")
-    names = [Path(path).name for path in report.pop("passed_over")]
-    assert names == ["@eaDir", "__MACOSX", "lost+found"]
-    assert report == expected
-    # Of sequences two folders deep, in the first as well.
-    for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
-        (dataset / "train_blurry_33" / name).mkdir(parents=True)
-    names, foreign = LAYOUTS["spk_x4k_33"].sequence_names(dataset, "train", None)
-    assert names == ["002__occ1"]
-    assert {Path(path).name for path in foreign} == {"@eaDir", "lost+found"}

@@ -106,11 +106,16 @@ def test_missing_files_and_frames_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "array",
-    [np.full((1, 8, 8), 2, np.uint8), np.zeros((8, 8)), np.zeros((0, 8, 8)), np.zeros((1, 3, 3))],
+    ("array", "message"),
+    [
+        (np.full((1, 8, 8), 2, np.uint8), "other than 0 and 1"),
+        (np.zeros((8, 8)), r"shape \(8, 8\): \(T, H, W\)"),
+        (np.zeros((0, 8, 8)), "T >= 1 expected"),
+        (np.zeros((1, 3, 3)), "3 x 3"),
+    ],
 )
-def test_other_arrays_are_not_written(tmp_path, array):
-    with pytest.raises(DataError):
+def test_other_arrays_are_not_written(tmp_path, array, message):
+    with pytest.raises(DataError, match=message):
         write_spikes(tmp_path / "a.dat", array)
     assert list(tmp_path.iterdir()) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import pickle
 import shutil
@@ -17,9 +16,9 @@ import zarr
 from tests.data.prepared import layout_of, random_frames
 from vrtspike.data.store import reading
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import Store, trim_memory
+from vrtspike.data.store.reading import Store, cache_share, trim_memory
 from vrtspike.data.store.writing import write_store
-from vrtspike.monitoring.records import CacheUse
+from vrtspike.settings.data import DataSettings
 from vrtspike.system.errors import DataError
 
 # Several files of several frames each, the last not full; sizes that are no multiples of chunks.
@@ -198,21 +197,14 @@ def test_sizes_of_arrays_and_chunks():
 # --- The cache; what reading clips makes of it: tests/data/clips/test_clips.py ---------
 
 
-def test_a_process_that_has_just_begun_has_no_hits():
-    begun = CacheUse(lookups=9, reads=15).figures()  # it has read more than chunks
-    figures = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
-    assert figures == [0, 9, 0, False]
-    assert CacheUse(0, 0).figures()["hit_rate"] == 0
-
-
 @pytest.mark.parametrize(("cache_bytes", "times"), [(0, 0), (10**6, 2)])
 def test_a_cache_gives_free_memory_back_now_and_then(path, monkeypatch, cache_bytes, times):
     trimmed = []
     monkeypatch.setattr(reading, "TRIM_EVERY", 3)
-    monkeypatch.setattr(reading, "_READS", itertools.count(1))
     monkeypatch.setattr(reading, "trim_memory", lambda: trimmed.append(1))
     store = Store(path, cache_bytes)
-    for number in range(7):
+    # Twice the interval, wherever the count stands.
+    for number in range(6):
         store.read("blur", slice(number, number + 1), slice(None), slice(None))
     assert len(trimmed) == times
 
@@ -225,3 +217,9 @@ def test_memory_that_is_free_between_chunks_goes_back_to_the_system():
     trim_memory()
     assert before - psutil.Process().memory_info().rss > 120e6
     assert all(chunk.all() for chunk in kept)
+
+
+def test_cache_budget_is_one_for_the_machine():
+    assert cache_share(DataSettings(), 8) == 500_000_000  # on by default
+    assert cache_share(DataSettings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
+    assert cache_share(DataSettings(USE_RAM_CACHE=False), 8) == 0

@@ -8,8 +8,11 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.data.raw.published import PUBLISHED
 from vrtspike.analysis.findings import advice
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
+from vrtspike.data.data_size import measure_data
+from vrtspike.data.datasets import Dataset
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.advice import fit, hardware, presets
@@ -18,6 +21,7 @@ from vrtspike.deblurring.advice.presets import BUNDLED_DATA, COMPARISONS, PREFER
 from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.costs import table
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.problem import memory
 from vrtspike.system.errors import UserError
 
@@ -135,6 +139,20 @@ def test_a_full_disk(project, monkeypatch):
     # Stores that are there already need no more space.
     monkeypatch.setattr(fit, "folder_size", lambda folder: (1, 2 * GB))
     assert not fits(advise_for("A100"))["baseline"].reasons
+
+
+def test_context_of_exposures_takes_disk(project, monkeypatch):
+    root = project / "mine"
+    PUBLISHED["one stream"].write(root)
+    keys = {"ROOT": str(root), "LAYOUT": "auto"}
+    cost = fits(advise_for("A100", DATA=keys))["baseline"].cost
+    dataset = Dataset("mine", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
+    stores = measure_data(dataset).store_bytes(StoreOptions(bins=32))
+    free = stores + cost.checkpoint_gib(kept=3) * 2**30
+    monkeypatch.setattr(presets, "free_bytes", lambda path: free)
+    for context, is_full in ((0, False), (10, True)):
+        fit = fits(advise_for("A100", DATA={**keys, "CONTEXT_STEPS": context}))["baseline"]
+        assert any("of disk" in symptom for symptom in symptoms(fit)) is is_full
 
 
 def test_a_small_data_set(project):

@@ -17,6 +17,7 @@ from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.problem import training_weights
 from vrtspike.io.files import folder_size
 from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 from vrtspike.training.workers import resolve_workers
 
@@ -53,9 +54,9 @@ class PresetData:
     missing: str | None
     existing_bytes: int
 
-    def missing_bytes(self, bins: int) -> int:
+    def missing_bytes(self, options: StoreOptions) -> int:
         """Return the bytes of stores that are still to be written."""
-        return max(0, self.size.store_bytes(bins) - self.existing_bytes)
+        return max(0, self.size.store_bytes(options) - self.existing_bytes)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def assess(name: str, settings: Settings, data: PresetData, resources: Resources
         return Fit(name, [reason("uncounted")])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
     hours = training_hours(cost, machine, cost.batch)
-    stores = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
+    stores = data.missing_bytes(StoreOptions.of(settings.DATA))
     disk = stores + cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = [
         *_data_reasons(settings, data, cost.steps),

@@ -16,6 +16,7 @@ from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.surroundings import free_bytes
 
@@ -80,7 +81,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     lines = [*_machine_lines(machine, free)]
     for size in sizes.values():
         users = [settings for name, settings in presets.items() if data[name] is size]
-        lines += _data_lines(size, dict.fromkeys(user.DATA.NUM_VOXEL_BINS for user in users))
+        lines += _data_lines(size, dict.fromkeys(StoreOptions.of(user.DATA) for user in users))
     if fits:
         lines += ["", *_table(fits, machine)]
     lines += _cure_lines(fits)
@@ -222,12 +223,12 @@ def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
     yield f"disk:    {free / GB:.0f} GB free for results"
 
 
-def _data_lines(data: PresetData, bins: Iterable[int]) -> Iterator[str]:
+def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[str]:
     """Yield lines about a data set.
 
     Args:
         data: paths and size of a data set.
-        bins: numbers of voxel bins of its stores.
+        stores: options of its stores.
     """
     size = data.size
     dataset = data.dataset
@@ -242,9 +243,9 @@ def _data_lines(data: PresetData, bins: Iterable[int]) -> Iterator[str]:
     ]
     height, width = size.rgb_size
     yield f"         {', '.join(parts)}, {height} x {width}"
-    for number in bins:
+    for options in stores:
         yield (
-            f"         stores of {number} bins need {size.store_bytes(number) / GB:.1f} GB, "
+            f"         stores of {options.bins} bins need {size.store_bytes(options) / GB:.1f} GB, "
             f"{data.existing_bytes / GB:.1f} GB are there"
         )
 

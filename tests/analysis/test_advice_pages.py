@@ -1,0 +1,28 @@
+"""The pages with tables of symptoms, written by ``scripts/advice_reference.py``."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.concurrency import run_python
+
+
+@pytest.mark.parametrize("name", ["findings.md", "troubleshooting.md"])
+def test_tables_of_pages_are_those_of_the_advice(name, repository, tmp_path):
+    text = (repository / "docs" / name).read_text(encoding="utf-8")
+    page = tmp_path / name
+    page.write_text(re.sub(r"^(\| (?:GPU idle|nothing happens).*)$", r"\1 |", text, flags=re.M))
+    assert page.read_text() != text
+    command = ("scripts/advice_reference.py", page)
+    assert "older than advice.yaml" in run_python(*command, "--check", cwd=repository).stderr
+    assert not run_python(*command, cwd=repository).returncode
+    assert page.read_text() == text, "run: python scripts/advice_reference.py"
+
+
+@pytest.mark.parametrize("text", ["# Findings\n", "<!-- from advice.yaml: weather -->\n"])
+def test_a_page_without_a_known_table_is_refused(text, repository, tmp_path):
+    (tmp_path / "page.md").write_text(text)
+    output = run_python("scripts/advice_reference.py", tmp_path / "page.md", cwd=repository)
+    assert (output.returncode, "from advice.yaml" in output.stderr) == (2, True)
