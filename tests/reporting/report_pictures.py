@@ -20,7 +20,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "report-phone.jpg": {**PHONE, "device_scale_factor": 1.5},
 }
 AT_THE_TOP = {"report-curves.jpg": "#training"}
-"""What the page is scrolled to; the other pictures show its beginning."""
+"""Part of the page that is shown first; the other pictures show its beginning."""
 
 JPEG_QUALITY = 76
 
