@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import cv2
+import numpy as np
 import pytest
 
 from tests.reporting.browser import PHONE, place, touch
+from tests.reporting.report_pictures import take
 from tests.reporting.results import make_evaluation, make_run
 from tests.reporting.shown_page import (
     HANDLE,
@@ -89,3 +92,15 @@ def test_dark_is_dark_curves_follow_and_paper_has_no_switches(show, address):
         page.locator(selector).first.is_visible() for selector in ("nav", ".bar", ".thumbs", STAGE)
     ]
     assert shown == [False, False, False, True]
+
+
+def test_pictures_of_the_documentation_are_as_large_as_their_windows(browser, address, tmp_path):
+    take(browser, address, tmp_path)
+    pictures = {file.name: cv2.imread(str(file)) for file in tmp_path.iterdir()}
+    assert {name: picture.shape[:2] for name, picture in pictures.items()} == {
+        "report.jpg": (720, 1280),
+        "report-curves.jpg": (560, 1280),
+        "report-phone.jpg": (1266, 585),
+    }
+    brightness = {name: np.median(picture) for name, picture in pictures.items()}
+    assert brightness["report-curves.jpg"] < 40 < brightness["report.jpg"]
