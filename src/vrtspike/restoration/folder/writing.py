@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vrtspike.data.raw.versions import input_version
 from vrtspike.data.video import uncopied_streams
@@ -35,9 +35,12 @@ from vrtspike.restoration.folder.result_record import (
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
 from vrtspike.restoration.inputs.pictures import Pictures, picture_files
-from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.system.errors import list_faults, shown
 from vrtspike.system.progress_bar import Progresses
+
+if TYPE_CHECKING:
+    # Only for its type: a wrong device is refused before PyTorch is imported.
+    from vrtspike.restoration.loaded_model import LoadedModel
 
 NO_SPIKES = "none, the model takes none"
 
