@@ -80,9 +80,10 @@ def test_only_commands_import_a_problem(repository, page):
             assert not packages & problems, source
 
 
-def test_no_package_of_the_data_imports_from_above(repository, page):
-    numbers = layers(page, "data")
-    assert check(repository / "src/vrtspike/data", "data.", numbers) == []
+@pytest.mark.parametrize("package", ["data", "restoration"])
+def test_no_part_of_a_package_imports_from_above(repository, page, package):
+    numbers = layers(page, package)
+    assert check(repository / "src/vrtspike" / package, f"{package}.", numbers) == []
 
 
 def walk(page: str) -> list[tuple[list[str], list[str]]]:

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from vrtspike.data.clips.limits import RecordingLimits
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.checks.clip_check import doubts_message
-from vrtspike.restoration.checks.prepared_clip import PreparedClip, prepare_clip
-from vrtspike.restoration.checks.recording_limits import is_worse, worse_frames
+from vrtspike.restoration.checks.recording_limits import worse_frames
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.given_clips import GivenClip, Spikes, open_clip
+from vrtspike.restoration.given_clips import Spikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.inference.tiling import Tiling, fit_tiling
 from vrtspike.restoration.inputs.pictures import GivenFrames, given_pictures
-from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
+from vrtspike.restoration.loaded_model import LoadedModel
+from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
-from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.system.errors import ConfigError, DataError
+from vrtspike.settings import deblurring_settings
+from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import ProgressCallback, Progresses, progress_bar
 
 
-@dataclass(frozen=True, repr=False)
-class TrainedModel:
-    """A trained model, with the preparation of its inputs.
+class TrainedModel(LoadedModel):
+    """A trained model, with the preparation of its inputs and the calls of users.
 
     Attributes:
         run: its identity: name, fingerprint, settings.
@@ -55,21 +48,6 @@ class TrainedModel:
         ratio: pixels of a frame for each spike pixel along each side; None if it takes any.
         limits: ranges of the recordings that it was trained on; None if these were not stored.
     """
-
-    run: RunIdentity
-    weights: str
-    device: torch.device
-    precision: str
-    compute: Compute
-    network: nn.Module | None = None
-    statistics: Statistics | None = None
-    ratio: int | None = None
-    limits: RecordingLimits | None = None
-
-    @property
-    def settings(self) -> Settings:
-        """The complete settings that it was trained with."""
-        return deblurring_settings(self.run.settings)
 
     def restore(
         self,
@@ -125,7 +103,7 @@ class TrainedModel:
             layout=layout,
             exposures=exposures,
         )
-        clip = prepare_clip(self, source, self.tiling(source, tile), anyway=anyway)
+        clip = self.prepare(source, self.tiling(source, tile), anyway=anyway)
         for note in clip.notes:
             warnings.warn(note, stacklevel=2)
         if clip.doubts:
@@ -209,91 +187,6 @@ class TrainedModel:
         for warning in result.warnings:
             warnings.warn(warning, stacklevel=2)
         return result
-
-    def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
-        """Return the tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
-
-        Args:
-            source: the clip.
-            tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
-                memory.
-
-        Raises:
-            DataError: if the model takes another ratio of frame and sensor.
-            ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
-            RunError: if the memory is too small.
-        """
-        settings = self.settings
-        shape = (len(source.names), *source.size)
-        if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
-            raise DataError(
-                f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
-                f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
-                "another whole number, a run itself restores all"
-            )
-        return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
-
-    def restore_prepared(
-        self,
-        clip: PreparedClip,
-        *,
-        wanted: Collection[int] | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> Iterator[tuple[NDArray[np.uint8] | NDArray[np.uint16], bool]]:
-        """Restore a clip frame by frame, and keep frames blurry that would become worse.
-
-        Args:
-            clip: clip from :func:`~vrtspike.restoration.checks.prepared_clip.prepare_clip`.
-            wanted: the frames to restore, by their positions; None for all.
-            progress: called with the tiles done and their total.
-
-        Yields:
-            one per wanted frame, in order: the restored frame, or the blurry one if that fits the
-            unseen spikes better; and True if it is the blurry one.
-
-        Raises:
-            RunError: as :meth:`restore_source`.
-        """
-        numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
-        frames = self.restore_source(clip.adapted, clip.tiling, wanted=wanted, progress=progress)
-        for number, image in zip(numbers, frames, strict=True):
-            if clip.is_judged and is_worse(clip.source, number, image):
-                yield clip.source.pictures.exact_frame(number), True
-            else:
-                yield image, False
-
-    def restore_source(
-        self,
-        source: GivenClip,
-        tiling: Tiling,
-        *,
-        wanted: Collection[int] | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> Iterator[NDArray[np.uint8] | NDArray[np.uint16]]:
-        """Restore a clip frame by frame.
-
-        Args:
-            source: clip from :func:`~vrtspike.restoration.given_clips.open_clip`.
-            tiling: tiling from :meth:`tiling`.
-            wanted: the frames to restore, by their positions; None for all.
-            progress: called with the tiles done and their total.
-
-        Yields:
-            one per wanted frame, in order: uint16 (H, W, 3) RGB of 16-bit pictures, else uint8.
-
-        Raises:
-            RunError: if the memory of the device is too small, or the model gives values that are
-                not finite.
-        """
-        return restore_frames(
-            self.compute,
-            source,
-            tiling,
-            readers=1,
-            wanted=wanted,
-            progress=progress,
-            bits=source.pictures.bits,
-        )
 
 
 def load(

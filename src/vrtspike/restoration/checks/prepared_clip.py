@@ -1,19 +1,15 @@
-"""Preparation of a clip for a model: checks, and messages, before anything is restored."""
+"""A clip after the checks for a model, before anything is restored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from vrtspike.restoration.checks.clip_check import check_clip
-from vrtspike.restoration.checks.recording_limits import LimitCheck, check_limits
+from vrtspike.restoration.checks.recording_limits import LimitCheck
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling
-
-if TYPE_CHECKING:
-    from vrtspike.restoration.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -53,34 +49,3 @@ class PreparedClip:
     def adapted(self) -> GivenClip:
         """The clip as the model takes it: its spikes averaged if they are too few."""
         return self.check.adapt(self.source)
-
-
-def prepare_clip(
-    model: TrainedModel, source: GivenClip, tiling: Tiling, *, anyway: bool
-) -> PreparedClip:
-    """Check a clip against a model.
-
-    Args:
-        model: the model.
-        source: the clip.
-        tiling: its tiling, such as from :meth:`TrainedModel.tiling`.
-        anyway: accept a recording far outside those that the model was trained on, too.
-
-    Raises:
-        DataError: if the recording lies far outside, or cannot be read.
-    """
-    pictures = source.pictures
-    place = str(pictures.place)
-    check = check_limits(model.limits, source)
-    if not anyway:
-        check.require_near(place)
-    notes = []
-    if pictures.conversion:
-        notes.append(f"{place}: {pictures.conversion}")
-    if pictures.bits > 8 and model.network is None:
-        notes.append(
-            f"{place}: an ONNX model takes 8 bits: frames are rounded before they are restored"
-        )
-    if check.is_outside:
-        notes.append(check.warning(place))
-    return PreparedClip(source, tiling, check, tuple(notes))

@@ -14,7 +14,7 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.no_reference import load_no_reference
-from vrtspike.restoration.checks.prepared_clip import PreparedClip, prepare_clip
+from vrtspike.restoration.checks.prepared_clip import PreparedClip
 from vrtspike.restoration.folder.figures import (
     RestoredClip,
     frame_verdicts,
@@ -39,7 +39,8 @@ from vrtspike.system.errors import list_faults, shown
 from vrtspike.system.progress_bar import Progresses
 
 if TYPE_CHECKING:
-    from vrtspike.restoration.trained import TrainedModel
+    # Only for its type: a wrong device is refused before PyTorch is imported.
+    from vrtspike.restoration.loaded_model import LoadedModel
 
 NO_SPIKES = "none, the model takes none"
 
@@ -48,7 +49,7 @@ Note = Callable[[str], None]
 
 
 def restore_into(
-    model: TrainedModel,
+    model: LoadedModel,
     request: Request,
     source: GivenClip,
     sharp: Pictures | None,
@@ -122,13 +123,13 @@ def _doubt_entries(clip: PreparedClip, note: Note) -> dict[str, Any]:
 
 
 def _write_frames(
-    model: TrainedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
+    model: LoadedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
 ) -> None:
     """Restore frames and write them.
 
     Args:
         model: the model.
-        clip: the clip, from :func:`prepare_clip`.
+        clip: the clip, from :meth:`LoadedModel.prepare`.
         targets: files to write, by number of the frame, in order.
         progress: opens the progress of the tiles.
     """
@@ -158,7 +159,7 @@ class _Plan:
     clip: PreparedClip
 
 
-def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
+def _plan(model: LoadedModel, request: Request, source: GivenClip) -> _Plan:
     """Check a request against the output folder and the model; writes nothing.
 
     Raises:
@@ -181,11 +182,11 @@ def _plan(model: TrainedModel, request: Request, source: GivenClip) -> _Plan:
     )
     require_replaceable(output, results, recorded)
     tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
-    clip = prepare_clip(model, source, tiling, anyway=request.anyway)
+    clip = model.prepare(source, tiling, anyway=request.anyway)
     return _Plan(identity, continued, recorded, results, clip)
 
 
-def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
+def _identity(model: LoadedModel, request: Request, source: GivenClip) -> dict[str, Any]:
     """Return entries of the record that are equal if frames of two calls belong together."""
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
     origin = NO_SPIKES
@@ -215,7 +216,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
 
 
 def _first_record(
-    model: TrainedModel,
+    model: LoadedModel,
     request: Request,
     plan: _Plan,
     recorded: Sequence[str],

@@ -1,4 +1,4 @@
-"""Preparation of a clip, which restoring into memory and into a folder share."""
+"""Preparation of a clip for a model, which restoring into memory and into a folder share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from tests.restoration.folder_runs import restore
 from tests.small_run import recorded_clip
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.restoration.checks.prepared_clip import prepare_clip
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.trained import TrainedModel
 from vrtspike.system.errors import DataError
@@ -31,12 +30,12 @@ def test_conversions_and_a_recording_outside_the_limits_are_noted(model, sequenc
     fine = recorded_clip(tmp_path, sequence / "spike")
     # An ONNX file has no network of PyTorch.
     exported = replace(with_gain(model, 0.5), network=None)
-    conversion, rounding, warning = prepare_clip(exported, fine, WHOLE, anyway=False).notes
+    conversion, rounding, warning = exported.prepare(fine, WHOLE, anyway=False).notes
     assert conversion.startswith(f"{tmp_path}: 16-bit values are taken with 65535 as white")
     assert rounding.startswith(f"{tmp_path}: an ONNX model takes 8 bits")
     assert warning.startswith(f"warning: {tmp_path}: outside the recordings")
     plain = recorded_clip(sequence / "blur", sequence / "spike")
-    assert prepare_clip(model, plain, WHOLE, anyway=False).notes == ()
+    assert model.prepare(plain, WHOLE, anyway=False).notes == ()
 
 
 def test_both_ways_to_restore_give_the_same_notes(model, job):
@@ -53,8 +52,8 @@ def test_a_recording_far_outside_is_prepared_only_if_asked(model, sequence):
     clip = recorded_clip(sequence / "blur", sequence / "spike")
     far = with_gain(model, 0.1)
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
-        prepare_clip(far, clip, WHOLE, anyway=False)
-    prepared = prepare_clip(far, clip, WHOLE, anyway=True)
+        far.prepare(clip, WHOLE, anyway=False)
+    prepared = far.prepare(clip, WHOLE, anyway=True)
     pooled = prepared.adapted.read(slice(0, 1))["counts"]
     assert (pooled != clip.read(slice(0, 1))["counts"]).any()
 
@@ -63,9 +62,9 @@ def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence
     fitting = recorded_clip(sequence / "blur", sequence / "spike")
     other = recorded_clip(sequence / "blur", small_run.raw / "train/a/spike")
     outside = with_gain(model, 0.5)
-    assert prepare_clip(outside, fitting, WHOLE, anyway=True).is_judged
-    assert not prepare_clip(model, fitting, WHOLE, anyway=True).is_judged
-    doubtful = prepare_clip(outside, other, WHOLE, anyway=True)
+    assert outside.prepare(fitting, WHOLE, anyway=True).is_judged
+    assert not model.prepare(fitting, WHOLE, anyway=True).is_judged
+    doubtful = outside.prepare(other, WHOLE, anyway=True)
     assert doubtful.check.is_outside
     assert doubtful.doubts
     assert not doubtful.is_judged
