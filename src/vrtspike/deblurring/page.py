@@ -10,7 +10,10 @@ from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
+from vrtspike.reporting.page_data.data_part import DataPart
+from vrtspike.reporting.page_data.evaluation import Remark
+from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
+from vrtspike.reporting.page_data.tables import TableRow
 from vrtspike.reporting.problem_page import CardWords, ExampleKinds, ProblemPage
 from vrtspike.restoration.page.gallery import GALLERY
 

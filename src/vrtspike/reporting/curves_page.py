@@ -12,7 +12,7 @@ from vrtspike.config.seeds import split_seed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data import CurvesData, CurvesRun
+from vrtspike.reporting.page_data.curves import CurvesData, CurvesRun
 from vrtspike.reporting.problem_page import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 

@@ -10,7 +10,7 @@ from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
-from vrtspike.reporting.page_data import LiveRunOnPage
+from vrtspike.reporting.page_data.live import LiveRunOnPage
 from vrtspike.reporting.pictures import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")

@@ -16,13 +16,10 @@ from vrtspike.reporting.embedding import (
     evaluation_of,
 )
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data import (
-    DataPart,
-    EvaluationOnPage,
-    MetricMeans,
-    ReportData,
-    RunOnPage,
-)
+from vrtspike.reporting.page_data.data_part import DataPart
+from vrtspike.reporting.page_data.evaluation import EvaluationOnPage
+from vrtspike.reporting.page_data.metrics import MetricMeans
+from vrtspike.reporting.page_data.report import ReportData, RunOnPage
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.reporting.problem_page import (
     ProblemPage,

@@ -10,14 +10,11 @@ from typing import Protocol, runtime_checkable
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.problems import Metric, Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.reporting.page_data import (
-    DataPart,
-    ExtraReference,
-    Gallery,
-    MetricMeans,
-    Remark,
-    TableRow,
-)
+from vrtspike.reporting.page_data.data_part import DataPart
+from vrtspike.reporting.page_data.evaluation import Remark
+from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
+from vrtspike.reporting.page_data.pictures import Gallery
+from vrtspike.reporting.page_data.tables import TableRow
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,9 @@ from vrtspike.analysis.quality_tables import (
 )
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data import (
-    EvaluationOnPage,
-    ExampleOnPage,
-    MetricMeans,
-    NotEvaluated,
-    TableRow,
-)
+from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, ExampleOnPage, NotEvaluated
+from vrtspike.reporting.page_data.metrics import MetricMeans
+from vrtspike.reporting.page_data.tables import TableRow
 from vrtspike.reporting.problem_page import ProblemPage, problem_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError

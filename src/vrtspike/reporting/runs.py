@@ -19,7 +19,7 @@ from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
-from vrtspike.reporting.page_data import Origin, RunOnPage
+from vrtspike.reporting.page_data.report import Origin, RunOnPage
 from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import WEIGHTS
