@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypedDict, final
 
 from vrtspike.reporting.page_data.metrics import MetricMeans
+from vrtspike.reporting.page_data.pictures import GalleryExample
 from vrtspike.reporting.page_data.tables import TableRow
 
 
@@ -21,27 +21,14 @@ class Remark(TypedDict):
     explanation: str
 
 
-class ExampleOnPage(TypedDict):
-    """An example frame.
+class ExampleOnPage(GalleryExample):
+    """An example frame of an evaluation, with the name of its sequence in the tables."""
 
-    Attributes:
-        label: name of its sequence in captions.
-        sequence, frame: names in the tables of the evaluation.
-        chosen: places within its sequence by the main metric: ``worst``, ``middle``, ``best``.
-        metrics: values by column.
-        pictures: WebP in base64 by kind.
-    """
-
-    label: str
     sequence: str
-    frame: str
-    chosen: list[str]
-    metrics: dict[str, float | None]
-    pictures: Mapping[str, str]
 
 
 class Video(TypedDict):
-    """A video of an evaluation.
+    """A video of restored frames.
 
     Attributes:
         label: its name.

@@ -21,22 +21,19 @@ class ExtraReference(TypedDict):
     mean: float | None
 
 
-class MetricMeans(TypedDict):
-    """A metric with its means over the test frames of an evaluation.
+class MetricOnPage(TypedDict):
+    """A metric with its means over frames.
 
     Attributes:
         name, title: of the metric; they include a protocol other than the default.
         definition: definition of the measured quantity.
         unit: empty for none.
         decimals: shown digits after the decimal point.
-        larger_is_better: False if smaller values are better.
         before, after: names of the reference and of the result.
         columns: columns of the reference and of the result in tables.
         reference, result: means of both.
         gain: improvement of the result over the reference.
-        gain_interval: interval of the gain; None without one.
         extra: a further reference; None without one.
-        reason: reason for a missing mean; empty for none.
     """
 
     name: str
@@ -44,13 +41,24 @@ class MetricMeans(TypedDict):
     definition: str
     unit: str
     decimals: int
-    larger_is_better: bool
     before: str
     after: str
     columns: tuple[str, str]
     reference: float | None
     result: float | None
     gain: float | None
-    gain_interval: tuple[float, float] | None
     extra: ExtraReference | None
+
+
+class MetricMeans(MetricOnPage):
+    """A metric with its means over the test frames of an evaluation.
+
+    Attributes:
+        larger_is_better: False if smaller values are better.
+        gain_interval: interval of the gain; None without one.
+        reason: reason for a missing mean; empty for none.
+    """
+
+    larger_is_better: bool
+    gain_interval: tuple[float, float] | None
     reason: str

@@ -1,7 +1,8 @@
-"""Kinds of example pictures, and facts on those of a page."""
+"""Example pictures of pages: their kinds, frames, words and facts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 
@@ -36,6 +37,38 @@ class Gallery(TypedDict):
     left: str
     right: str
     by: str
+
+
+class GalleryExample(TypedDict):
+    """An example frame.
+
+    Attributes:
+        label: name of its sequence in captions.
+        frame: its name.
+        chosen: places within its sequence by the main metric: ``worst``, ``middle``, ``best``.
+        metrics: values by column.
+        pictures: by kind: WebP in base64, or names of files beside the page.
+    """
+
+    label: str
+    frame: str
+    chosen: list[str]
+    metrics: dict[str, float | None]
+    pictures: Mapping[str, str]
+
+
+class GalleryWords(TypedDict):
+    """Words of the pictures.
+
+    Attributes:
+        model: name of what a run stands for: a preset, a model.
+        videos: heading of the videos.
+        left_out: end of the sentence on frames that were left out.
+    """
+
+    model: str
+    videos: str
+    left_out: str
 
 
 class PictureFacts(TypedDict):

@@ -8,7 +8,7 @@ from vrtspike.reporting.page_data.curves import Curves
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, NotEvaluated
 from vrtspike.reporting.page_data.performance import Performance
-from vrtspike.reporting.page_data.pictures import Gallery, PictureFacts
+from vrtspike.reporting.page_data.pictures import Gallery, GalleryWords, PictureFacts
 
 
 class Origin(TypedDict):
@@ -65,19 +65,9 @@ class RunOnPage(TypedDict):
     origin: Origin
 
 
-class Words(TypedDict):
-    """Words of a page.
+class Words(GalleryWords):
+    """Words of the report page, with the title of the column with the seconds of a frame."""
 
-    Attributes:
-        model: name of what a run stands for: a preset, a model.
-        videos: heading of the videos.
-        left_out: end of the sentence on frames that were left out.
-        seconds: title of the column with the seconds of a frame.
-    """
-
-    model: str
-    videos: str
-    left_out: str
     seconds: str
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vrtspike.reporting.offline_page import Verdict
+from vrtspike.reporting.page_data.metrics import MetricOnPage
 from vrtspike.restoration.folder.figures import RestoredClip, lower_frames
+from vrtspike.restoration.page.data import RestoredExample, RestoredRun
 
 Figures = Sequence[Mapping[str, Any]]
 """Figures of each frame, as in ``restore.json``."""
@@ -95,8 +97,8 @@ def frame_doubts(
 
 def model_contents(
     model: ModelOnPage, clip_name: str, pictures: Mapping[int, Mapping[str, str]]
-) -> dict[str, Any]:
-    """Return the data of a model for the scripts of the page.
+) -> RestoredRun:
+    """Return the data of a model for the scripts of the page, without videos.
 
     Args:
         model: its results.
@@ -105,14 +107,14 @@ def model_contents(
     """
     metrics = model_metrics(model.figures)
     columns = [column for metric in metrics for column in metric["columns"]]
-    examples = [
+    examples: list[RestoredExample] = [
         {
             "label": clip_name,
             "frame": model.clip.source.names[number],
             "time": number,
             "chosen": [],
             "metrics": {column: model.figures[number].get(column) for column in columns},
-            "doubts": model.doubts.get(model.clip.source.names[number], []),
+            "doubts": list(model.doubts.get(model.clip.source.names[number], [])),
             "pictures": pictures[number],
         }
         for number in _worst_first(model.figures, list(pictures), metrics)
@@ -129,16 +131,17 @@ def model_contents(
             "split": "",
             "metrics": metrics,
             "examples": examples,
+            "videos": [],
         },
     }
 
 
-def model_metrics(figures: Figures) -> list[dict[str, Any]]:
+def model_metrics(figures: Figures) -> list[MetricOnPage]:
     """Return the metrics that were measured, with means over the frames that have them.
 
     The PSNR of frames that equal the sharp ones is None; so is a mean of these alone.
     """
-    metrics = []
+    metrics: list[MetricOnPage] = []
     for name, (title, unit, decimals, definition) in _METRICS.items():
         if not any(name in frame for frame in figures):
             continue
@@ -154,13 +157,12 @@ def model_metrics(figures: Figures) -> list[dict[str, Any]]:
                 "unit": unit,
                 "decimals": decimals,
                 "definition": definition,
-                "columns": [f"{name}_blur", name],
+                "columns": (f"{name}_blur", name),
                 "before": "blurry",
                 "after": "restored",
                 "reference": blurry,
                 "result": restored,
                 "gain": gain,
-                "larger_is_better": True,
                 "extra": None,
             }
         )
@@ -168,7 +170,7 @@ def model_metrics(figures: Figures) -> list[dict[str, Any]]:
 
 
 def _worst_first(
-    figures: Figures, frames: Sequence[int], metrics: Sequence[Mapping[str, Any]]
+    figures: Figures, frames: Sequence[int], metrics: Sequence[MetricOnPage]
 ) -> list[int]:
     """Sort numbers of frames by the first metric; those without its figure come last."""
     if not metrics:
@@ -203,12 +205,12 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     if metrics:
         metric = metrics[0]
         # The unit dB alone would suggest PSNR.
-        sentence += f": {metric['title']} {_value(metric, 'reference')} (blurry) to "
-        sentence += _value(metric, "result")
+        sentence += f": {metric['title']} {_value(metric, metric['reference'])} (blurry) to "
+        sentence += _value(metric, metric["result"])
         for other in models[1:]:
             for other_metric in model_metrics(other.figures):
                 if other_metric["name"] == metric["name"]:
-                    sentence += f"; {other.label} to {_value(other_metric, 'result')}"
+                    sentence += f"; {other.label} to {_value(other_metric, other_metric['result'])}"
     facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
     if len(models) == 1:
         facts = [_doubt_fact(first)]
@@ -219,10 +221,9 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     return Verdict(f"{sentence}.", facts)
 
 
-def _value(metric: Mapping[str, Any], kind: str) -> str:
+def _value(metric: MetricOnPage, mean: float | None) -> str:
     """Return a mean of a metric in bold, with its unit."""
-    value = metric[kind]
-    text = "–" if value is None else f"{value:.{metric['decimals']}f} {metric['unit']}"
+    text = "–" if mean is None else f"{mean:.{metric['decimals']}f} {metric['unit']}"
     return f"**{text.strip()}**"
 
 

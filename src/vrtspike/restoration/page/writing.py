@@ -10,6 +10,7 @@ from typing import Any
 from vrtspike.io.files import atomic_write_text, finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.offline_page import OfflinePage
+from vrtspike.reporting.page_data.evaluation import Video
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
 from vrtspike.restoration.folder.request import Request
@@ -30,6 +31,7 @@ from vrtspike.restoration.page.contents import (
     headline,
     model_contents,
 )
+from vrtspike.restoration.page.data import RestoredData, RestoredRun
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.restoration.page.pictures import choose_frames, write_page_pictures
 from vrtspike.system.progress_bar import Progresses
@@ -83,12 +85,12 @@ def write_folder_page(
     page_file.unlink(missing_ok=True)
     name = sequence_name(Path(record["paths"]["input"]))
     page = OfflinePage(headline(models, name, record), SECTIONS, SCRIPTS, has_files=True)
-    data = _data(request, models, record, compared)
     doubtful = {number for model in models for number in model.doubtful}
     frames = choose_frames(len(files), doubtful)
     nothing = {number: dict[str, str]() for number in frames}
     runs = [model_contents(model, name, nothing) for model in models]
-    pictures_bytes = page_bytes - len(page.render(data | {"runs": runs}).encode())
+    data = _data(models, record, compared, runs)
+    pictures_bytes = page_bytes - len(page.render(data).encode())
     # Names of files are in the page, too.
     budget = pictures_bytes - 400 * len(frames) * len(models)
     pictures = write_page_pictures([model.clip for model in models], frames, budget, request.output)
@@ -142,12 +144,12 @@ def _compared_model(
 
 
 def _data(
-    request: Request,
     models: Sequence[ModelOnPage],
     record: dict[str, Any],
     compared: ComparedFrames | None,
-) -> dict[str, Any]:
-    """Return the data of the page without those of the models."""
+    runs: list[RestoredRun],
+) -> RestoredData:
+    """Return the data of the page; facts on its pictures are still empty."""
     paths = record["paths"]
     origin = [
         ("model", f"{record['model']['name']}, {record['model']['fingerprint']}"),
@@ -173,12 +175,14 @@ def _data(
             "no_figures": "No figures: these frames have neither recorded spikes that fit them "
             "nor sharp frames to compare with (--sharp).",
         },
+        "pictures": {"form": "", "left_out": 0, "folder": PAGE_PICTURES},
+        "runs": runs,
     }
 
 
-def _videos(output: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+def _videos(output: Path, record: dict[str, Any]) -> list[Video]:
     """Return the videos that were written beside the page."""
-    videos = []
+    videos: list[Video] = []
     for name, label in _VIDEOS.items():
         path = output / name
         if name in record["written"] and path.is_file():
