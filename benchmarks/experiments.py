@@ -20,7 +20,7 @@ import torch
 from real_samples import sample_psnr
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.cluster.launch import Launch, launch
-from vrtspike.deblurring import problem
+from vrtspike.deblurring import task
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
@@ -140,7 +140,7 @@ def measure_variants(
                 result = Path(folder) / "result"
                 output = Path(folder) / "evaluation"
                 job = EvaluationJob(result / WEIGHTS, run, inputs.dataset, output, CPU)
-                problem.evaluate(job)
+                task.evaluate(job)
                 metrics = read_json(output / "summary.json")["metrics"]
                 figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
                 if inputs.samples is not None:

@@ -58,7 +58,7 @@ one_of = staleness.one_of
 program = PLACES.program
 single_threaded_program = PLACES.single_threaded_program
 code = partial(staleness.code_lines, PLACES.scripts)
-problem_code = partial(staleness.problem_code_lines, WORKFLOW, PLACES.scripts)
+task_code = partial(staleness.task_code_lines, WORKFLOW, PLACES.scripts)
 setting_lines = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
 

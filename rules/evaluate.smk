@@ -29,7 +29,7 @@ rule evaluate:
         gpu=EVALUATION_GPUS,
         mem_mb=memory(16000),
     params:
-        code=problem_code("evaluate.py"),
+        code=task_code("evaluate.py"),
         settings=setting_lines("evaluate.py"),
         overrides=test_options,
         folder=subpath(output.summary, parent=True),

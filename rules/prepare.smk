@@ -1,4 +1,4 @@
-"""Raw files to a data set, for problems without stages of their own (vrtspike.config.problems).
+"""Raw files to a data set, for tasks without stages of their own (vrtspike.config.tasks).
 
 Uses functions/data.smk and functions/devices.smk.
 """
@@ -8,7 +8,7 @@ from vrtspike.workflow.staleness import data_damage, raw_file_lines
 
 # A checkpoint, so that data with an unchanged digest do not cause new trainings.
 checkpoint prepare:
-    """Prepare the data of problems other than the deblurring."""
+    """Prepare the data of tasks other than the deblurring."""
     input:
         raw=raw_files,
         rerun_damaged=rerun_damaged(
@@ -26,7 +26,7 @@ checkpoint prepare:
     resources:
         mem_mb=memory(4000),
     params:
-        code=problem_code("prepare.py", preset_of_data),
+        code=task_code("prepare.py", preset_of_data),
         settings=setting_lines("prepare.py", preset_of_data),
         versions=lambda wildcards: raw_file_lines(WORKFLOW, preset_of_data(wildcards)),
         preset=lambda wildcards, resources: preset_of_data(wildcards),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.evaluation_files import EvaluationJob, evaluated_problem
+from vrtspike.analysis.evaluation_files import EvaluationJob, evaluated_task
 from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
 from vrtspike.runs.published import read_published
 from vrtspike.system.cli import HelpFormatter, run
@@ -36,7 +36,7 @@ def main() -> None:
         job = EvaluationJob(
             arguments.weights, identity, arguments.dataset, arguments.output, device, progress
         )
-        lines = evaluated_problem(identity.settings.TASK).evaluate(job)
+        lines = evaluated_task(identity.settings.TASK).evaluate(job)
     print("\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""Prepare the data of a preset whose problem has no rules of its own."""
+"""Prepare the data of a preset whose task has no rules of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.config.documents import read_overrides
-from vrtspike.config.problems import prepared_problem
+from vrtspike.config.tasks import prepared_task
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.system.cli import add_preset, run
 from vrtspike.system.errors import ConfigError
@@ -20,13 +20,13 @@ def main() -> None:
     arguments = parser.parse_args()
     workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
     settings = workflow.preset(arguments.preset)
-    problem = prepared_problem(settings.TASK)
-    if problem is None:
+    task = prepared_task(settings.TASK)
+    if task is None:
         raise ConfigError(
             f"--preset {arguments.preset}: TASK is {settings.TASK}, whose data are made by its own "
             f"rules; run: snakemake --cores 1 train_{arguments.preset}"
         )
-    problem.prepare(settings, arguments.output, lambda text: print(text, flush=True))
+    task.prepare(settings, arguments.output, lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def main() -> int:
     stop_with_parent()
     try:
         prepare_folder(arguments.run_dir, arguments.preset, arguments.dataset)
-        problem = RunIdentity.read(arguments.run_dir).settings.TASK
-        changed = record_code(arguments.run_dir, Path(__file__), problem)
+        task = RunIdentity.read(arguments.run_dir).settings.TASK
+        changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
             print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from vrtspike.config.problems import PROBLEMS
+from vrtspike.config.tasks import TASKS
 from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.stage_inputs import stage_inputs
 
@@ -70,14 +70,14 @@ def test_no_package_imports_from_above(repository, page):
     assert check(repository / "src/vrtspike", "", numbers) == []
 
 
-def test_only_commands_import_a_problem(repository, page):
-    """Others ask the registry (:mod:`vrtspike.config.problems`)."""
+def test_only_commands_import_a_task(repository, page):
+    """Others ask the registry (:mod:`vrtspike.config.tasks`)."""
     package = repository / "src/vrtspike"
-    problems = set(PROBLEMS)
-    for part in layers(page).keys() - problems - {"commands"}:
+    tasks = set(TASKS)
+    for part in layers(page).keys() - tasks - {"commands"}:
         for source in [*(package / part).rglob("*.py"), *package.glob(f"{part}.py")]:
             packages = {name.split(".")[0] for name in imports(source)}
-            assert not packages & problems, source
+            assert not packages & tasks, source
 
 
 @pytest.mark.parametrize("package", ["data", "restoration"])
@@ -116,7 +116,7 @@ def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, pag
         if programs:
             used = set()
         for program in programs:
-            parts = [f"{PROBLEMS['deblurring']}.{part}" for part in stage_inputs(program).parts]
+            parts = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
             used |= set(code_digests(repository / "scripts" / program, uses=parts))
         assert names
         for name in names:

@@ -149,8 +149,8 @@ def test_a_listed_file_reaches_its_modules(repository, file):
     package = repository / "src/vrtspike"
     reached: set[Path] = set()
     pending = {repository / "tests" / file}
-    # The registry of problems imports these modules by names that it puts together.
-    pending |= set((package / file).parent.glob("problem.py"))
+    # The registry of tasks imports these modules by names that it puts together.
+    pending |= set((package / file).parent.glob("task.py"))
     while pending:
         path = pending.pop()
         reached.add(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.config.problems import PROBLEMS
+from vrtspike.config.tasks import TASKS
 
 WITHOUT = {
     # Until its function begins, Ctrl-C ends in a traceback.
@@ -13,7 +13,7 @@ WITHOUT = {
     # Planning.
     "vrtspike.data.raw.survey": {"torch", "zarr", "pandas", "numpy", "cv2"},
     "vrtspike.data.raw.versions": {"torch", "zarr", "pandas", "numpy", "cv2"},
-    **{module: {"torch"} for module in PROBLEMS.values()},
+    **{module: {"torch"} for module in TASKS.values()},
     # Reading a preset takes no table.
     "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.models"},
     # Restoring with a page takes no extra.

@@ -24,7 +24,7 @@ TESTED = {
     r"make setup && \. \.venv/bin/activate": ".ci/run",
     r"make docs": ".ci/run",
     r"make format": "tests/test_contributing.py",
-    r"snakemake .*(_waves|PRESETS=waves)": "tests/workflow/test_third_problem.py",
+    r"snakemake .*(_waves|PRESETS=waves)": "tests/workflow/test_third_task.py",
     r"snakemake --cores 2 sst_demo": "tests/workflow/test_sst.py",
     r"snakemake .*": PLANNED,
     r"vrtspike .*": CALLS,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from vrtspike.config.problems import prepared_problem
+from vrtspike.config.tasks import prepared_task
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
 from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
@@ -119,7 +119,7 @@ def shard_memory(wildcards, threads, attempt):
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
     preset = WORKFLOW.preset(preset_of_data(wildcards))
-    files = prepared_problem(preset.TASK).data_files(preset)
+    files = prepared_task(preset.TASK).data_files(preset)
     return [ancient(str(path)) for path in files]
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.config.problems import find_problem
+from vrtspike.config.tasks import find_task
 from vrtspike.workflow.staleness import evaluation_overrides
 
 # The preset `reproduce` without its spikes is VRT itself.
@@ -13,7 +13,7 @@ PUBLISHED_VRT = "reproduce-without-spikes"
 def backbones(wildcards):
     """Published weights of the metrics' networks."""
     preset = WORKFLOW.preset(wildcards.preset)
-    files = find_problem(preset.TASK).evaluation_weights(preset)
+    files = find_task(preset.TASK).evaluation_weights(preset)
     return [ancient(str(path)) for path in files.values()]
 
 

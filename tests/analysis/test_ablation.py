@@ -185,7 +185,7 @@ def test_other_evaluations_are_refused(ablation, tmp_path, key):
 
 @pytest.fixture
 def tides(monkeypatch, tmp_path):
-    """Runs of an ablation of another problem, whose evaluations know no frames."""
+    """Runs of an ablation of another task, whose evaluations know no frames."""
     short = Variant("short", "-short", "DATA.LEAD=1", "being short", "No short!")
     question = Ablation("Tides", "wet", "wet", "Of tides.", {"DATA.SEQ_LEN": 12}, (short,))
     monkeypatch.setattr(SSTSettings, "ablation", question)
@@ -201,7 +201,7 @@ def tides(monkeypatch, tmp_path):
     return runs
 
 
-def test_ablations_of_two_problems_stand_in_one_table(ablation, tides, tmp_path):
+def test_ablations_of_two_tasks_stand_in_one_table(ablation, tides, tmp_path):
     table, sentences = compare_variants([*ablation(), *tides], tmp_path / "out")
     assert table["model"].tolist() == [
         *("spikes", "without spikes", "shuffled spikes", "wet", "short")

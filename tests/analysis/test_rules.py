@@ -293,7 +293,7 @@ def test_findings(symptom, values, sections, expected):
             assert field == (pytest.approx(value) if name == "weight" else value)
 
 
-def test_findings_name_only_keys_of_the_problem():
+def test_findings_name_only_keys_of_the_task():
     other = settings().MODEL.model_copy(update={"TYPE": "another"})
     preset = settings().model_copy(update={"MODEL": other})
     slow = LOW | {"forward_ms": 1800, "step_parts": {"backward": 0.7}, "recomputation_share": 0.2}

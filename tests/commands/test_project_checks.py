@@ -45,7 +45,7 @@ FIRST = "weights.safetensors is not there: that preset is trained first"
         (WRONG, "mine", {"configuration": "EPOCH"}),
         ({}, "nosuch", {"configuration": "nosuch"}),
         (TAUGHT, "mine", {"weights (TRAIN.DISTILL.TEACHER)": FIRST}),
-        # Another problem: raw files of the user, and files that the workflow generates.
+        # Another task: raw files of the user, and files that the workflow generates.
         ({}, "sst", {"data (sst)": "missing data/era5"}),
         (
             {},

@@ -224,7 +224,7 @@ def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(fold
         load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "abc"}}})
 
 
-def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
+def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
     workflow = load_workflow(["config.yaml"])
@@ -272,7 +272,7 @@ def test_older_names_of_the_data_are_read(folder):
 )
 @pytest.mark.filterwarnings("ignore:.*MODEL.LAYERS has no effect")
 @pytest.mark.parametrize("where", ["SET", "SETTINGS"])
-def test_keys_of_one_problem_do_not_affect_presets_of_another(folder, key, video, sea, where):
+def test_keys_of_one_task_do_not_affect_presets_of_another(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
     overrides = key if where == "SET" else parse_overrides([key]).tree
     workflow = load_workflow(["config.yaml"], {where: overrides})
@@ -284,7 +284,7 @@ def test_keys_of_one_problem_do_not_affect_presets_of_another(folder, key, video
     assert (workflow.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
 
 
-def test_a_problem_among_the_overrides_selects_the_applicable_keys(folder):
+def test_a_task_among_the_overrides_selects_the_applicable_keys(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
     workflow = load_workflow(
         ["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"}
@@ -307,7 +307,7 @@ def test_names_of_ablations_belong_to_presets_that_have_one(folder):
 
 @pytest.fixture
 def tides(monkeypatch):
-    """Gives the workflow of another problem sections."""
+    """Gives the workflow of another task sections."""
 
     def add(section: type[Section]) -> None:
         monkeypatch.setattr(SSTSettings, "workflow", section)
@@ -317,7 +317,7 @@ def tides(monkeypatch):
     workflow_schema.cache_clear()
 
 
-def test_a_problem_adds_sections_with_unique_names_to_the_workflow(folder, tides):
+def test_a_task_adds_sections_with_unique_names_to_the_workflow(folder, tides):
     tides(create_model("Sea", __base__=Section, TIDES=(int, 1)))
     settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
     assert (settings.TIDES, settings.SHARDS.SEQUENCES) == (4, 128)
@@ -326,15 +326,15 @@ def test_a_problem_adds_sections_with_unique_names_to_the_workflow(folder, tides
         load_workflow(["config.yaml"])
 
 
-@pytest.mark.parametrize(("problem", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
-def test_early_stopping_watches_metrics_of_the_problem(folder, problem, metric):
+@pytest.mark.parametrize(("task", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
+def test_early_stopping_watches_metrics_of_the_task(folder, task, metric):
     path = folder / "config/presets/stop.yaml"
-    path.write_text(f"TASK: {problem}\nTRAIN:\n  EARLY_STOPPING:\n    METRIC: {metric}\n")
+    path.write_text(f"TASK: {task}\nTRAIN:\n  EARLY_STOPPING:\n    METRIC: {metric}\n")
     with pytest.raises(
         ConfigError, match=rf"stop\.yaml:4: TRAIN\.EARLY.*'{metric}', expected one of m"
     ):
         load_preset(path)
-    other = {"sst": "rmse", "deblurring": "psnr"}[problem]
+    other = {"sst": "rmse", "deblurring": "psnr"}[task]
     result = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
     assert result.TRAIN.EARLY_STOPPING.METRIC == other
 

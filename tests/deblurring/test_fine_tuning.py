@@ -49,7 +49,7 @@ def test_a_start_of_other_inputs_or_another_network_is_refused(
         identify("tiny", settings, place / "k4" / "dataset.json")
 
 
-def test_a_start_of_another_problem_or_without_settings_is_refused(place, tmp_path):
+def test_a_start_of_another_task_or_without_settings_is_refused(place, tmp_path):
     start = tmp_path / "start"
     settings = load_preset(place / "presets" / "tiny.yaml", [f"MODEL.PRETRAINED={start}"])
     with pytest.raises(RunError, match=r"MODEL\.PRETRAINED: .*No such file .* train it first"):

@@ -73,7 +73,7 @@ def test_full_memory_warns_with_the_keys_to_lower():
         assert all(key in warning for key in keys)
 
 
-def test_a_problem_without_a_cache_has_no_key_for_it():
+def test_a_task_without_a_cache_has_no_key_for_it():
     record = {**measure_memory(CPU), "system_percent": 95.0, "gpu": None}
     (warning,) = memory_warnings(record, cache_size_key(RunSettings()))
     assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning

@@ -101,25 +101,25 @@ def test_views_and_allocations_are_no_operations() -> None:
 
 
 def test_attention_is_one_operation_with_its_inputs_and_outputs() -> None:
-    problems, heads, tokens, width = 3, 2, 64, 8
+    tasks, heads, tokens, width = 3, 2, 64, 8
     with FakeTensorMode():
         layers = nn.ParameterList([torch.empty(1, heads, tokens, tokens)])
-        x = torch.empty(problems, heads, tokens, width)
+        x = torch.empty(tasks, heads, tokens, width)
 
         def loss() -> Tensor:
             return functional.scaled_dot_product_attention(x, x, x, attn_mask=layers[0]).sum()
 
         traffic = count_traffic(layers, loss)
     number = 4
-    operand = 4 * problems * heads * tokens * width
+    operand = 4 * tasks * heads * tokens * width
     bias = 4 * heads * tokens * tokens
     # The kernel keeps the sum of exponentials of each row, and two integers of its random numbers.
-    kept = 4 * problems * heads * tokens + 2 * 8
+    kept = 4 * tasks * heads * tokens + 2 * 8
     forward = [3 * operand + bias + operand + kept, operand + number]
-    # The gradient of the bias is one for each problem before it is summed.
-    gradients = 3 * operand + problems * bias
+    # The gradient of the bias is one for each task before it is summed.
+    gradients = 3 * operand + tasks * bias
     attention = number + 3 * operand + bias + operand + kept + gradients
-    backward = [2 * number, attention, problems * bias + bias]
+    backward = [2 * number, attention, tasks * bias + bias]
     accumulation = [3 * bias]
     operations = [*forward, *backward, *accumulation]
     assert traffic == Traffic(len(operations), sum(operations))

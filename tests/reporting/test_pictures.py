@@ -20,7 +20,7 @@ from vrtspike.reporting.pictures import (
     error_colours,
     error_map,
 )
-from vrtspike.reporting.problem_page import ExampleKinds
+from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.system.errors import DataError
 

@@ -107,7 +107,7 @@ def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_g
     assert evaluation["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25, None, None]
 
 
-def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
+def test_an_evaluation_of_an_earlier_version_or_another_task_is_read(tmp_path):
     folder = make_evaluation(tmp_path, "a", spikes=False)
     assert len(read(folder)["examples"]) == 6
     assert read_examples(folder / "examples").examples[0].files == {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.presets import video_presets
-from vrtspike.deblurring.problem import data_folder
+from vrtspike.deblurring.task import data_folder
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import (
     bundled_model,

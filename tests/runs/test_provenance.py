@@ -35,7 +35,7 @@ FILES = {
     ),
     "src/vrtspike/late.py": 'NAMES = {"a": "vrtspike.network.Net", "b": "vrtspike.alpha.unused"}\n',
     "src/vrtspike/network.py": "class Net: ...\n",
-    "src/vrtspike/problem.py": (
+    "src/vrtspike/task.py": (
         "from vrtspike.alpha import unused\nfrom vrtspike.alpha.sibling import a\n"
         "LIMIT = 3\n"
         "def build():\n    return unused\n"
@@ -120,18 +120,18 @@ def test_follows_every_kind_of_import(folder):
     }
 
 
-def test_only_the_definitions_that_a_function_of_a_problem_uses_count(folder):
-    problem = "vrtspike/problem.py"
-    before = digests(folder, "vrtspike.problem.evaluate")
+def test_only_the_definitions_that_a_function_of_a_task_uses_count(folder):
+    task = "vrtspike/task.py"
+    before = digests(folder, "vrtspike.task.evaluate")
     parts = {name for name in before if name.startswith("vrtspike/")}
-    assert parts == {problem, "vrtspike/alpha/exported.py", "vrtspike/alpha/sibling.py"}
-    edit(folder, "src/vrtspike/problem.py", "return unused", "return [unused]")
-    assert digests(folder, "vrtspike.problem.evaluate") == before
+    assert parts == {task, "vrtspike/alpha/exported.py", "vrtspike/alpha/sibling.py"}
+    edit(folder, "src/vrtspike/task.py", "return unused", "return [unused]")
+    assert digests(folder, "vrtspike.task.evaluate") == before
     for old, new in (("LIMIT = 3", "LIMIT = 4"), ("thing + a", "thing - a"), ("print(1)", "1")):
-        edit(folder, "src/vrtspike/problem.py", old, new)
-        after = digests(folder, "vrtspike.problem.evaluate")
-        assert {name for name in after if after[name] != before[name]} == {problem}
+        edit(folder, "src/vrtspike/task.py", old, new)
+        after = digests(folder, "vrtspike.task.evaluate")
+        assert {name for name in after if after[name] != before[name]} == {task}
         before = after
-    both = digests(folder, "vrtspike.problem.evaluate", "vrtspike.problem.build")
+    both = digests(folder, "vrtspike.task.evaluate", "vrtspike.task.build")
     assert "vrtspike/alpha/unused.py" in both
-    assert both[problem] != before[problem]
+    assert both[task] != before[task]

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.stage_inputs import STAGE_INPUTS, data_settings, stage_inputs
 from vrtspike.settings import Settings
@@ -26,7 +26,7 @@ def test_programs_and_modules_of_the_table_exist(repository, program):
 def test_each_neutral_module_is_among_those_that_a_program_imports(repository, program):
     """Entries that leave out nothing would only mislead a reader."""
     inputs = STAGE_INPUTS[program]
-    uses = [f"{module}.{part}" for module in PROBLEMS.values() for part in inputs.parts]
+    uses = [f"{module}.{part}" for module in TASKS.values() for part in inputs.parts]
 
     def files(*neutral: str) -> set[str]:
         return set(code_digests(repository / "scripts" / program, uses=uses, neutral=neutral))
@@ -38,14 +38,14 @@ def test_each_neutral_module_is_among_those_that_a_program_imports(repository, p
 
 
 @pytest.mark.parametrize("program", STAGE_INPUTS)
-def test_a_problem_has_the_parts_that_a_program_uses(program):
+def test_a_task_has_the_parts_that_a_program_uses(program):
     for part in STAGE_INPUTS[program].parts:
-        assert any(hasattr(find_problem(name), part) for name in PROBLEMS), part
+        assert any(hasattr(find_task(name), part) for name in TASKS), part
 
 
 @pytest.mark.parametrize("program", ["analyze_performance.py", "report_page.py"])
-def test_findings_depend_on_the_advice_of_a_problem(repository, program):
-    uses = [f"{PROBLEMS['deblurring']}.{part}" for part in stage_inputs(program).parts]
+def test_findings_depend_on_the_advice_of_a_task(repository, program):
+    uses = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
     files = code_digests(repository / "scripts" / program, uses=uses)
     assert "vrtspike/deblurring/advice/runs.py" in files
 

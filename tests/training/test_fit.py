@@ -163,7 +163,7 @@ def test_the_seed_decides_the_first_weights(tmp_path):
     assert not torch.allclose(result[0], result[2], atol=1e-3)
 
 
-def test_a_folder_belongs_to_one_problem(finished):
+def test_a_folder_belongs_to_one_task(finished):
     weighted = ForecastObjective()
     weighted.weight = 2.0
     for other in (

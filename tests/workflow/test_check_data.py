@@ -20,6 +20,6 @@ def test_check_data_ends_at_the_gate(tiny):
     assert planned(done) == ["accept", "alignment", "ingest", "survey"]
 
 
-def test_check_data_of_another_problem_prepares_its_data(clone):
+def test_check_data_of_another_task_prepares_its_data(clone):
     done = clone.snakemake("--dry-run", "check_data", "--config", "PRESETS=sst_demo")
     assert planned(done) == ["prepare"]

@@ -126,7 +126,7 @@ def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]
 
 
 def _ablation_of(run: PublishedRun) -> Ablation:
-    """Return the ablation of a run's problem."""
+    """Return the ablation of a run's task."""
     return require_ablation(run.name, run.settings)
 
 

@@ -11,7 +11,7 @@ from vrtspike.analysis.compare import FORMATS, Candidate
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.analysis.quality_tables import frame_entries, quality_table, require_distinct_names
-from vrtspike.config.problems import Metric, all_metrics
+from vrtspike.config.tasks import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
 

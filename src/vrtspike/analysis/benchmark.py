@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.problem_advice import problem_advice
 from vrtspike.analysis.step_times import NAMES, comparison_text
+from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
@@ -120,9 +120,7 @@ def run_benchmark(
         results.append(result.assign(setting=NAMES[side], turn=number // 2))
         device = _common_device(results)
     times = pd.concat(results)
-    first_steps = dict.fromkeys(
-        [*problem_advice(before).first_steps, *problem_advice(after).first_steps]
-    )
+    first_steps = dict.fromkeys([*task_advice(before).first_steps, *task_advice(after).first_steps])
     lines = [f"{preset} on {device}"]
     lines += [f"  {key}: {old} -> {new}" for key, (old, new) in differences.items()]
     lines.append(
@@ -179,7 +177,7 @@ def timed_settings(
         keys = [
             *_TIMED,
             f"LOG.MEMORY_EVERY_STEPS={last_step}",
-            *problem_advice(settings).first_steps,
+            *task_advice(settings).first_steps,
         ]
         return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from vrtspike.config.problems import Metric, Problem, find_problem, incomplete_problem
+from vrtspike.config.tasks import Metric, Task, find_task, incomplete_task
 from vrtspike.io.files import (
     atomic_write_text,
     finite_or_null,
@@ -65,8 +65,8 @@ class EvaluationJob:
 
 
 @runtime_checkable
-class EvaluatedProblem(Problem, Protocol):
-    """The part of a problem that evaluates; :mod:`vrtspike.config.problems` lists the others.
+class EvaluatedTask(Task, Protocol):
+    """The part of a task that evaluates; :mod:`vrtspike.config.tasks` lists the others.
 
     This part is defined here, because ``config`` may not import the types of later packages.
     """
@@ -81,19 +81,19 @@ class EvaluatedProblem(Problem, Protocol):
         """
 
 
-def evaluated_problem(name: str) -> EvaluatedProblem:
-    """Return the problem that TASK names.
+def evaluated_task(name: str) -> EvaluatedTask:
+    """Return the task that TASK names.
 
     Args:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is none, or it lacks :meth:`EvaluatedProblem.evaluate`.
+        ConfigError: if there is none, or it lacks :meth:`EvaluatedTask.evaluate`.
     """
-    problem = find_problem(name)
-    if not isinstance(problem, EvaluatedProblem):
-        raise incomplete_problem(name, "evaluate")
-    return problem
+    task = find_task(name)
+    if not isinstance(task, EvaluatedTask):
+        raise incomplete_task(name, "evaluate")
+    return task
 
 
 def write_evaluation(
@@ -118,21 +118,21 @@ def write_evaluation(
     Returns:
         the summary.
     """
-    problem = evaluated_problem(job.run.settings.TASK)
+    task = evaluated_task(job.run.settings.TASK)
     means = {}
-    for metric in problem.METRICS.values():
+    for metric in task.METRICS.values():
         rows = sequences[[*metric.columns]]
         before, after = map(float, rows.dropna().mean().fillna(rows.mean()))
         kinds = (before, after, metric.gain(after, before))
         means[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
-    digest = problem.dataset_digest(job.dataset)
+    digest = task.dataset_digest(job.dataset)
     summary = {
         **evaluated_data(job.run, job.dataset.parent.name, digest, split),
         "sequences": len(sequences),
         "frames": len(frames),
         "metrics": finite_or_null(means),
-        "definitions": {name: metric.explanation for name, metric in problem.METRICS.items()},
-        "worst": worst_frames(frames, next(iter(problem.METRICS.values()))),
+        "definitions": {name: metric.explanation for name, metric in task.METRICS.items()},
+        "worst": worst_frames(frames, next(iter(task.METRICS.values()))),
         **facts,
     }
     (job.output / EXAMPLES).mkdir(exist_ok=True)
@@ -141,7 +141,7 @@ def write_evaluation(
 
 
 def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> dict[str, Any]:
-    """Return the entries of a summary on the run and its data, the same for all problems.
+    """Return the entries of a summary on the run and its data, the same for all tasks.
 
     Args:
         run: training whose weights were evaluated.
@@ -274,7 +274,7 @@ def summary_damage(path: Path) -> str:
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
     """Return the reason why the contents of a file are no summary; empty if they are one."""
-    # Problems outside this project may omit the field.
+    # Tasks outside this project may omit the field.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (
             f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "

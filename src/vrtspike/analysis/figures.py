@@ -17,7 +17,7 @@ from vrtspike.analysis.section_times import (
     summarize_sections,
     without_warm_up,
 )
-from vrtspike.config.problems import Metric
+from vrtspike.config.tasks import Metric
 from vrtspike.monitoring.timing_layout import ROOT
 
 TREND_PARTS = 10
@@ -149,7 +149,7 @@ def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
         logs: logs of the run.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
-        metrics: metrics of the problem.
+        metrics: metrics of the task.
     """
     return RunFigures(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
 

@@ -20,8 +20,8 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.problem_advice import problem_advice
 from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFacts, Severity
+from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 
@@ -190,7 +190,7 @@ def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[st
         findings: findings of a run, the most important first.
         settings: settings of the run.
     """
-    memory_keys = {*BATCH_KEYS, *problem_advice(settings).recompute_keys}
+    memory_keys = {*BATCH_KEYS, *task_advice(settings).recompute_keys}
     accepted: dict[str, Any] = {}
     for finding in findings:
         is_full = not memory_keys.isdisjoint(accepted)

@@ -12,9 +12,9 @@ from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.section_times import summarize_sections, throughput
-from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.config.seeds import split_seed
+from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.timing_layout import ROOT
@@ -53,8 +53,8 @@ class Analysis:
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics of the run's problem."""
-        return find_problem(self.run.settings.TASK).METRICS
+        """The metrics of the run's task."""
+        return find_task(self.run.settings.TASK).METRICS
 
 
 def read_analysis(folder: Path) -> Analysis:
@@ -73,7 +73,7 @@ def read_analysis(folder: Path) -> Analysis:
         # Memory was logged, but no steps.
         note = untrained_note(start)
         return Analysis(run, logs, RunFigures(), [], (f"{note[0].upper()}{note[1:]}.",))
-    metrics = find_problem(run.settings.TASK).METRICS
+    metrics = find_task(run.settings.TASK).METRICS
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
     return Analysis(run, logs, figures, find(figures, run.settings))
 

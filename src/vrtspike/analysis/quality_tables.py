@@ -11,8 +11,8 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.problems import Metric, find_problem, frame_keys
-from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.tasks import Metric, find_task, frame_keys
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
@@ -75,25 +75,25 @@ def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
     Values of different frames cannot be compared.
 
     Args:
-        summaries: evaluations, also of different problems.
+        summaries: evaluations, also of different tasks.
 
     >>> frame_entry_keys([{"task": "sst"}])
     ['protocol', 'dataset', 'split', 'sequences', 'frames']
     """
     keys = ["protocol", "dataset", "split"]
-    for problem in _problems(summaries):
-        keys += frame_keys(problem).variants
+    for task in _tasks(summaries):
+        keys += frame_keys(task).variants
     return [*dict.fromkeys(keys), "sequences", "frames"]
 
 
-def _problems(summaries: Iterable[Summary]) -> list[str]:
-    """Return the names of the problems of evaluations, each once."""
-    return list(dict.fromkeys(problem_of(summary) for summary in summaries))
+def _tasks(summaries: Iterable[Summary]) -> list[str]:
+    """Return the names of the tasks of evaluations, each once."""
+    return list(dict.fromkeys(task_of(summary) for summary in summaries))
 
 
-def problem_of(summary: Summary) -> str:
-    """Return the name of the problem of an evaluation."""
-    return str(summary.get("task", DEFAULT_PROBLEM))
+def task_of(summary: Summary) -> str:
+    """Return the name of the task of an evaluation."""
+    return str(summary.get("task", DEFAULT_TASK))
 
 
 def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
 
     Args:
         summary: contents of ``summary.json``.
-        keys: names of the entries; empty for those of its problem.
+        keys: names of the entries; empty for those of its task.
     """
     entries = {name: summary.get(name) for name in keys or frame_entry_keys([summary])}
     entries["protocol"] = next(iter(protocols(summary)))
@@ -158,8 +158,8 @@ def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
     Frames of the same name and number may then differ.
     """
     names = ["dataset"]
-    for problem in _problems(summaries.values()):
-        names += frame_keys(problem).encodings
+    for task in _tasks(summaries.values()):
+        names += frame_keys(task).encodings
     names = list(dict.fromkeys(names))
     table = pd.DataFrame([*summaries.values()], columns=[*names, "dataset_digest"])
     digests = table.groupby(names, dropna=False)["dataset_digest"].nunique()
@@ -187,19 +187,19 @@ def column_name(metric: str, protocol: str) -> str:
 
 
 def measured_metrics(summaries: Iterable[Summary]) -> Measured:
-    """Return the metrics of all evaluations, in the order of the problem's table."""
+    """Return the metrics of all evaluations, in the order of the task's table."""
     metrics: dict[str, Metric] = {}
     for summary in summaries:
         for protocol, values in protocols(summary).items():
-            for name, metric in metrics_of_problem(summary).items():
+            for name, metric in metrics_of_task(summary).items():
                 if name in values["metrics"]:
                     metrics[column_name(name, protocol)] = metric
     return metrics
 
 
-def metrics_of_problem(summary: Summary) -> Mapping[str, Metric]:
-    """Return the metrics of an evaluation's problem."""
-    return find_problem(problem_of(summary)).METRICS
+def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
+    """Return the metrics of an evaluation's task."""
+    return find_task(task_of(summary)).METRICS
 
 
 def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
@@ -236,7 +236,7 @@ def _cells(summary: Summary) -> dict[str, float | None]:
     return {
         f"{column_name(name, protocol)} {kind}": values["metrics"].get(name, {}).get(key)
         for protocol, values in protocols(summary).items()
-        for name, metric in metrics_of_problem(summary).items()
+        for name, metric in metrics_of_task(summary).items()
         for kind, key in _kinds(metric).items()
     }
 

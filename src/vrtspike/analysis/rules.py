@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vrtspike.analysis.figures import RunFigures, SpeedFigures
-from vrtspike.analysis.problem_advice import ProblemAdvice, problem_advice
+from vrtspike.analysis.task_advice import TaskAdvice, task_advice
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Severity = Literal["error", "warning", "hint"]
@@ -41,9 +41,9 @@ class RunFacts:
     settings: RunSettings
 
     @property
-    def advice(self) -> ProblemAdvice:
-        """Keys and words of the run's problem."""
-        return problem_advice(self.settings)
+    def advice(self) -> TaskAdvice:
+        """Keys and words of the run's task."""
+        return task_advice(self.settings)
 
     @property
     def has_loss_scale(self) -> bool:

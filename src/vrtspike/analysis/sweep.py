@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from vrtspike.analysis.evaluation_files import chosen_on
 from vrtspike.analysis.quality_tables import require_distinct_names
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.seeds import split_seed
+from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun, read_published
@@ -50,7 +50,7 @@ def write_sweep(
     """
     runs = [(read_published(folder), folder) for folder in folders]
     require_distinct_names([run.name for run, _ in runs])
-    metrics = find_problem(runs[0][0].settings.TASK).METRICS
+    metrics = find_task(runs[0][0].settings.TASK).METRICS
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
     for run, folder in runs:
         member, _ = split_seed(run.name)

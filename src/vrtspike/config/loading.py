@@ -14,14 +14,14 @@ from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.preset_files import find_presets
-from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.system.errors import ConfigError
 
 BASE = ("BASE",)
 """Key of a preset's parent."""
 TASK = ("TASK",)
-"""Key of a preset's problem."""
+"""Key of a preset's task."""
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
 """Imported module and its package, by key of LOG."""
@@ -62,8 +62,8 @@ def without_former_root(layer: Document, upper_layer: Document) -> Document:
 
 @cache
 def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
-    """Return the keys that describe a data root, of all problems, by the key that names it."""
-    return ChainMap(*(dict(find_problem(name).SETTINGS.root_keys) for name in PROBLEMS))
+    """Return the keys that describe a data root, of all tasks, by the key that names it."""
+    return ChainMap(*(dict(find_task(name).SETTINGS.root_keys) for name in TASKS))
 
 
 def override_settings(settings: RunSettings, overrides: Document, place: str) -> RunSettings:
@@ -84,15 +84,15 @@ def override_settings(settings: RunSettings, overrides: Document, place: str) ->
 def present_names(document: Document) -> Document:
     """Rename old keys of a file or of one source of overrides to their present names.
 
-    Old names of all problems are replaced, because TASK may be set in another layer.
+    Old names of all tasks are replaced, because TASK may be set in another layer.
     """
     return canonical(document, all_old_keys())
 
 
 @cache
 def all_old_keys() -> OldKeys:
-    """Return the former names of keys, in presets of any problem."""
-    return ChainMap(*(dict(find_problem(name).SETTINGS.old_keys) for name in PROBLEMS))
+    """Return the former names of keys, in presets of any task."""
+    return ChainMap(*(dict(find_task(name).SETTINGS.old_keys) for name in TASKS))
 
 
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
@@ -123,20 +123,20 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     return [*read_preset(file, chain), document]
 
 
-def problem_name(document: Document) -> str:
-    """Return the name of the problem of a preset.
+def task_name(document: Document) -> str:
+    """Return the name of the task of a preset.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
     """
-    name = document.values.get(TASK, DEFAULT_PROBLEM)
-    find_problem(name, document.places.get(TASK, "settings"))
+    name = document.values.get(TASK, DEFAULT_TASK)
+    find_task(name, document.places.get(TASK, "settings"))
     return str(name)
 
 
 def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset."""
-    kind = find_problem(problem_name(document)).SETTINGS
+    kind = find_task(task_name(document)).SETTINGS
     return validate(kind, kind.completed(document), _ADVICE)
 
 
@@ -206,15 +206,15 @@ def _is_installed(module: str) -> bool:
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
-    """Return the ablation of a preset's problem.
+    """Return the ablation of a preset's task.
 
     Raises:
-        ConfigError: if its problem has no ablation.
+        ConfigError: if its task has no ablation.
     """
     if settings.ablation is None:
         raise ConfigError(
             f"preset {preset}: TASK is {settings.TASK}, which has no ablation; set PRESETS to "
-            "presets of another problem"
+            "presets of another task"
         )
     return settings.ablation
 

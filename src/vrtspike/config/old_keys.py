@@ -43,7 +43,7 @@ COMMON: OldKeys = {
         values={"cosine": "cosine"}, reason="the learning rate follows a cosine"
     ),
 }
-"""Old keys of every preset; a problem adds its own (``old_keys`` of its settings)."""
+"""Old keys of every preset; a task adds its own (``old_keys`` of its settings)."""
 
 
 def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
@@ -75,7 +75,7 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
 
     Args:
         document: document of one file, or of one source of overrides.
-        old_keys: old keys of the preset's problem.
+        old_keys: old keys of the preset's task.
 
     Raises:
         ConfigError: if a key is given under two names with different values, or an old key has a

@@ -19,8 +19,8 @@ from vrtspike.config.checking import fields_of
 from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.loading import all_old_keys
-from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow_schema import workflow_schema
 
 Translate = Callable[[str], str]
@@ -38,7 +38,7 @@ def reference_page(translate: Translate = str) -> str:
         translate: function called with each English text of the page, such as
             :func:`vrtspike.config.translations.chinese`.
     """
-    default = find_problem(DEFAULT_PROBLEM).SETTINGS
+    default = find_task(DEFAULT_TASK).SETTINGS
     parts = [
         translate(TEXTS["introduction"]),
         f"## {translate(TEXTS['workflow'])}\n",
@@ -47,10 +47,10 @@ def reference_page(translate: Translate = str) -> str:
         _table(default, translate),
     ]
     common = {name for name, _ in _leaves(RunSettings)}
-    for name in PROBLEMS:
-        if name != DEFAULT_PROBLEM:
-            title = translate(TEXTS["presets of a problem"]).format(name=name)
-            table = _table(find_problem(name).SETTINGS, translate, common)
+    for name in TASKS:
+        if name != DEFAULT_TASK:
+            title = translate(TEXTS["presets of a task"]).format(name=name)
+            table = _table(find_task(name).SETTINGS, translate, common)
             parts += [f"## {title}\n", translate(TEXTS["besides"]), table]
     parts.append(translate(TEXTS["other names"]).rstrip())
     for path, old in all_old_keys().items():
@@ -64,8 +64,8 @@ def preset_json_schema() -> str:
     """Return the JSON schema of a preset, for completion and checks in editors."""
     kinds: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
-    for name in PROBLEMS:
-        schema = find_problem(name).SETTINGS.model_json_schema()
+    for name in TASKS:
+        schema = find_task(name).SETTINGS.model_json_schema()
         schema["properties"]["BASE"]["type"] = "string"
         schema["properties"]["TASK"]["enum"] = [name]
         definitions |= schema.pop("$defs")

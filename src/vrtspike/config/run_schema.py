@@ -1,4 +1,4 @@
-"""Keys of the presets of all problems; each problem has a subclass with further sections."""
+"""Keys of the presets of all tasks; each task has a subclass with further sections."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class ScheduleSettings(Section):
 
 
 MAIN_METRIC = "main"
-"""Name for the problem's main metric in METRIC."""
+"""Name for the task's main metric in METRIC."""
 
 
 class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
     METRIC: str = key(
-        "Validation metric, such as psnr; main: the problem's most important one",
+        "Validation metric, such as psnr; main: the task's most important one",
         MAIN_METRIC,
     )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
@@ -110,8 +110,8 @@ class TrainSettings(Section):
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
-DEFAULT_PROBLEM = "deblurring"
-"""The problem of a preset without TASK, such as older ones."""
+DEFAULT_TASK = "deblurring"
+"""The task of a preset without TASK, such as older ones."""
 
 
 class DataloaderSettings(Section):
@@ -188,14 +188,14 @@ UNLIMITED = 1_000_000
 
 
 class RunSettings(Section):
-    """The settings of a training, for any problem.
+    """The settings of a training, for any task.
 
     Attributes:
-        old_keys: other names of keys; a problem's own include these.
-        ablation: the problem's ablation, if it has one.
-        workflow: the problem's keys and sections of ``config/config.yaml``.
+        old_keys: other names of keys; a task's own include these.
+        ablation: the task's ablation, if it has one.
+        workflow: the task's keys and sections of ``config/config.yaml``.
         cache_key: the key with the size of the cache that data are read through; empty if the
-            problem has no cache.
+            task has no cache.
         root_keys: keys that describe the data at a root, by the key of that root. These keys do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -208,11 +208,9 @@ class RunSettings(Section):
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
-    # Operational, because the sections of two problems differ anyway.
+    # Operational, because the sections of two tasks differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)
-    TASK: str = operational(
-        "Problem that is trained for; each has keys of its own", DEFAULT_PROBLEM
-    )
+    TASK: str = operational("Task that is trained for; each has keys of its own", DEFAULT_TASK)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     SEEDS: Positive = operational(
         "Trainings with different seeds, from SEED on; tables then have mean and standard "
@@ -231,7 +229,7 @@ class RunSettings(Section):
     TEST: Section = key("Evaluation", Section())
 
     @classmethod
-    def preset_defaults(cls, workflow: Any) -> dict[str, Any]:  # noqa: ANN401 - of every problem
+    def preset_defaults(cls, workflow: Any) -> dict[str, Any]:  # noqa: ANN401 - of every task
         """Return the keys that ``config/config.yaml`` gives to presets that do not set them.
 
         Args:

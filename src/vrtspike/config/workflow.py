@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from vrtspike.config.ablations import Variant
 from vrtspike.config.loading import derive, require_ablation
-from vrtspike.config.problems import find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seeds import seed_names
 from vrtspike.config.sweeps import Sweep
+from vrtspike.config.tasks import find_task, prepared_task
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.system.errors import ConfigError
 
@@ -154,7 +154,7 @@ class Workflow:
         """Return the names of a preset's variants.
 
         Raises:
-            ConfigError: if the preset is invalid, or its problem has no ablation.
+            ConfigError: if the preset is invalid, or its task has no ablation.
         """
         return require_ablation(preset, self.preset(preset)).names(preset)
 
@@ -194,9 +194,9 @@ class Workflow:
         """A preset for each data folder of the rule ``prepare``, by the folder's name."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
-            problem = prepared_problem(settings.TASK)
-            if problem is not None:
-                presets.setdefault(problem.data_folder(settings), name)
+            task = prepared_task(settings.TASK)
+            if task is not None:
+                presets.setdefault(task.data_folder(settings), name)
         return presets
 
     def manifest(self, preset: str) -> Path:
@@ -206,5 +206,5 @@ class Workflow:
             ConfigError: as :meth:`preset`.
         """
         settings = self.preset(preset)
-        folder = find_problem(settings.TASK).data_folder(settings)
+        folder = find_task(settings.TASK).data_folder(settings)
         return Path(self.settings.RESULTS) / "data" / folder / MANIFEST

@@ -20,13 +20,13 @@ from vrtspike.config.loading import (
     build_settings,
     merge_documents,
     present_names,
-    problem_name,
     read_preset,
+    task_name,
 )
 from vrtspike.config.preset_files import PresetFiles, find_presets, misnamed
-from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.sweeps import read_sweeps
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.system.errors import ConfigError
@@ -55,7 +55,7 @@ def load_workflow(
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
     above = merge_documents([present_names(layer) for layer in overriding])
-    beneath = {name: _layer_beneath(settings, document, name) for name in PROBLEMS}
+    beneath = {name: _layer_beneath(settings, document, name) for name in TASKS}
     files = find_presets(Path(settings.PRESET_DIR))
     presets, broken = _read_presets(files, beneath, above)
     broken |= misnamed(Path(settings.PRESET_DIR), files.trainings)
@@ -90,7 +90,7 @@ def _read_presets(
 
     Args:
         files: files of the presets.
-        beneath: keys of the workflow that a preset may override, by its problem.
+        beneath: keys of the workflow that a preset may override, by its task.
         above: keys that override every preset's.
     """
     presets: dict[str, RunSettings] = {}
@@ -98,8 +98,8 @@ def _read_presets(
     for name, path in files.trainings.items():
         try:
             documents = read_preset(path)
-            problem = problem_name(merge_documents([*documents, above]))
-            layers = [beneath[problem], *documents, keys_of_problem(above, problem)]
+            task = task_name(merge_documents([*documents, above]))
+            layers = [beneath[task], *documents, keys_of_task(above, task)]
             presets[name] = build_settings(merge_documents(layers))
         except ConfigError as error:
             broken[name] = str(error)
@@ -136,15 +136,15 @@ def _check_names(
             )
 
 
-def _layer_beneath(settings: WorkflowSettings, document: Document, problem: str) -> Document:
-    """Return the keys of ``config/config.yaml`` that are the lowest layer of a problem's presets.
+def _layer_beneath(settings: WorkflowSettings, document: Document, task: str) -> Document:
+    """Return the keys of ``config/config.yaml`` that are the lowest layer of a task's presets.
 
     Args:
         settings: the contents of the file.
         document: the same with places, for messages.
-        problem: name of the problem.
+        task: name of the task.
     """
-    beneath = document_of(find_problem(problem).SETTINGS.preset_defaults(settings), "")
+    beneath = document_of(find_task(task).SETTINGS.preset_defaults(settings), "")
     return present_names(Document(beneath.values, document.places))
 
 
@@ -161,18 +161,18 @@ def _entries_below(entries: Mapping[KeyPath, T], section: str) -> dict[KeyPath, 
     }
 
 
-def keys_of_problem(document: Document, problem: str) -> Document:
-    """Return the overrides of all presets that apply to one problem.
+def keys_of_task(document: Document, task: str) -> Document:
+    """Return the overrides of all presets that apply to one task.
 
-    Keys that only other problems have are removed. Keys that no problem has stay, so that
+    Keys that only other tasks have are removed. Keys that no task has stay, so that
     validation refuses them.
 
     Args:
         document: overrides of all presets.
-        problem: name of the problem.
+        task: name of the task.
     """
-    keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
-    others = set().union(*keys.values()) - keys[problem]
+    keys = {name: dict(fields_of(find_task(name).SETTINGS)).keys() for name in TASKS}
+    others = set().union(*keys.values()) - keys[task]
     values = {path: value for path, value in document.values.items() if path not in others}
     return Document(values, document.places)
 

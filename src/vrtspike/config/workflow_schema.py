@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import create_model, field_validator
 
 from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.home import PRESET_DIR
 
@@ -52,17 +52,15 @@ class WorkflowSettings(Section):
 
 @cache
 def workflow_schema() -> type[WorkflowSettings]:
-    """Return the schema of ``config/config.yaml`` with the sections of all problems.
+    """Return the schema of ``config/config.yaml`` with the sections of all tasks.
 
     Raises:
         ConfigError: if a key is defined twice.
     """
-    parts = dict.fromkeys(find_problem(name).SETTINGS.workflow for name in PROBLEMS)
+    parts = dict.fromkeys(find_task(name).SETTINGS.workflow for name in TASKS)
     bases: Any = tuple(part for part in parts if part is not Section)
     names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
     duplicates = [name for name, count in names.items() if count > 1]
     if duplicates:
-        raise ConfigError(
-            f"config/config.yaml: two problems define the keys {', '.join(duplicates)}"
-        )
+        raise ConfigError(f"config/config.yaml: two tasks define the keys {', '.join(duplicates)}")
     return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))

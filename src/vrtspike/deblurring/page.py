@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import Metric
 from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import Remark
 from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
 from vrtspike.reporting.page_data.tables import TableRow
-from vrtspike.reporting.problem_page import CardWords, ExampleKinds, ProblemPage
+from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
 from vrtspike.restoration.page.gallery import GALLERY
 
 _SPIKES_ALONE = "spikes alone"
@@ -31,7 +31,7 @@ _VALIDATED = {"held_out": "training sequences that are held out", "test": "test 
 """Frames of validations by the value of DATA.VALIDATION."""
 
 
-class DeblurringPage(ProblemPage):
+class DeblurringPage(TaskPage):
     """The words, columns and pictures of the deblurring on the report page."""
 
     about = (

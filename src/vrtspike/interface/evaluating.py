@@ -15,7 +15,7 @@ from vrtspike.analysis.evaluation_files import (
     SUMMARY,
     EvaluationJob,
     Summary,
-    evaluated_problem,
+    evaluated_task,
     read_summary,
 )
 from vrtspike.interface.overrides import override_words
@@ -115,7 +115,7 @@ def evaluate(
         job = EvaluationJob(
             folder / WEIGHTS, identity, manifest, target, choose_device(device), progress
         )
-        lines = evaluated_problem(identity.settings.TASK).evaluate(job)
+        lines = evaluated_task(identity.settings.TASK).evaluate(job)
         return Evaluation(
             read_summary(target / SUMMARY),
             read_table(target / SEQUENCES, _REPEAT),

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.config.problems import Metric
+from vrtspike.config.tasks import Metric
 
 if TYPE_CHECKING:
     import torch

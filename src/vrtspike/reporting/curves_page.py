@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.config.problems import find_problem
 from vrtspike.config.seeds import split_seed
+from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
 from vrtspike.reporting.page_data.curves import CurvesData, CurvesRun
-from vrtspike.reporting.problem_page import validation_note
+from vrtspike.reporting.task_page import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 
 CURVES_PAGE = "curves.html"
@@ -54,7 +54,7 @@ def write_curves_page(
 
 def _curves(folder: Path, run: PublishedRun, name: str) -> CurvesRun:
     """Return the curves of a run under the name of its line."""
-    metrics = find_problem(run.settings.TASK).METRICS
+    metrics = find_task(run.settings.TASK).METRICS
     return {"name": name, "curves": training_curves(read_run_logs(folder), metrics)}
 
 

@@ -18,8 +18,8 @@ from vrtspike.reporting.pictures import (
     encode_examples,
     encode_within,
 )
-from vrtspike.reporting.problem_page import problem_page
 from vrtspike.reporting.run_quality import in_base64, read_examples
+from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.validation_pictures import find_pictures
 
 VIDEO_BYTES = 2_000_000
@@ -54,7 +54,7 @@ def embed_examples(runs: Sequence[RunOnPage], results: Path, budget: int) -> Pic
     pictures = []
     for run in runs:
         evaluation = evaluation_of(run)
-        kinds = problem_page(run["problem"]).examples
+        kinds = task_page(run["task"]).examples
         if evaluation is None or kinds is None:
             continue
         folder = evaluation_folder(results / "train" / run["name"]) / EXAMPLES

@@ -14,7 +14,7 @@ import pandas as pd
 from vrtspike.analysis.figures import SpeedFigures, run_figures
 from vrtspike.analysis.live_logs import LiveLogs
 from vrtspike.analysis.run_logs import RunLogs
-from vrtspike.config.problems import Metric, find_problem
+from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
 from vrtspike.reporting.page_data.curves import Curves
 from vrtspike.runs.folder import read_record
@@ -105,7 +105,7 @@ class LiveRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.identity = RunIdentity.read(folder)
-        self._metrics = find_problem(self.identity.settings.TASK).METRICS
+        self._metrics = find_task(self.identity.settings.TASK).METRICS
         self._logs = LiveLogs(folder)
 
     def read_record(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _idle_s(logs: RunLogs, now: float) -> float | None:
 
 
 def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationValue]:
-    """The metrics that were validated with a finite value, in the order of their problem."""
+    """The metrics that were validated with a finite value, in the order of their task."""
     results = []
     for name, metric in metrics.items():
         if name not in table:

@@ -12,7 +12,7 @@ from vrtspike.analysis.findings import Finding
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
-from vrtspike.config.problems import Metric
+from vrtspike.config.tasks import Metric
 from vrtspike.reporting.page_data.curves import Curve, Curves
 from vrtspike.reporting.page_data.performance import FindingText, Performance
 from vrtspike.reporting.run_quality import records
@@ -70,7 +70,7 @@ def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> Curves:
 
     Args:
         logs: logs of the run.
-        metrics: metrics of its problem.
+        metrics: metrics of its task.
     """
     titles = {"loss": "loss", **loss_terms(logs.train)}
     titles |= {"grad_norm": "gradient norm", "lr": "learning rate"}

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
-from vrtspike.config.problems import find_problem
+from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.reporting.problem_page import problem_page
+from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
@@ -132,14 +132,14 @@ def _card(
         licence=licence if _PLAIN.fullmatch(licence) else _quote(licence),
         run=run,
         model=settings.value("MODEL.TYPE"),
-        words=problem_page(settings.TASK).card(settings),
+        words=task_page(settings.TASK).card(settings),
         kept=settings.untrained_weights is not None,
         dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
         figures=summary,
-        metrics=find_problem(settings.TASK).METRICS,
+        metrics=find_task(settings.TASK).METRICS,
     )
 
 

@@ -21,13 +21,8 @@ from vrtspike.reporting.page_data.evaluation import EvaluationOnPage
 from vrtspike.reporting.page_data.metrics import MetricMeans
 from vrtspike.reporting.page_data.report import ReportData, RunOnPage
 from vrtspike.reporting.pictures import error_colours
-from vrtspike.reporting.problem_page import (
-    ProblemPage,
-    problem_page,
-    problem_pages,
-    validation_note,
-)
 from vrtspike.reporting.runs import read_run
+from vrtspike.reporting.task_page import TaskPage, task_page, task_pages, validation_note
 from vrtspike.runs.published import read_published
 
 
@@ -135,7 +130,7 @@ def _sentence(leader: _LeadingResult, compared: int) -> str:
     change = f"a {'gain' if leader.gain >= 0 else 'loss'} of {bold(abs(leader.gain))}"
     if bold(abs(leader.gain)) == bold(0.0):
         change = "no change"
-    is_implied = metric["title"] == problem_page(run["problem"]).implied_metric
+    is_implied = metric["title"] == task_page(run["task"]).implied_metric
     title = "" if is_implied else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
@@ -160,7 +155,7 @@ SCRIPTS = (
 )
 
 DATA = "data"
-"""Section on the data of problems."""
+"""Section on the data of tasks."""
 
 SECTIONS = {
     "pictures": "Pictures",
@@ -201,7 +196,7 @@ def write_report_page(
         DataError: if a picture cannot be read.
     """
     runs = [read_run(results, name, preset_folder) for name in presets]
-    pages = problem_pages(run["problem"] for run in runs)
+    pages = task_pages(run["task"] for run in runs)
     embed_videos(runs, results, output)
     embed_validation_pictures(runs, results)
     headline = verdict(runs)
@@ -218,11 +213,11 @@ def write_report_page(
 
 
 def _report_data(
-    headline: Verdict, pages: Mapping[str, ProblemPage], runs: list[RunOnPage], results: Path
+    headline: Verdict, pages: Mapping[str, TaskPage], runs: list[RunOnPage], results: Path
 ) -> ReportData:
     """Return the data of the page, without example pictures."""
-    # Runs of several problems share the general words.
-    words = next(iter(pages.values())) if len(pages) == 1 else ProblemPage()
+    # Runs of several tasks share the general words.
+    words = next(iter(pages.values())) if len(pages) == 1 else TaskPage()
     return {
         "best": headline.preset,
         "runs": runs,
@@ -244,19 +239,17 @@ def _report_data(
 
 
 def _data_parts(
-    pages: Mapping[str, ProblemPage], runs: Sequence[RunOnPage], results: Path
+    pages: Mapping[str, TaskPage], runs: Sequence[RunOnPage], results: Path
 ) -> list[DataPart]:
-    """Return the parts of the section on the data, of all problems."""
+    """Return the parts of the section on the data, of all tasks."""
     parts = []
     for name, page in pages.items():
-        datasets = dict.fromkeys(run["dataset"] for run in runs if run["problem"] == name)
+        datasets = dict.fromkeys(run["dataset"] for run in runs if run["task"] == name)
         parts += page.data_parts(results, list(datasets))
     return parts
 
 
-def _training_note(
-    pages: Mapping[str, ProblemPage], runs: Sequence[RunOnPage], results: Path
-) -> str:
+def _training_note(pages: Mapping[str, TaskPage], runs: Sequence[RunOnPage], results: Path) -> str:
     """Return the sentences below the curves of training."""
     names = [run["name"] for run in runs]
     settings = {name: read_published(results / "train" / name).settings for name in names}

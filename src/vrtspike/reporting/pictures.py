@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.reporting.problem_page import ExampleKinds
+from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.system.cpus import available_cpus
 
 ERROR_TOP = 32
@@ -113,7 +113,7 @@ class ExamplePictures:
 
     Attributes:
         files: files by kind, among them the result and the truth.
-        kinds: kinds of pictures of its problem.
+        kinds: kinds of pictures of its task.
     """
 
     files: Mapping[str, Path]

@@ -23,18 +23,13 @@ from vrtspike.analysis.evaluation_files import (
 )
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import (
-    column_name,
-    frame_entries,
-    metrics_of_problem,
-    problem_of,
-)
-from vrtspike.config.problems import Metric
+from vrtspike.analysis.quality_tables import column_name, frame_entries, metrics_of_task, task_of
+from vrtspike.config.tasks import Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, ExampleOnPage, NotEvaluated
 from vrtspike.reporting.page_data.metrics import MetricMeans
 from vrtspike.reporting.page_data.tables import TableRow
-from vrtspike.reporting.problem_page import ProblemPage, problem_page
+from vrtspike.reporting.task_page import TaskPage, task_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 from vrtspike.system.rounding import divide_up
@@ -64,7 +59,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
     folder = evaluation_folder(folder)
     _require_keys(summary, folder)
-    page = problem_page(problem_of(summary))
+    page = task_page(task_of(summary))
     frame_facts = frame_entries(summary)
     protocol = frame_facts["protocol"]
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
@@ -101,7 +96,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: Summary, folder: Path) -> None:
-    """Refuse a summary without a key that every problem writes.
+    """Refuse a summary without a key that every task writes.
 
     Raises:
         RunError: naming the keys.
@@ -110,7 +105,7 @@ def _require_keys(summary: Summary, folder: Path) -> None:
     if missing:
         raise RunError(
             f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
-            "problem write what docs/extending.md lists"
+            "task write what docs/extending.md lists"
         )
 
 
@@ -127,7 +122,7 @@ def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
     Args:
         summary: contents of ``summary.json``.
         protocol: name of the evaluation's first protocol.
-        detail: further words of the problem.
+        detail: further words of the task.
     """
     sequences = "sequence" if summary["sequences"] == 1 else "sequences"
     of_protocol = "" if protocol == OWN_PROTOCOL else f", protocol {protocol}"
@@ -138,12 +133,12 @@ def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
 
 
 def _metrics(
-    page: ProblemPage, summary: Summary, protocol: str, sequences: pd.DataFrame
+    page: TaskPage, summary: Summary, protocol: str, sequences: pd.DataFrame
 ) -> list[MetricMeans]:
     """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
     ranking = worst[0] if worst else {}
-    metrics = metrics_of_problem(summary)
+    metrics = metrics_of_task(summary)
     measured = [name for name in metrics if name in summary["metrics"]]
     first = [name for name in measured if name in ranking]
     others = [name for name in measured if name not in ranking]
@@ -153,7 +148,7 @@ def _metrics(
 
 
 def _metric(
-    page: ProblemPage, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
+    page: TaskPage, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
 ) -> MetricMeans:
     """Return a metric with its means, which are None, with the reason, if they are not finite."""
     means = summary["metrics"][metric.name]

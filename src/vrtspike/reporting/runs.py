@@ -14,8 +14,8 @@ from vrtspike.config.documents import read_yaml
 from vrtspike.config.fields import shown_tree
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.preset_files import find_presets
-from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings, untrained_note
+from vrtspike.config.tasks import find_task
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
@@ -51,7 +51,7 @@ def read_run(results: Path, name: str, presets: Path) -> RunOnPage:
     trains = run.settings.untrained_weights is None
     return {
         "name": name,
-        "problem": run.settings.TASK,
+        "task": run.settings.TASK,
         "dataset": dataset_name(run),
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
@@ -65,15 +65,15 @@ def read_run(results: Path, name: str, presets: Path) -> RunOnPage:
 
 
 def dataset_name(run: PublishedRun) -> str:
-    """Return the name of a run's data set, the first of the folders that its problem names.
+    """Return the name of a run's data set, the first of the folders that its task names.
 
     The name is taken from the manifest's path, because results may be in any folder.
 
-    >>> sea = find_problem("sst").SETTINGS(TASK="sst")
+    >>> sea = find_task("sst").SETTINGS(TASK="sst")
     >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))
     'sea'
     """
-    folder = find_problem(run.settings.TASK).data_folder(run.settings)
+    folder = find_task(run.settings.TASK).data_folder(run.settings)
     return Path(run.dataset).parent.parts[-len(Path(folder).parts)]
 
 

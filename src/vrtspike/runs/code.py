@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
 from vrtspike.runs.provenance import PACKAGE, code_digests
@@ -21,17 +21,17 @@ SCHEMA = 3
 
 
 @cache
-def training_code(program: Path, problem: str) -> Mapping[str, str]:
+def training_code(program: Path, task: str) -> Mapping[str, str]:
     """Return the digests of the source files that a training uses: ``{"training/loop.py": ...}``.
 
     Args:
         program: ``scripts/train.py``.
-        problem: name of the problem.
+        task: name of the task.
     """
     inputs = stage_inputs(program.name)
     # Settings are compared by their values.
-    neutral = [*inputs.neutral, find_problem(problem).SETTINGS.__module__]
-    uses = [f"{PROBLEMS[problem]}.{part}" for part in inputs.parts]
+    neutral = [*inputs.neutral, find_task(task).SETTINGS.__module__]
+    uses = [f"{TASKS[task]}.{part}" for part in inputs.parts]
     digests = code_digests(program, neutral=neutral, uses=uses)
     return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
@@ -41,31 +41,31 @@ def write_code(folder: Path, files: Mapping[str, str]) -> None:
     write_json(folder / CODE, {"schema": SCHEMA, "files": dict(files)})
 
 
-def record_code(folder: Path, program: Path, problem: str) -> list[str]:
+def record_code(folder: Path, program: Path, task: str) -> list[str]:
     """Write ``code.json`` of a new run; compare the code of a run that has begun.
 
     Args:
         folder: folder of the run.
         program: path of the training program, whose imports count.
-        problem: name of the problem.
+        task: name of the task.
 
     Returns:
         files that have changed since the run began.
     """
-    changed = code_changes(folder, program, problem)
+    changed = code_changes(folder, program, task)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
-        write_code(folder, training_code(program, problem))
+        write_code(folder, training_code(program, task))
         return []
     return changed
 
 
-def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
+def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
     """Return the source files that were changed, added or removed since a run began, sorted.
 
     Args:
         folder: folder of the run or its published result, with ``code.json``.
         program: path of the training program, whose imports count.
-        problem: name of the problem.
+        task: name of the task.
 
     Returns:
         Paths of source files; a single message for a ``code.json`` of another version, None if the
@@ -79,7 +79,7 @@ def code_changes(folder: Path, program: Path, problem: str) -> list[str] | None:
         return None
     if schema != SCHEMA:
         return [f"{CODE} of another version"]
-    current_digests = training_code(program, problem)
+    current_digests = training_code(program, task)
     return sorted(
         name
         for name in former_digests.keys() | current_digests.keys()

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
-from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import DEFAULT_PROBLEM, RunSettings
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.tasks import find_task
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
@@ -97,7 +97,7 @@ class RunIdentity:
         try:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
-            kind = find_problem(contents["settings"].get("TASK", DEFAULT_PROBLEM)).SETTINGS
+            kind = find_task(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
             # Warnings of old keys are suppressed, because a finished run cannot be changed.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(contents["settings"])
@@ -139,10 +139,10 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
         ConfigError: if the data set does not suit the settings.
         RunError: if a file of weights is missing.
     """
-    problem = find_problem(settings.TASK)
-    digest = problem.dataset_digest(dataset)
-    weights = weight_digests(problem.training_weights(settings))
-    problem.check_data(dataset, settings)
+    task = find_task(settings.TASK)
+    digest = task.dataset_digest(dataset)
+    weights = weight_digests(task.training_weights(settings))
+    task.check_data(dataset, settings)
     decisive = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
     fingerprint = json_digest(decisive)[:12]
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
@@ -254,5 +254,5 @@ def write_statistics(folder: Path) -> None:
         DataError: if the data set is missing.
     """
     run = RunIdentity.read(folder)
-    contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))
+    contents = find_task(run.settings.TASK).statistics(run.settings, Path(run.dataset))
     write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

@@ -40,7 +40,7 @@ def code_digests(
     Args:
         script: the program; imported modules in its folder are followed, too.
         uses: dotted names of functions and constants that the program uses dynamically, such as
-            those of a problem (:mod:`vrtspike.config.problems`). Only these definitions of their
+            those of a task (:mod:`vrtspike.config.tasks`). Only these definitions of their
             modules count, with the definitions that they use there.
         neutral: further modules and packages that do not count.
 

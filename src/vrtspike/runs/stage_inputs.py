@@ -3,7 +3,7 @@
 The result of a program depends on
 
 - its source files: all that it imports (:mod:`vrtspike.runs.provenance`), and the definitions of
-  its problem that it uses, without the modules that do not change its result:
+  its task that it uses, without the modules that do not change its result:
   :data:`STAGE_INPUTS`;
 - settings: the keys that :data:`STAGE_INPUTS` selects, of which the schema leaves out keys that
   change no result (``operational`` in :mod:`vrtspike.config.fields`);
@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from vrtspike.config.problems import prepared_problem
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import prepared_task
 from vrtspike.runs.identity import evaluation_settings, result_settings
 from vrtspike.system.errors import ConfigError
 
@@ -30,7 +30,7 @@ class StageInputs(NamedTuple):
     """Inputs of a program, in addition to files and all the modules that it imports.
 
     Attributes:
-        parts: functions and constants of the module ``problem`` of a problem that it uses.
+        parts: functions and constants of the module ``task`` of a task that it uses.
         neutral: modules that it imports and that do not change its result; a package includes its
             modules.
         settings: function that selects the keys of a preset that change its result; None if rules
@@ -46,12 +46,12 @@ def data_settings(settings: RunSettings) -> Mapping[str, Any]:
     """Return the keys that change the data that the rule ``prepare`` makes.
 
     Raises:
-        ConfigError: if rules of the problem's own make them.
+        ConfigError: if rules of the task's own make them.
     """
-    problem = prepared_problem(settings.TASK)
-    if problem is None:
+    task = prepared_task(settings.TASK)
+    if task is None:
         raise ConfigError(f"TASK {settings.TASK}: its data are not made by the rule prepare")
-    return problem.data_settings(settings)
+    return task.data_settings(settings)
 
 
 _LOGS_AND_FILES = (

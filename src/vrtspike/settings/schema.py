@@ -105,7 +105,7 @@ class Settings(RunSettings):
         return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
 
     def training_faults(self) -> list[str]:
-        """Return faults that training refuses: those of any problem, and of the loss."""
+        """Return faults that training refuses: those of any task, and of the loss."""
         faults = super().training_faults()
         terms = self.LOSS.active.values()
         for term in terms:
@@ -172,11 +172,11 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
     """Return these settings if they are a preset of the deblurring.
 
     Args:
-        settings: settings of any problem.
+        settings: settings of any task.
         preset: its name, for the message.
 
     Raises:
-        ConfigError: if they are of another problem.
+        ConfigError: if they are of another task.
     """
     if not isinstance(settings, Settings):
         prefix = f"preset {preset}: " if preset else ""
@@ -191,6 +191,6 @@ def load_video_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settin
     """Load a preset of the deblurring, as :func:`vrtspike.config.loading.load_preset` does.
 
     Raises:
-        ConfigError: if the preset is wrong, or is one of another problem.
+        ConfigError: if the preset is wrong, or is one of another task.
     """
     return deblurring_settings(load_preset(path, overrides), Path(path).stem)

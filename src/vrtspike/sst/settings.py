@@ -23,8 +23,8 @@ from vrtspike.config.fields import (
     operational,
     weights,
 )
-from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import Metric
 from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
 from vrtspike.system.errors import DataError

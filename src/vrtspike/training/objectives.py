@@ -1,6 +1,6 @@
 """The interface between the training loop and what is trained: losses and metrics of a batch.
 
-The loop calls nothing else of a problem. ``tests/training/forecast.py`` has a small objective.
+The loop calls nothing else of a task. ``tests/training/forecast.py`` has a small objective.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
-from vrtspike.config.problems import Problem, find_problem, incomplete_problem
 from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.tasks import Task, find_task, incomplete_task
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
@@ -37,8 +37,8 @@ from vrtspike.training.workers import Workers, resolve_workers
 
 
 @runtime_checkable
-class TrainableProblem(Problem, Protocol):
-    """The part of a problem that training calls; :mod:`vrtspike.config.problems` lists the others.
+class TrainableTask(Task, Protocol):
+    """The part of a task that training calls; :mod:`vrtspike.config.tasks` lists the others.
 
     This part is defined here, because ``config`` may not import the types of later packages.
     """
@@ -52,19 +52,19 @@ class TrainableProblem(Problem, Protocol):
         """
 
 
-def trainable_problem(name: str) -> TrainableProblem:
-    """Return the problem that TASK names.
+def trainable_task(name: str) -> TrainableTask:
+    """Return the task that TASK names.
 
     Args:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is none, or it lacks :meth:`TrainableProblem.build`.
+        ConfigError: if there is none, or it lacks :meth:`TrainableTask.build`.
     """
-    problem = find_problem(name)
-    if not isinstance(problem, TrainableProblem):
-        raise incomplete_problem(name, "build")
-    return problem
+    task = find_task(name)
+    if not isinstance(task, TrainableTask):
+        raise incomplete_task(name, "build")
+    return task
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
             concerns all of them.
     """
     run = RunIdentity.read(folder)
-    problem = trainable_problem(run.settings.TASK)
-    outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
+    task = trainable_task(run.settings.TASK)
+    outcome = train_run(run, folder, partial(task.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
 

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.problems import PROBLEMS, find_problem, prepared_problem
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import TASKS, find_task, prepared_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
@@ -43,21 +43,21 @@ def code_lines(scripts: Path, program: str) -> list[str]:
 
     Args:
         scripts: folder of the program.
-        program: file name of the program, which may use parts of every problem.
+        program: file name of the program, which may use parts of every task.
     """
-    return _code_lines(scripts, program, PROBLEMS.values())
+    return _code_lines(scripts, program, TASKS.values())
 
 
-def _code_lines(scripts: Path, program: str, problems: Iterable[str]) -> list[str]:
-    """Return :func:`code_lines` of a program and the parts that it uses of some problems.
+def _code_lines(scripts: Path, program: str, tasks: Iterable[str]) -> list[str]:
+    """Return :func:`code_lines` of a program and the parts that it uses of some tasks.
 
     Args:
         scripts: folder of the program.
         program: file name of the program.
-        problems: dotted names of the modules of the problems.
+        tasks: dotted names of the modules of the tasks.
     """
     inputs = stage_inputs(program)
-    uses = [f"{module}.{part}" for part in inputs.parts for module in problems]
+    uses = [f"{module}.{part}" for part in inputs.parts for module in tasks]
     digests = code_digests(scripts / program, uses=uses, neutral=inputs.neutral)
     return [f"{file} {digest}" for file, digest in digests.items()]
 
@@ -67,10 +67,10 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
     return str(wildcards.preset)
 
 
-def problem_code_lines(
+def task_code_lines(
     workflow: Workflow, scripts: Path, program: str, preset: Preset = own_preset
 ) -> Lines:
-    """Return :func:`code_lines` of a program that uses only the problem of a job's preset.
+    """Return :func:`code_lines` of a program that uses only the task of a job's preset.
 
     Args:
         workflow: configuration with the presets.
@@ -80,8 +80,8 @@ def problem_code_lines(
     """
 
     @cache
-    def lines(problem: str) -> list[str]:
-        return _code_lines(scripts, program, [PROBLEMS[problem]])
+    def lines(task: str) -> list[str]:
+        return _code_lines(scripts, program, [TASKS[task]])
 
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
@@ -163,8 +163,8 @@ def rerun_damaged(
 def data_damage(workflow: Workflow, preset: str) -> str:
     """Return the fault of the manifest of a preset's prepared data; empty if it is valid."""
     manifest = workflow.manifest(preset)
-    problem = find_problem(workflow.preset(preset).TASK)
-    return _damage(manifest, lambda: problem.dataset_digest(manifest))
+    task = find_task(workflow.preset(preset).TASK)
+    return _damage(manifest, lambda: task.dataset_digest(manifest))
 
 
 def _damage(path: Path, read: Callable[[], object]) -> str:
@@ -185,13 +185,13 @@ def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
         UserError: if there are no raw files.
     """
     settings = workflow.preset(preset)
-    problem = prepared_problem(settings.TASK)
-    if problem is None:
+    task = prepared_task(settings.TASK)
+    if task is None:
         return []
     entries = _listed_files(workflow.manifest(preset))
     return [
         f"raw file {path}: {contents_digest(path.parent, entries, path.name)[:12]}"
-        for path in problem.data_files(settings)
+        for path in task.data_files(settings)
     ]
 
 

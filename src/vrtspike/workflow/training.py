@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.problem_advice import problem_advice
+from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.loading import check_training
-from vrtspike.config.problems import find_problem
 from vrtspike.config.seeds import split_seed
+from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
@@ -54,7 +54,7 @@ class Trainings:
         """Return the files of weights of one origin that a preset's training reads, by key."""
         settings = self._workflow.preset(preset)
         trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
-        files = find_problem(settings.TASK).training_weights(settings)
+        files = find_task(settings.TASK).training_weights(settings)
         return {key: path for key, path in files.items() if _origin(path, trained) == origin}
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
@@ -70,7 +70,7 @@ class Trainings:
         self._require_order([preset])
         if retrain or not self.is_trained(preset) or self.change(preset):
             settings = self._workflow.preset(preset)
-            remedies = problem_advice(settings).missing_weights
+            remedies = task_advice(settings).missing_weights
             check_training(settings, preset, self.weights(preset, "given"), remedies)
 
     def _require_order(self, chain: list[str]) -> None:
@@ -126,12 +126,12 @@ class Trainings:
         before = Path(run.dataset)
         now = self._workflow.manifest(preset)
         settings = self._workflow.preset(preset)
-        problem = find_problem(settings.TASK)
+        task = find_task(settings.TASK)
         try:
-            digest = problem.dataset_digest(now)
+            digest = task.dataset_digest(now)
         except UserError:  # the data are not prepared
             # The data set is identified by its folder below the data, wherever the results lie.
-            count = len(Path(problem.data_folder(settings), now.name).parts)
+            count = len(Path(task.data_folder(settings), now.name).parts)
             return [] if before.parts[-count:] == now.parts[-count:] else ["another data set"]
         return ["the data have changed"] if digest != run.dataset_digest else []
 

@@ -22,7 +22,7 @@ from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.costs import table
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.sst.problem import memory
+from vrtspike.sst.task import memory
 from vrtspike.system.errors import UserError
 
 GB = 10**9
@@ -252,7 +252,7 @@ def test_a_folder_without_configuration_is_refused(tmp_path, monkeypatch):
         read_workflow([], [])
 
 
-def test_presets_of_another_problem_alone(project):
+def test_presets_of_another_task_alone(project):
     for path in (project / "config/presets").glob("*.yaml"):
         if not path.name.startswith("sst"):
             path.unlink()

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from vrtspike.config.problems import estimated_problem
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import estimated_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.advice.fit import FLOAT32, USABLE, Fit, training_hours
 from vrtspike.deblurring.advice.hardware import Machine
@@ -29,7 +29,7 @@ MIN_GAIN = 0.01
 def batch_advice(
     workflow: Workflow, fits: Sequence[Fit], machine: Machine
 ) -> Iterator[tuple[str, str]]:
-    """Advise batches for each preset of any problem whose model fits.
+    """Advise batches for each preset of any task whose model fits.
 
     Args:
         workflow: configuration with the presets.
@@ -43,13 +43,13 @@ def batch_advice(
     for name, settings in workflow.presets.items():
         if settings.untrained_weights is not None:
             continue  # the preset trains nothing
-        problem = estimated_problem(settings.TASK)
+        task = estimated_task(settings.TASK)
         hours = None
         if name in costs:
             memory = _counted_memory(costs[name].largest, machine)
             hours = partial(training_hours, costs[name], machine)
-        elif problem is not None:
-            memory = problem.memory(settings)
+        elif task is not None:
+            memory = task.memory(settings)
         else:
             continue
         text = advise_batch(settings, *memory, _usable_gib(machine), hours)

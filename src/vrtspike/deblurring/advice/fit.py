@@ -14,7 +14,7 @@ from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.data.datasets import Dataset
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.costs import TrainingCost, training_cost
-from vrtspike.deblurring.problem import training_weights
+from vrtspike.deblurring.task import training_weights
 from vrtspike.io.files import folder_size
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

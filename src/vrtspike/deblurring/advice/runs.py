@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vrtspike.analysis.problem_advice import ProblemAdvice
+from vrtspike.analysis.task_advice import TaskAdvice
 from vrtspike.config.run_schema import UNLIMITED
 from vrtspike.runs.named_models import missing_pretrained_advice
 from vrtspike.settings import Settings
@@ -17,7 +17,7 @@ _CHUNKED = {"fusion": "MODEL.FUSE", "spike_attention": "MODEL.SPIKE_TSA"}
 """Sections of settings of the temporal attentions, by a part of their names in the timings."""
 
 
-class DeblurringAdvice(ProblemAdvice):
+class DeblurringAdvice(TaskAdvice):
     """Advice on a run of the deblurring.
 
     Args:
@@ -55,7 +55,7 @@ class DeblurringAdvice(ProblemAdvice):
 
     @property
     def smaller_model(self) -> str:
-        """Changes of VRT's depth, windows or crops; those of any problem for other networks."""
+        """Changes of VRT's depth, windows or crops; those of any task for other networks."""
         depth = self._settings.MODEL.network.depth_key
         if depth is None:
             return super().smaller_model

@@ -20,7 +20,7 @@ class DeblurringWorkflow:
     """A configuration as far as deblurring is concerned.
 
     Attributes:
-        workflow: configuration of all problems.
+        workflow: configuration of all tasks.
         _needed: presets that targets need, each by the name of its data set.
     """
 
@@ -50,7 +50,7 @@ class DeblurringWorkflow:
         """Return a preset of the deblurring.
 
         Raises:
-            ConfigError: as :meth:`Workflow.preset`, or if it is one of another problem.
+            ConfigError: as :meth:`Workflow.preset`, or if it is one of another task.
         """
         return deblurring_settings(self.workflow.preset(name), name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from vrtspike.config.problems import prepared_problem
+from vrtspike.config.tasks import prepared_task
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
 
@@ -28,7 +28,7 @@ def prepared_data(
     """Find the job that prepares the data of a preset, and check raw data of the deblurring.
 
     Args:
-        preset: name of the preset, of any problem.
+        preset: name of the preset, of any task.
         deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
@@ -38,7 +38,7 @@ def prepared_data(
     """
     workflow = deblurring.workflow
     settings = workflow.preset(preset)
-    if prepared_problem(settings.TASK) is not None:
+    if prepared_task(settings.TASK) is not None:
         return PreparedData("prepare", {"prepared": workflow.manifest(preset).parent.name})
     video = deblurring.preset(preset)
     raw_data.require_spikes(preset, video)
@@ -57,7 +57,7 @@ def checked_files(
     They are the table of alignments and the acceptance, or the manifest of prepared data.
 
     Args:
-        preset: name of the preset, of any problem.
+        preset: name of the preset, of any task.
         deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
@@ -66,7 +66,7 @@ def checked_files(
         UserError: if the preset is invalid or does not fit its data.
     """
     workflow = deblurring.workflow
-    if prepared_problem(workflow.preset(preset).TASK) is not None:
+    if prepared_task(workflow.preset(preset).TASK) is not None:
         return [str(workflow.manifest(preset))]
     video = deblurring.preset(preset)
     raw_data.require_spikes(preset, video)

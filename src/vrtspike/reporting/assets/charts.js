@@ -484,7 +484,7 @@ function frameChart(chosen) {
   };
 }
 
-/** The parts of the problems on their data, if there are any: words and plots of dots. */
+/** The parts of the tasks on their data, if there are any: words and plots of dots. */
 function showData() {
   const place = body("data");
   const heads = severalRuns || report.data.length > 1;

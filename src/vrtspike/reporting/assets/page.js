@@ -98,7 +98,7 @@ function costsTable(evaluated) {
   return table(columns, rows, { sortable: false, caption: "Time and size" });
 }
 
-/** Remarks of the problems on their runs, with each explanation once. */
+/** Remarks of the tasks on their runs, with each explanation once. */
 function remarks(evaluated) {
   const given = evaluated.filter(({ evaluation }) => evaluation.remark);
   const lines = given.map(({ name, evaluation }) => `${severalRuns ? `${name}: ` : ""}${evaluation.remark.sentence}`);

@@ -14,7 +14,7 @@ function examplesOf(run) {
 
 /** The kinds of pictures of a run, with their words. */
 function galleryOf(run) {
-  return report.galleries[report.runs[run].problem];
+  return report.galleries[report.runs[run].task];
 }
 
 function shownExample() {

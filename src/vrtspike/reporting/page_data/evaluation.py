@@ -62,11 +62,11 @@ class EvaluationOnPage(TypedDict):
         test_frames: entries of the summary that are equal for evaluations on the same frames.
         frames_text: the test frames in words.
         model_seconds_per_frame: time of the model for a frame; None if unknown.
-        metrics: first the one that ranks frames and examples, then in the order of the problem.
+        metrics: first the one that ranks frames and examples, then in the order of the task.
         interval_method: method of the intervals of gains; empty without one.
         warnings: warnings of the evaluation.
         notes: sentences on its values.
-        remark: a remark of the problem; None for none.
+        remark: a remark of the task; None for none.
         sequence_rows: mean values of each test sequence.
         frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
             frame.

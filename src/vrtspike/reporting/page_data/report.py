@@ -40,7 +40,7 @@ class RunOnPage(TypedDict):
 
     Attributes:
         name: name of the preset.
-        problem: name of its problem.
+        task: name of its task.
         dataset: name of its data set.
         parameters: number of parameters of its model; None if unknown.
         weights_mb: size of its file of weights in 10**6 bytes; None if it is missing.
@@ -53,7 +53,7 @@ class RunOnPage(TypedDict):
     """
 
     name: str
-    problem: str
+    task: str
     dataset: str
     parameters: int | None
     weights_mb: float | None
@@ -78,7 +78,7 @@ class ReportData(TypedDict):
         best: preset of the best run; empty if none was evaluated.
         runs: the runs, in order.
         data: parts of the section on the data.
-        galleries: by problem; problems without example pictures have none.
+        galleries: by task; tasks without example pictures have none.
         colours: colours of maps from 0 to the brightest, in CSS.
         words: words of the page.
         orders: orders of the frames that a reader may choose.

@@ -39,7 +39,7 @@ _METRICS = {
 }
 """Title, unit, decimals and definition; the first that was measured ranks the frames."""
 
-PROBLEM = "restored"
+TASK = "restored"
 """Name of the gallery of the page."""
 
 _REASONS = {
@@ -121,7 +121,7 @@ def model_contents(
     ]
     return {
         "name": model.label,
-        "problem": PROBLEM,
+        "task": TASK,
         "doubtful": model.doubtful,
         "figures": {
             column: [figures.get(column) for figures in model.figures] for column in columns

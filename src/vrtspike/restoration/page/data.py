@@ -49,14 +49,14 @@ class RestoredRun(TypedDict):
 
     Attributes:
         name: name of the model.
-        problem: name of the gallery of its pictures.
+        task: name of the gallery of its pictures.
         doubtful: numbers of the frames in doubt.
         figures: a value for each frame, by column; None if it was not measured.
         evaluation: metrics and pictures.
     """
 
     name: str
-    problem: str
+    task: str
     doubtful: list[int]
     figures: dict[str, list[float | None]]
     evaluation: RestoredEvaluation

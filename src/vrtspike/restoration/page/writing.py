@@ -25,7 +25,7 @@ from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.pictures import Pictures, require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
-    PROBLEM,
+    TASK,
     ModelOnPage,
     frame_doubts,
     headline,
@@ -166,7 +166,7 @@ def _data(
         "frames": list(models[0].clip.source.names),
         "origin": [*origin, *(("doubt", message) for message in record["doubts"])],
         "orders": ORDERS,
-        "galleries": {PROBLEM: GALLERY},
+        "galleries": {TASK: GALLERY},
         "colours": error_colours(),
         "words": {
             "model": "Model",

@@ -1,18 +1,18 @@
-"""The interface of a problem, and the registry of problems.
+"""The interface of a task, and the registry of tasks.
 
-A preset names its problem (``TASK``). Each package of ``vrtspike`` with a module ``problem`` is one
+A preset names its task (``TASK``). Each package of ``vrtspike`` with a module ``task`` is one
 (docs/extending.md). The stages that train, analyse, compare and report call that module.
 
 The interface is divided by who calls it, because packages import only from earlier ones:
 
-- :class:`Problem`: for every problem; :func:`find_problem` returns it.
-- :class:`PreparedProblem`, :class:`EstimatedProblem`: for some problems; :func:`prepared_problem`
-  and :func:`estimated_problem` return them, or None.
-- :class:`VariedProblem`: for some problems; :func:`frame_keys` returns its constant.
-- :class:`vrtspike.training.run.TrainableProblem`: its function ``build``, for training.
-- :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`: its function ``evaluate``.
-- :class:`vrtspike.analysis.problem_advice.AdvisedProblem`: its function ``advice``, optional.
-- :class:`vrtspike.reporting.problem_page.ReportedProblem`: its function ``page``, optional.
+- :class:`Task`: for every task; :func:`find_task` returns it.
+- :class:`PreparedTask`, :class:`EstimatedTask`: for some tasks; :func:`prepared_task`
+  and :func:`estimated_task` return them, or None.
+- :class:`VariedTask`: for some tasks; :func:`frame_keys` returns its constant.
+- :class:`vrtspike.training.run.TrainableTask`: its function ``build``, for training.
+- :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`: its function ``evaluate``.
+- :class:`vrtspike.analysis.task_advice.AdvisedTask`: its function ``advice``, optional.
+- :class:`vrtspike.reporting.task_page.ReportedTask`: its function ``page``, optional.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class FrameKeys:
-    """Keys of a problem's summaries on the frames of their test split.
+    """Keys of a task's summaries on the frames of their test split.
 
     Attributes:
         variants: keys that differ between variants of a split, whose frames cannot be compared.
@@ -124,18 +124,18 @@ class FrameKeys:
 
 _ROOT = Path(__file__).parents[1]
 
-PROBLEMS: Mapping[str, str] = {
-    path.parent.name: f"{_ROOT.name}.{path.parent.name}.problem"
-    for path in sorted(_ROOT.glob("*/problem.py"))
+TASKS: Mapping[str, str] = {
+    path.parent.name: f"{_ROOT.name}.{path.parent.name}.task"
+    for path in sorted(_ROOT.glob("*/task.py"))
 }
-"""The modules of all problems by the names that TASK takes; none is imported for this."""
+"""The modules of all tasks by the names that TASK takes; none is imported for this."""
 
 
-class Problem(Protocol):
-    """A module ``problem``: the part that every problem has.
+class Task(Protocol):
+    """A module ``task``: the part that every task has.
 
-    ``build`` and ``evaluate`` are in :class:`vrtspike.training.run.TrainableProblem` and
-    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`, whose packages come later.
+    ``build`` and ``evaluate`` are in :class:`vrtspike.training.run.TrainableTask` and
+    :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`, whose packages come later.
     Snakemake imports the module for every plan, so import PyTorch and other large packages within
     functions. A stage is stale when the code of its function has changed.
 
@@ -184,10 +184,10 @@ class Problem(Protocol):
 
 
 @runtime_checkable
-class PreparedProblem(Problem, Protocol):
-    """A problem whose data the rule ``prepare`` makes: its module defines :meth:`prepare`.
+class PreparedTask(Task, Protocol):
+    """A task whose data the rule ``prepare`` makes: its module defines :meth:`prepare`.
 
-    The data of other problems are made by rules of their own.
+    The data of other tasks are made by rules of their own.
     """
 
     def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
@@ -209,16 +209,16 @@ class PreparedProblem(Problem, Protocol):
 
 
 @runtime_checkable
-class EstimatedProblem(Problem, Protocol):
-    """A problem that estimates the memory of a training: its module defines :meth:`memory`."""
+class EstimatedTask(Task, Protocol):
+    """A task that estimates the memory of a training: its module defines :meth:`memory`."""
 
     def memory(self, settings: Any) -> tuple[float, float]:  # noqa: ANN401 - of SETTINGS
         """Return memory of a training in GiB: fixed, and per sample of a micro-step."""
 
 
 @runtime_checkable
-class VariedProblem(Problem, Protocol):
-    """A problem with variants of the frames of one split: its module defines ``FRAME_KEYS``.
+class VariedTask(Task, Protocol):
+    """A task with variants of the frames of one split: its module defines ``FRAME_KEYS``.
 
     Attributes:
         FRAME_KEYS: keys of its summaries that tell the variants apart.
@@ -228,12 +228,12 @@ class VariedProblem(Problem, Protocol):
 
 
 def all_metrics() -> dict[str, Metric]:
-    """Return the metrics of all problems by name; the first problem's for a name that two have."""
-    return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
+    """Return the metrics of all tasks by name; the first task's for a name that two have."""
+    return dict(ChainMap(*(dict(find_task(name).METRICS) for name in TASKS)))
 
 
-def find_problem(name: str, place: str = "settings") -> Problem:
-    """Return the problem that TASK names.
+def find_task(name: str, place: str = "settings") -> Task:
+    """Return the task that TASK names.
 
     Args:
         name: value of TASK.
@@ -242,70 +242,70 @@ def find_problem(name: str, place: str = "settings") -> Problem:
     Raises:
         ConfigError: if there is none.
     """
-    if not isinstance(name, str) or name not in PROBLEMS:
-        names = ", ".join(PROBLEMS)
+    if not isinstance(name, str) or name not in TASKS:
+        names = ", ".join(TASKS)
         raise ConfigError(
-            f"{place}: TASK is {name!r}, and there is no such problem; there are: {names}"
+            f"{place}: TASK is {name!r}, and there is no such task; there are: {names}"
         )
-    return cast("Problem", import_module(PROBLEMS[name]))
+    return cast("Task", import_module(TASKS[name]))
 
 
-def incomplete_problem(name: str, function: str) -> ConfigError:
-    """Return the error of a problem without a function that every problem has.
+def incomplete_task(name: str, function: str) -> ConfigError:
+    """Return the error of a task without a function that every task has.
 
     Args:
         name: value of TASK.
         function: name of the function.
     """
     return ConfigError(
-        f"TASK is {name!r}, and {PROBLEMS[name]} has no function {function}; expected the whole "
-        "interface of a problem (docs/extending.md)"
+        f"TASK is {name!r}, and {TASKS[name]} has no function {function}; expected the whole "
+        "interface of a task (docs/extending.md)"
     )
 
 
-def prepared_problem(name: str) -> PreparedProblem | None:
-    """Return the problem that TASK names, if the rule ``prepare`` makes its data.
+def prepared_task(name: str) -> PreparedTask | None:
+    """Return the task that TASK names, if the rule ``prepare`` makes its data.
 
     Args:
         name: value of TASK.
 
     Returns:
-        the problem; None if rules of the problem's own make its data.
+        the task; None if rules of the task's own make its data.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
 
-    >>> prepared_problem("sst") is None, prepared_problem("deblurring") is None
+    >>> prepared_task("sst") is None, prepared_task("deblurring") is None
     (False, True)
     """
-    problem = find_problem(name)
-    return problem if isinstance(problem, PreparedProblem) else None
+    task = find_task(name)
+    return task if isinstance(task, PreparedTask) else None
 
 
-def estimated_problem(name: str) -> EstimatedProblem | None:
-    """Return the problem that TASK names, if it estimates the memory of a training.
+def estimated_task(name: str) -> EstimatedTask | None:
+    """Return the task that TASK names, if it estimates the memory of a training.
 
     Args:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
     """
-    problem = find_problem(name)
-    return problem if isinstance(problem, EstimatedProblem) else None
+    task = find_task(name)
+    return task if isinstance(task, EstimatedTask) else None
 
 
 def frame_keys(name: str) -> FrameKeys:
-    """Return the keys that tell variants of a problem's test frames apart; none without variants.
+    """Return the keys that tell variants of a task's test frames apart; none without variants.
 
     Args:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
 
     >>> frame_keys("deblurring").variants, frame_keys("sst").variants
     (('blur_dir',), ())
     """
-    problem = find_problem(name)
-    return problem.FRAME_KEYS if isinstance(problem, VariedProblem) else FrameKeys()
+    task = find_task(name)
+    return task.FRAME_KEYS if isinstance(task, VariedTask) else FrameKeys()

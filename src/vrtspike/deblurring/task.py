@@ -1,4 +1,4 @@
-"""The deblurring as a problem of the pipeline (:class:`vrtspike.config.problems.Problem`).
+"""The deblurring as a task of the pipeline (:class:`vrtspike.config.tasks.Task`).
 
 The rules from ``survey`` to ``statistics`` make its data. ``benchmarks/presets.py`` counts the
 memory of its trainings, see :mod:`vrtspike.deblurring.costs`.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.problems import FrameKeys
+from vrtspike.config.tasks import FrameKeys
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
@@ -23,9 +23,9 @@ from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
-    from vrtspike.analysis.problem_advice import ProblemAdvice
+    from vrtspike.analysis.task_advice import TaskAdvice
     from vrtspike.data.clips.dataset import DatasetManifest
-    from vrtspike.reporting.problem_page import ProblemPage
+    from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.objectives import Trainable
@@ -175,14 +175,14 @@ def evaluate(job: EvaluationJob) -> list[str]:
     return summary_lines(evaluate_run(job))
 
 
-def advice(settings: Settings) -> ProblemAdvice:
+def advice(settings: Settings) -> TaskAdvice:
     """Return the keys and words of the deblurring in the advice on a run."""
     from vrtspike.deblurring.advice.runs import DeblurringAdvice
 
     return DeblurringAdvice(settings)
 
 
-def page() -> ProblemPage:
+def page() -> TaskPage:
     """Return the words, columns and pictures of the deblurring on the report page."""
     from vrtspike.deblurring.page import DeblurringPage
 

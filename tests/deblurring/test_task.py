@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from tests.runs.data_sets import write_dataset, write_teacher
 from vrtspike.config import load_preset
-from vrtspike.deblurring.problem import evaluation_weights, training_weights
+from vrtspike.deblurring.task import evaluation_weights, training_weights
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
 from vrtspike.settings import Settings

@@ -1,4 +1,4 @@
-"""Interface of sea surface temperatures to the pipeline, see :mod:`vrtspike.config.problems`."""
+"""Interface of sea surface temperatures to the pipeline, see :mod:`vrtspike.config.tasks`."""
 
 from __future__ import annotations
 

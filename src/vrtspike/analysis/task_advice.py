@@ -1,16 +1,16 @@
-"""The part of a problem in the advice on its runs: keys and words that it alone knows."""
+"""The part of a task in the advice on its runs: keys and words that it alone knows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import Task, find_task
 
 
-class ProblemAdvice:
-    """A problem's advice on a run; a subclass replaces what its problem knows."""
+class TaskAdvice:
+    """A task's advice on a run; a subclass replaces what its task knows."""
 
     @property
     def missing_weights(self) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ class ProblemAdvice:
         return "a smaller model, which changes the result"
 
     def faster_loading(self, *, has_memory: bool) -> dict[str, Any]:
-        """Return keys that make reading of the problem's data faster, and are not set yet.
+        """Return keys that make reading of the task's data faster, and are not set yet.
 
         Args:
             has_memory: true if system memory is free.
@@ -50,24 +50,24 @@ class ProblemAdvice:
 
 
 @runtime_checkable
-class AdvisedProblem(Problem, Protocol):
-    """A problem with advice of its own on its runs.
+class AdvisedTask(Task, Protocol):
+    """A task with advice of its own on its runs.
 
     This part is defined here, because ``config`` may not import the types of later packages.
     """
 
-    def advice(self, settings: Any) -> ProblemAdvice:  # noqa: ANN401 - of SETTINGS
-        """Return the problem's advice on a run with these settings."""
+    def advice(self, settings: Any) -> TaskAdvice:  # noqa: ANN401 - of SETTINGS
+        """Return the task's advice on a run with these settings."""
 
 
-def problem_advice(settings: RunSettings) -> ProblemAdvice:
-    """Return the advice of a run's problem, by default without any of its own.
+def task_advice(settings: RunSettings) -> TaskAdvice:
+    """Return the advice of a run's task, by default without any of its own.
 
     Args:
-        settings: settings of the run; TASK names the problem.
+        settings: settings of the run; TASK names the task.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
     """
-    problem = find_problem(settings.TASK)
-    return problem.advice(settings) if isinstance(problem, AdvisedProblem) else ProblemAdvice()
+    task = find_task(settings.TASK)
+    return task.advice(settings) if isinstance(task, AdvisedTask) else TaskAdvice()

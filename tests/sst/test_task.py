@@ -1,4 +1,4 @@
-"""The problem of temperatures: presets, prepared or refused data, networks by name."""
+"""The task of temperatures: presets, prepared or refused data, networks by name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
-from vrtspike.sst import problem
+from vrtspike.sst import task
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
-from vrtspike.sst.problem import open_split
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.sst.task import open_split
 from vrtspike.system.errors import DataError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers
@@ -40,9 +40,9 @@ def settings(**data) -> SSTSettings:
 
 
 def test_presets_with_equal_data_share_a_folder():
-    folder = problem.data_folder(settings())
+    folder = task.data_folder(settings())
     assert folder.startswith("sst_Pacific_8_")
-    assert problem.data_folder(settings(SEQ_LEN=6, LEAD=1, OFFSET=2)) == folder
+    assert task.data_folder(settings(SEQ_LEN=6, LEAD=1, OFFSET=2)) == folder
     others = [
         settings(RESOLUTION=16),
         settings(ROOT="data/other"),
@@ -50,21 +50,21 @@ def test_presets_with_equal_data_share_a_folder():
         settings(GENERATE={"SEED": 1}),
         settings(AREA=DATA["AREA"] | {"LAT": [-40, 32]}),
     ]
-    assert len({folder, *map(problem.data_folder, others)}) == 6
+    assert len({folder, *map(task.data_folder, others)}) == 6
 
 
 def test_a_preset_prepares_its_region(download, tmp_path):
     output: list[str] = []
     manifest = tmp_path / "dataset.json"
-    problem.prepare(settings(ROOT=str(download)), manifest, output.append)
+    task.prepare(settings(ROOT=str(download)), manifest, output.append)
     assert "108 months of" in output[-1]
     assert "10 x 20" in output[-1]
-    assert problem.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
+    assert task.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
     result = open_split(settings(), manifest, "val")
     assert (len(result), result[0]["past"].shape) == (24 - 4, (3, 10, 20))
-    problem.check_data(manifest, settings())
+    task.check_data(manifest, settings())
     with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
-        problem.check_data(manifest, settings(SEQ_LEN=24))
+        task.check_data(manifest, settings(SEQ_LEN=24))
 
 
 def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
@@ -74,10 +74,10 @@ def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
             GENERATE={"YEARS": 4, "SEED": seed}, YEARS=None, ROOT=str(tmp_path / "no")
         )
         manifest = tmp_path / f"{seed}/dataset.json"
-        problem.prepare(preset, manifest, print)
-        digests.add(problem.dataset_digest(manifest))
-        assert problem.data_files(preset) == ()
-        assert problem.statistics(preset, manifest)["years"]["TEST"] == [1983, 1983]
+        task.prepare(preset, manifest, print)
+        digests.add(task.dataset_digest(manifest))
+        assert task.data_files(preset) == ()
+        assert task.statistics(preset, manifest)["years"]["TEST"] == [1983, 1983]
     assert len(digests) == 2
     assert not (tmp_path / "no").exists()
 
@@ -99,11 +99,11 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     preset = SSTSettings.model_validate(
         {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(path)}}
     )
-    assert problem.training_weights(preset) == {"MODEL.PRETRAINED": path}
+    assert task.training_weights(preset) == {"MODEL.PRETRAINED": path}
     folder = {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(tmp_path)}}
-    named = problem.training_weights(SSTSettings.model_validate(folder))
+    named = task.training_weights(SSTSettings.model_validate(folder))
     assert named == {"MODEL.PRETRAINED": path}
-    assert problem.training_weights(settings()) == {}
+    assert task.training_weights(settings()) == {}
     before = build_model(preset, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
@@ -111,7 +111,7 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     kept = preset.model_copy(update={"TRAIN": preset.TRAIN.model_copy(update={"MAX_STEPS": 0})})
     for chosen, trains in ((preset, True), (kept, False)):
         run = RunIdentity("sea", chosen, str(store.path), "")
-        built = problem.build(run, ranks, Workers(1, 1, 0, 0))
+        built = task.build(run, ranks, Workers(1, 1, 0, 0))
         assert torch.equal(built.model.head.weight, before.head.weight)
         assert (next(built.training.stream(0, 1, 1), None) is not None) == trains
         assert (built.validation is not None) == trains
@@ -122,7 +122,7 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     scripts, network = repository / "scripts", "sst/model.py"
     assert network in training_code(scripts / "train.py", "sst")
     assert network not in training_code(scripts / "train.py", "deblurring")
-    uses = ["vrtspike.sst.problem.evaluate"]
+    uses = ["vrtspike.sst.task.evaluate"]
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
 
 
@@ -156,7 +156,7 @@ def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", preset, str(store.path), "0123")
     cpu = torch.device("cpu")
-    output = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
+    output = task.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     summary = read_json(tmp_path / "out/summary.json")
@@ -179,14 +179,14 @@ def test_evaluations_of_generated_data_show_the_best_possible_forecast(tmp_path)
     data = DATA | {"GENERATE": {"YEARS": 8, "SEED": 3}, "YEARS": None}
     settings = SSTSettings.model_validate({"TASK": "sst", "DATA": data, "MODEL": model})
     manifest = tmp_path / "data/dataset.json"
-    problem.prepare(settings, manifest, print)
+    task.prepare(settings, manifest, print)
     weights = tmp_path / "weights.safetensors"
     save_file(
         build_model(settings, open_split(settings, manifest, "test").store).state_dict(), weights
     )
     run = PublishedRun("sea", settings, str(manifest), "0123")
     output = tmp_path / "out"
-    problem.evaluate(EvaluationJob(weights, run, manifest, output, torch.device("cpu")))
+    task.evaluate(EvaluationJob(weights, run, manifest, output, torch.device("cpu")))
     page = (output / "metrics.html").read_text()
     assert "best possible forecast: the expectation of the generated temperature" in page
     leads = read_json(output / "summary.json")["leads"]

@@ -1,4 +1,4 @@
-"""The problem that docs/extending.md adds, added as it says, through the whole workflow."""
+"""The task that docs/extending.md adds, added as it says, through the whole workflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def project(repository, tmp_path_factory) -> Project:
     """A project to which the page's code was added, trained, evaluated, analysed and shown."""
     made = Project.copy(repository, tmp_path_factory.mktemp("third") / "project")
     made.write("config/config.yaml", "PRESETS: [waves]\nGPUS: 0\n")
-    for block in read_walks(repository / "docs/extending.md")["A problem in the workflow"]:
+    for block in read_walks(repository / "docs/extending.md")["A task in the workflow"]:
         block.write(made.folder)
     made.make(*TARGETS)
     return made
@@ -54,7 +54,7 @@ def test_page_and_analysis_name_the_metrics(project):
         "Last read, forecast, true"
     ]
     assert len(run["evaluation"]["frame_rows"]) == 32
-    assert (run["problem"], run["evaluation"]["notes"]) == ("waves", [])
+    assert (run["task"], run["evaluation"]["notes"]) == ("waves", [])
     assert (data["data"], data["galleries"]) == ([], {})
     assert set(run["curves"]["validation"]) >= {"skill", "RMSE"}
     findings = json.loads((results / "performance/waves/findings.json").read_text())

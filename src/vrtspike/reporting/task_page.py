@@ -1,4 +1,4 @@
-"""The part of a problem on the report page: its words, columns and pictures."""
+"""The part of a task on the report page: its words, columns and pictures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.config.problems import Metric, Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.tasks import Metric, Task, find_task
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import Remark
 from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
@@ -19,7 +19,7 @@ from vrtspike.reporting.page_data.tables import TableRow
 
 @dataclass(frozen=True)
 class ExampleKinds:
-    """The kinds of pictures of a problem's example frames.
+    """The kinds of pictures of a task's example frames.
 
     Attributes:
         gallery: kinds and words of the page. A kind ``error`` shows the error map of ``right`` and
@@ -35,7 +35,7 @@ class ExampleKinds:
 
 @dataclass(frozen=True)
 class CardWords:
-    """Words of a problem on a model card.
+    """Words of a task on a model card.
 
     Attributes:
         pipeline: the hub's name of the model's task; empty for none.
@@ -52,18 +52,18 @@ class CardWords:
     limits: tuple[str, ...] = ()
 
 
-class ProblemPage:
-    """The part of a problem on the report page; a subclass replaces what its problem shows.
+class TaskPage:
+    """The part of a task on the report page; a subclass replaces what its task shows.
 
     Attributes:
-        about: paragraph below the headline on the data of the problem; empty for none.
+        about: paragraph below the headline on the data of the task; empty for none.
         implied_metric: title of the metric that its unit alone names in a sentence, such as PSNR
             for dB; empty for none.
         seconds: title of the column with the seconds of a frame.
         videos: heading of the videos.
         values_note: sentence that compares the test frames with those of validations; empty for
             none.
-        examples: kinds of pictures of example frames; None for a problem without example frames.
+        examples: kinds of pictures of example frames; None for a task without example frames.
     """
 
     about: str = ""
@@ -100,7 +100,7 @@ class ProblemPage:
         """Return a sentence on the frames of validations; empty for none.
 
         Args:
-            runs: settings by the name of the run, of this problem alone.
+            runs: settings by the name of the run, of this task alone.
         """
         return ""
 
@@ -117,7 +117,7 @@ class ProblemPage:
 
         Args:
             results: folder of all results.
-            datasets: names of the data sets of this problem's runs.
+            datasets: names of the data sets of this task's runs.
 
         Raises:
             RunError: if a file of the data's results is damaged.
@@ -126,45 +126,45 @@ class ProblemPage:
 
 
 @runtime_checkable
-class ReportedProblem(Problem, Protocol):
-    """A problem with words, columns or pictures of its own on the report page.
+class ReportedTask(Task, Protocol):
+    """A task with words, columns or pictures of its own on the report page.
 
     This part is defined here, because ``config`` may not import the types of later packages.
     """
 
-    def page(self) -> ProblemPage:
-        """Return the problem's part of the report page."""
+    def page(self) -> TaskPage:
+        """Return the task's part of the report page."""
 
 
-def problem_page(name: str) -> ProblemPage:
-    """Return the part of a problem on the report page, by default without parts of its own.
+def task_page(name: str) -> TaskPage:
+    """Return the part of a task on the report page, by default without parts of its own.
 
     Args:
         name: value of TASK.
 
     Raises:
-        ConfigError: if there is no such problem.
+        ConfigError: if there is no such task.
 
-    >>> problem_page("sst").about, problem_page("deblurring").implied_metric
+    >>> task_page("sst").about, task_page("deblurring").implied_metric
     ('', 'PSNR')
     """
-    problem = find_problem(name)
-    return problem.page() if isinstance(problem, ReportedProblem) else ProblemPage()
+    task = find_task(name)
+    return task.page() if isinstance(task, ReportedTask) else TaskPage()
 
 
-def problem_pages(names: Iterable[str]) -> dict[str, ProblemPage]:
-    """Return the parts of several problems by name, each once, in order."""
-    return {name: problem_page(name) for name in dict.fromkeys(names)}
+def task_pages(names: Iterable[str]) -> dict[str, TaskPage]:
+    """Return the parts of several tasks by name, each once, in order."""
+    return {name: task_page(name) for name in dict.fromkeys(names)}
 
 
 def validation_note(settings: Mapping[str, RunSettings]) -> str:
-    """Return the problems' sentences on the frames of validations.
+    """Return the tasks' sentences on the frames of validations.
 
     Args:
         settings: settings by the name of the run.
     """
     sentences = []
-    for problem, page in problem_pages(run.TASK for run in settings.values()).items():
-        members = {name: run for name, run in settings.items() if problem == run.TASK}
+    for task, page in task_pages(run.TASK for run in settings.values()).items():
+        members = {name: run for name, run in settings.items() if task == run.TASK}
         sentences.append(page.validation_note(members))
     return " ".join(sentence for sentence in sentences if sentence)
