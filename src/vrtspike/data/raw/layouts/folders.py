@@ -161,7 +161,7 @@ def _files_by_frame(
     """Return the paths of files by the names of their frames, and the faults.
 
     Args:
-        folder: their folder.
+        folder: folder that holds them.
         stems: names of their frames as written, by their own names.
         frame_names: names of frames that other folders gave.
     """
