@@ -31,7 +31,7 @@ def test_options(wildcards, resources):
 def published_vrt(wildcards):
     """VRT's weights; they and the frames must exist before anything is computed."""
     # Imported here, because it imports plotting.
-    from vrtspike.evaluation.published import (
+    from vrtspike.evaluation.paper_results import (
         require_published_frames,
         require_published_weights,
         vrt_on_gopro,

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from tests.presets import video_presets
+from vrtspike.evaluation.paper_results import read_paper_results
 from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.evaluation.published import read_published_figures
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_video_preset
 
@@ -21,7 +21,7 @@ def section(page: Path, title: str) -> str:
 
 def test_every_published_model_and_protocol_is_in_the_page(repository):
     text = section(repository / "docs/recipes.md", "Comparing with published results")
-    rows = read_published_figures()
+    rows = read_paper_results()
     names = {name.split(",")[0] for name in rows["model"]} | set(rows["protocol"])
     assert [name for name in sorted(names) if name not in text] == []
 

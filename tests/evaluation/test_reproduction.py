@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels
 from tests.evaluation.test_evaluate import CPU, raw_frames
-from vrtspike.evaluation.published import PublishedFigure
+from vrtspike.evaluation.paper_results import PaperResult
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.weights import load_vrt
@@ -23,7 +23,7 @@ from vrtspike.system.errors import DataError, RunError
 pytestmark = pytest.mark.shared
 
 
-def reproduce(settings, output, expected: PublishedFigure) -> str:
+def reproduce(settings, output, expected: PaperResult) -> str:
     return reproduce_vrt(settings, output, CPU, lambda done, total: None, expected)
 
 
@@ -70,14 +70,14 @@ def test_the_figure_is_that_of_the_published_model_over_all_frames(
         restored = (255 * output.clamp(0, 1)).round().permute(0, 2, 3, 1).numpy()
         figures += [decibels(*pair) for pair in zip(restored, sharp, strict=True)]
     mean = float(np.mean(figures))
-    message = reproduce(settings, tmp_path, PublishedFigure(round(mean, 2), 2, 10))
+    message = reproduce(settings, tmp_path, PaperResult(round(mean, 2), 2, 10))
     assert message.startswith(f"{mean:.2f} dB expected, found {mean:.2f} dB, difference ")
     assert message.endswith("within the limit of 0.02 dB")
     table = pd.read_csv(tmp_path / "frames.csv")
     assert table["psnr"].tolist() == pytest.approx(figures, abs=1e-2)
     assert table["sequence"].tolist() == ["b"] * 5 + ["c"] * 5
     with pytest.raises(RunError, match=r"difference \+0\.03 dB: beyond the limit"):
-        reproduce(settings, tmp_path, PublishedFigure(mean - 0.03, 2, 10))
+        reproduce(settings, tmp_path, PaperResult(mean - 0.03, 2, 10))
 
 
 def test_frames_without_a_sharp_one_are_refused_before_anything_is_restored(
@@ -88,12 +88,10 @@ def test_frames_without_a_sharp_one_are_refused_before_anything_is_restored(
     (raw / "test/b/sharp/000002.png").unlink()
     data = settings.DATA.model_copy(update={"ROOT": str(raw)})
     with pytest.raises(DataError, match="test/b: frame 000002 has no sharp one"):
-        reproduce(
-            settings.model_copy(update={"DATA": data}), tmp_path, PublishedFigure(34.81, 2, 10)
-        )
+        reproduce(settings.model_copy(update={"DATA": data}), tmp_path, PaperResult(34.81, 2, 10))
 
 
 def test_another_test_split_is_refused_before_anything_is_restored(settings, tmp_path):
     with pytest.raises(DataError, match=r"split test: 2 sequences of 10 frames; .* 11 of 1111"):
-        reproduce(settings, tmp_path, PublishedFigure(34.81, 11, 1111))
+        reproduce(settings, tmp_path, PaperResult(34.81, 11, 1111))
     assert list(tmp_path.iterdir()) == []

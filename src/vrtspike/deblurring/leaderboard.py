@@ -25,7 +25,7 @@ from vrtspike.analysis.quality_tables import (
 )
 from vrtspike.config.seeds import split_seed
 from vrtspike.deblurring.costs import forward_gflop
-from vrtspike.evaluation.published import OTHER, read_published_figures
+from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, markdown_table, note_lines, texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
@@ -147,7 +147,7 @@ def read_leaderboard(folders: Sequence[Path]) -> pd.DataFrame:
         rows sorted by protocol, data set and PSNR, the best first; other protocols come last, and
         after them the rows that do not count.
     """
-    published = read_published_figures().assign(counts=True)
+    published = read_paper_results().assign(counts=True)
     parts = [part for part in (own_figures(folders), published) if len(part)]
     table = pd.concat(parts).reindex(columns=["protocol", "counts", *COLUMNS])
     table = table.assign(counts=table["counts"].astype(bool), other=table["protocol"] == OTHER)

@@ -9,13 +9,13 @@ import torch
 
 from vrtspike.analysis.evaluation_files import FRAMES, write_table
 from vrtspike.evaluation.measure import FrameRow, MeasuredClip, measured_frames
-from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.evaluation.published import (
-    PublishedFigure,
+from vrtspike.evaluation.paper_results import (
+    PaperResult,
     require_published_frames,
     require_published_weights,
     vrt_on_gopro,
 )
+from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inputs.pictures import folder_pictures
@@ -31,7 +31,7 @@ def reproduce_vrt(
     output: Path,
     device: torch.device,
     progress: ProgressCallback,
-    expected: PublishedFigure | None = None,
+    expected: PaperResult | None = None,
 ) -> str:
     """Evaluate VRT's published weights without spikes as its paper did, under protocol ``vrt``.
 

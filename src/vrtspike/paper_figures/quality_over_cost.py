@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.evaluation.published import OTHER, read_published_figures
+from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.paper_figures.results import Cost
 from vrtspike.plotting.paper import (
     COLUMN_WIDTH,
@@ -49,7 +49,7 @@ def published_costs(protocol: str) -> list[tuple[str, Cost]]:
     if protocol in (OWN_PROTOCOL, OTHER):
         return []
     costs = []
-    for row in read_published_figures().to_dict("records"):
+    for row in read_paper_results().to_dict("records"):
         if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
             continue
         cost = Cost(

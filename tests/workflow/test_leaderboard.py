@@ -13,7 +13,7 @@ from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = [pytest.mark.workflow, pytest.mark.shared]
 
-PUBLISHED = "src/vrtspike/evaluation/published"
+PUBLISHED = "src/vrtspike/evaluation/paper_results"
 VERIFICATION = (
     r"{expected} dB expected, found ([\d.]+) dB, difference ([-+][\d.]+) dB: {which} the limit"
 )

@@ -1,4 +1,4 @@
-"""Published figures (``published.csv``), and the inputs of their reproduction.
+"""Published figures (``paper_results.csv``), and the inputs of their reproduction.
 
 Each row has the source of the figure (``url``), the known conditions of its measurement
 (``measured``), and the place that it was read from (``seen``): its own source or another paper.
@@ -24,8 +24,8 @@ WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
 
 @dataclass(frozen=True)
-class PublishedFigure:
-    """A published figure and its test split.
+class PaperResult:
+    """A figure of a paper and its test split.
 
     Attributes:
         psnr: dB.
@@ -40,13 +40,13 @@ class PublishedFigure:
     limit: float = 0.02
 
     def is_reproduced_by(self, psnr: float) -> bool:
-        """Return True if a figure reproduces it."""
+        """Return True if another figure reproduces it."""
         return abs(psnr - self.psnr) <= self.limit
 
     def verdict(self, psnr: float) -> str:
         """Return the comparison in a sentence.
 
-        >>> PublishedFigure(34.81, 11, 1111).verdict(34.8)
+        >>> PaperResult(34.81, 11, 1111).verdict(34.8)
         '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
         """
         side = "within" if self.is_reproduced_by(psnr) else "beyond"
@@ -56,10 +56,10 @@ class PublishedFigure:
         )
 
 
-def vrt_on_gopro() -> PublishedFigure:
+def vrt_on_gopro() -> PaperResult:
     """VRT without spikes on GoPro's test split."""
-    rows = read_published_figures().set_index("model")
-    return PublishedFigure(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
+    rows = read_paper_results().set_index("model")
+    return PaperResult(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
 
 
 def require_published_weights(settings: Settings) -> None:
@@ -78,7 +78,7 @@ def require_published_weights(settings: Settings) -> None:
 
 
 def require_published_frames(
-    settings: Settings, blur_dir: str, expected: PublishedFigure
+    settings: Settings, blur_dir: str, expected: PaperResult
 ) -> list[SequenceFiles]:
     """Return the frames of the test split of a published figure, found by their names.
 
@@ -112,7 +112,7 @@ def require_published_frames(
     return sequences
 
 
-def read_published_figures() -> pd.DataFrame:
+def read_paper_results() -> pd.DataFrame:
     """Return the published rows, with the columns ``source`` and ``note`` of the leaderboard."""
     rows = pd.read_csv(FILE)
     return rows.assign(

@@ -7,14 +7,14 @@ import re
 import pandas as pd
 import pytest
 
-from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.evaluation.published import (
+from vrtspike.evaluation.paper_results import (
     FILE,
     OTHER,
-    PublishedFigure,
-    read_published_figures,
+    PaperResult,
+    read_paper_results,
     require_published_weights,
 )
+from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
@@ -37,7 +37,7 @@ def test_each_published_row_has_its_source_and_measurement():
 
 
 def test_figures_of_basicsr_were_measured_as_the_protocol_measures():
-    rows = read_published_figures().set_index("model")
+    rows = read_paper_results().set_index("model")
     of_basicsr = rows[rows["protocol"] == "basicsr"]
     assert set(of_basicsr.index) == {"NAFNet, width 32", "NAFNet, width 64"}
     protocol = PROTOCOLS["basicsr"]
@@ -51,7 +51,7 @@ def test_figures_of_basicsr_were_measured_as_the_protocol_measures():
 
 
 def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
-    row = read_published_figures().set_index("model").loc["S-SDM (LDN)"]
+    row = read_paper_results().set_index("model").loc["S-SDM (LDN)"]
     assert row["source"].endswith("NeurIPS 2024, https://arxiv.org/abs/2403.09486")
     assert "trains on the test frames" in row["note"]
     assert row["note"].endswith("Figure: read in log/Deblur/test_log.txt of the repository")
@@ -61,7 +61,7 @@ def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
     ("figure", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
 )
 def test_the_limit_of_a_reproduction(figure, within):
-    expected = PublishedFigure(34.81, 11, 1111, 0.02)
+    expected = PaperResult(34.81, 11, 1111, 0.02)
     assert expected.is_reproduced_by(figure) is within
     assert ("within the limit of 0.02 dB" in expected.verdict(figure)) is within
 
