@@ -42,7 +42,6 @@ VARIANTS = {
     ),
     "three blocks of spike features": Variant({"MODEL.NAF.SPIKE_BLOCKS": 3}),
     "learned enlargement of spike features": Variant({"MODEL.NAF.LEARNED_ENLARGEMENT": "true"}),
-    "local pooling, cells of half a crop": Variant({"MODEL.NAF.POOLING_CELL": 48}),
     # These differ by more than any seed.
     "with shuffled spikes": Variant({"MODEL.SPIKE_ORDER": "shuffled"}, SEEDS[:1]),
     "without spikes": Variant({"MODEL.USE_SPIKE": "false"}, SEEDS[:1]),

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from tests.concurrency import wait_until
-from tests.runs.test_identity import STATISTICS, finish, write_dataset
+from tests.runs.data_sets import STATISTICS, finish, write_dataset
 from vrtspike.cluster.launch import Launch, has_advanced, launch
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json

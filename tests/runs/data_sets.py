@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import write_json
-from vrtspike.runs.identity import RunIdentity, identify
+from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.settings import Settings
 
 STATISTICS = {"mean": 0.1, "std": 0.2, "count": 3}
@@ -42,3 +42,12 @@ def make_run(tmp_path, **sections):
     folder = tmp_path / "run"
     identify("x", settings, dataset).write(folder)
     return folder
+
+
+def finish(folder):
+    """Add the further files of a finished run."""
+    write_statistics(folder)
+    write_json(folder / "run.json", {"status": "finished"})
+    for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()

@@ -7,9 +7,8 @@ import shutil
 import pytest
 
 from tests.published_runs import write_lines
-from tests.runs.data_sets import make_run
+from tests.runs.data_sets import finish, make_run
 from vrtspike.io.files import file_digest, read_json, write_json
-from vrtspike.runs.identity import write_statistics
 from vrtspike.runs.published import publish as publish_run
 from vrtspike.runs.published import read_published, require_published
 from vrtspike.runs.validation_pictures import find_pictures, picture_file
@@ -89,15 +88,6 @@ def test_a_published_result_has_the_pictures_of_some_validations(publish, tmp_pa
     assert sorted(pictures[100_000_000]) == ["map_2", "restored"]
     assert pictures[4_000_000_000]["map_2"].read_text() == "map_2 40"
     assert len(list((tmp_path / "out/pictures").iterdir())) == 16
-
-
-def finish(folder):
-    """Further files of a finished run."""
-    write_statistics(folder)
-    write_json(folder / "run.json", {"status": "finished"})
-    for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
 
 
 def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
