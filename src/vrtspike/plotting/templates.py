@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from jinja2 import Environment, PackageLoader, select_autoescape
-from markupsafe import Markup, escape
 
 TEMPLATES = Environment(
     loader=PackageLoader("vrtspike", "."),
@@ -16,13 +15,17 @@ TEMPLATES = Environment(
 """Templates by their paths in this package; values in HTML are escaped."""
 
 
-def with_code(text: str) -> Markup:
-    """Return a text as HTML, with words in backticks as code.
+def with_code(html: str) -> str:
+    """Mark up words in backticks as code.
 
-    >>> print(with_code("`blur` & `sharp`"))
-    <code>blur</code> &amp; <code>sharp</code>
+    Args:
+        html: a text whose special characters are escaped.
+
+    >>> with_code("`blur` &amp; `sharp`")
+    '<code>blur</code> &amp; <code>sharp</code>'
     """
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    # Of plain str: Jinja's own strings would escape the elements.
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", str(html))
 
 
 TEMPLATES.filters["code"] = with_code
