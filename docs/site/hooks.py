@@ -25,6 +25,9 @@ LINKED = ("CITATION.cff", "docs/restore.ipynb", "docs/images/*")
 """Files that pages show or link to."""
 REFERENCE = "docs/reference.md"
 
+CHINESE = re.compile(r"^docs/zh/|\.zh-CN\.md$")
+"""Chinese pages, by their paths."""
+
 _API = Path("docs/api.md")
 _ROW = re.compile(r"^\| `(vrtspike[\w.]*)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([^<]+)</code>")
@@ -98,6 +101,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn the roles of Sphinx in docstrings into plain code."""
     return _ROLE.sub(r"<code>\1</code>", html)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give Chinese pages their language; the theme has one for the whole site."""
+    if CHINESE.search(page.file.src_uri):
+        return output.replace('<html lang="en"', '<html lang="zh-CN"', 1)
+    return output
 
 
 def on_post_build(config: MkDocsConfig, **_: object) -> None:

@@ -76,6 +76,7 @@ def test_an_empty_working_directory_stays_the_same_folder(here, capsys):
     assert files(here) == FILES
     assert {path.name for path in here.iterdir()} == {name.partition("/")[0] for name in FILES}
     assert here.stat().st_ino == folder
+    assert "cd ." not in capsys.readouterr().out
     run_command(["init", "another one"])
     assert "  cd 'another one'\n" in capsys.readouterr().out
 
@@ -129,6 +130,19 @@ def test_spikes_are_found_under_a_root_of_their_own(here, tmp_path):
     run_command(["init", "mine", "--from-data", str(tmp_path / "frames")])
     data = read_yaml("mine/config/config.yaml").tree["DATA"]
     assert data["SPIKE_ROOT"] == str(tmp_path / "spikes")
+
+
+def test_a_single_training_sequence_is_validated_on_the_test_sequences(
+    here, tmp_path, capsys, monkeypatch
+):
+    make_sequence(tmp_path / "raw", "train", 0)
+    make_sequence(tmp_path / "raw", "test", 8)
+    run_command(["init", "mine", "--from-data", str(tmp_path / "raw")])
+    assert "validation takes the test sequences (DATA.VALIDATION: test)" in capsys.readouterr().out
+    monkeypatch.chdir(here / "mine")
+    workflow = load_workflow(["config/config.yaml"])
+    assert workflow.settings.DATA["VALIDATION"] == "test"
+    assert workflow.preset("light").value("DATA.VALIDATION") == "test"
 
 
 def test_without_usable_data_nothing_is_written(here, tmp_path):

@@ -38,7 +38,11 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     spikes = ("--spikes", sequence / "spike")
     status, shown = call(*spikes, "--sharp", sequence / "sharp", "--video")
     assert status == 0
-    frames = json.loads((tmp_path / "out/restore.json").read_text())["frames"]
+    record = json.loads((tmp_path / "out/restore.json").read_text())
+    frames = record["frames"]
+    written = {name.partition("/")[0] for name in record["written"]}
+    assert written == {"restored", "restored.mp4", "index.html"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*written, "restore.json"}
     before, after = (sum(frame[name] for frame in frames) / 5 for name in ("psnr_blur", "psnr"))
     lines = shown.out.splitlines()
     assert lines[0] == f"mean PSNR, dB: {before:.2f} -> {after:.2f}"

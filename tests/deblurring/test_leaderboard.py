@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -88,6 +90,10 @@ def test_own_runs_stand_beside_published_rows_of_their_protocol_alone(tmp_path):
     assert "do not compare" in page
     assert "is how these were measured" in page
     assert page.count("<th") == 6 * 7 + page.count("<thead")
+    assert "`" not in page
+    (note,) = re.findall("<li>SpikeGen: .*</li>", page)
+    assert note.count("<li>") == 1
+    assert re.search(r'<p>Turtle: Ghasemabadi .* <a href="https://arxiv.org/abs/2410.03936"', page)
 
 
 def test_latex_has_few_columns_and_marks_the_best_of_each_data_set(tmp_path):

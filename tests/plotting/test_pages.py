@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from vrtspike.plotting.pages import Table, write_page
@@ -16,6 +18,18 @@ def test_numbers_text_and_missing_values(tmp_path):
     assert '<td class="text">a&lt;b</td><td>30.12</td>' in page
     assert '<tr class="strong"><td class="text">mean</td><td>–</td></tr>' in page
     assert "http" not in page
+
+
+def test_notes_have_code_and_links_and_markup_of_their_own_is_escaped(tmp_path):
+    table = Table(pd.DataFrame({"a": [1]}), lines=["`x < y`: https://example.org/a.", "second"])
+    write_page(tmp_path / "t.html", "Demo", "<i> `code`", [table], ["one", "two `b`"])
+    page = (tmp_path / "t.html").read_text()
+    assert "<p>&lt;i&gt; <code>code</code></p>" in page
+    first, second = re.findall("<li>(.*)</li>", page)
+    assert first.startswith('<code>x &lt; y</code>: <a href="https://example.org/a"')
+    assert first.endswith(">https://example.org/a</a>.")
+    assert second == "second"
+    assert "<p>one</p>\n<p>two <code>b</code></p>" in page
 
 
 def test_a_phone_shows_the_page_in_its_own_width_and_lets_wide_tables_slide(tmp_path):

@@ -27,6 +27,11 @@ def test_clips_of_odd_sizes_are_restored_as_by_pytorch(light_run, exported, sequ
     assert (other.run.name, other.weights) == (run.run.name, run.weights)
     assert run.limits is not None
     assert other.limits == run.limits
+    assert repr(other) == (
+        "small_light (0123456789ab), ONNX file, float32 on cpu\n"
+        "takes blurry frames and spikes, in 4 bins per frame; "
+        "frames are 2 times as large as the sensor"
+    )
     for rows, columns, count in ((26, 34, 5), (14, 58, 1)):
         clip = frames[:count, :rows, :columns]
         sensed = [part[:, : rows // 2, : columns // 2] for part in spikes[:count]]

@@ -54,6 +54,17 @@ def test_unknown_and_very_slow_precisions_are_refused(small_run, precision, mess
         load(small_run.train, device="cpu", precision=precision)
 
 
+def test_a_model_shows_its_run_size_and_inputs(model, plain):
+    weights = sum(parameter.numel() for parameter in model.network.parameters()) / 1e6
+    assert repr(model) == (
+        f"small (0123456789ab), {weights:.2f} M weights, float32 on cpu\n"
+        "takes blurry frames and spikes, in 4 bins per frame"
+    )
+    first, second = repr(plain).splitlines()
+    assert first.startswith("plain (0123456789ab), ")
+    assert second == "takes blurry frames alone"
+
+
 def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
     source = recorded_clip(sequence / "blur", sequence / "spike", 4)

@@ -19,6 +19,11 @@ from vrtspike.system.errors import named_faults
 _SPLITS = ("train", "test")
 _BLUR_DIR = "blur"
 _MAX_FAULTS = 5
+_VALIDATED_ON_TEST = (
+    "A single training sequence cannot be divided: validation takes the test sequences "
+    "(DATA.VALIDATION: test), so that their figures are no test of the model. With more training "
+    "sequences, remove this key."
+)
 
 
 class DataLook(NamedTuple):
@@ -57,8 +62,18 @@ def look_at_data(root: Path) -> DataLook:
     layout = result["layout"] if result["layout"] in LAYOUTS else None
     sensor = manifest["spike_file"]
     size = (sensor["size"][0], sensor["size"][1]) if sensor else None
-    data = ProjectData(str(root), layout, spike_root, size)
-    return DataLook(data, [*_survey_lines(root, result), *_sequence_lines(manifest)])
+    lines = [*_survey_lines(root, result), *_sequence_lines(manifest)]
+    validation = None
+    if _is_trained_on_one_sequence(result):
+        validation = "test"
+        lines.append(_VALIDATED_ON_TEST)
+    return DataLook(ProjectData(str(root), layout, spike_root, size, validation), lines)
+
+
+def _is_trained_on_one_sequence(result: Survey) -> bool:
+    """Return True if there is a single training sequence, of which none can be held out."""
+    trained = [entry for entry in result["sequences"] if entry["split"] == _SPLITS[0]]
+    return len(trained) == 1
 
 
 def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:

@@ -12,7 +12,7 @@ from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.commands.second_model import SecondModel, find_model, open_compared, restore_with
 from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.restoration.folder.result_record import PAGE
+from vrtspike.restoration.folder.result_record import PAGE, record_page
 from vrtspike.restoration.inference.precision import PRECISIONS
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.runs.names import RUN_RECORD
@@ -204,6 +204,7 @@ def _restore(arguments: argparse.Namespace) -> None:
         folder = other.request.output if isinstance(other, SecondModel) else other
         compared = None if folder is None else read_compared(folder, source.names, source.size)
         write_folder_page(request, source, sharp, record, compared, progress=progress_bar)
+        record = record_page(request.output, record)
     print(RestoredFolder(request.output, record, no_reference=request.no_reference))
     if request.page:
         print(f"page: {request.output / PAGE}")

@@ -29,12 +29,14 @@ class ProjectData:
         layout: value of DATA.LAYOUT.
         spike_root: value of DATA.SPIKE_ROOT.
         spike_size: value of DATA.SPIKE_SIZE, rows and columns as in the spike files.
+        validation: value of DATA.VALIDATION.
     """
 
     root: str = "data/gopro_spike"
     layout: str | None = None
     spike_root: str | None = None
     spike_size: tuple[int, int] | None = None
+    validation: str | None = None
 
 
 def require_free(folder: Path) -> None:
@@ -113,6 +115,8 @@ DATA:
 {_entry("SPIKE_ROOT", data.spike_root, "/data/spikes")}
   # Rows and columns of the spike sensor, as in its files; none: found out.
 {_entry("SPIKE_SIZE", data.spike_size, (250, 400))}
+  # Sequences for validation: held_out, a tenth of the training sequences; or test.
+{_entry("VALIDATION", data.validation, "held_out")}
 
 # The presets that `all` and `report` cover; `snakemake --list` shows all targets.
 PRESETS: [light]

@@ -38,6 +38,6 @@ def init(arguments: argparse.Namespace) -> None:
         data = look.data
     write_project(folder, data)
     print(f"{folder}: a new project; set what to run in config/config.yaml there\n")
-    change_folder = f"cd {shlex.quote(str(folder))}"
-    for command in (change_folder, "vrtspike doctor", "snakemake -n train_light"):
-        print(f"  {command}")
+    if folder.resolve() != Path.cwd():
+        print(f"  cd {shlex.quote(str(folder))}")
+    print("  vrtspike doctor\n  snakemake -n train_light")

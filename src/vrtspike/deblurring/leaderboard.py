@@ -173,7 +173,7 @@ def write_leaderboard(
     table = read_leaderboard(folders)
     parts = [_Part.create(*part, all_columns=all_columns) for part in _parts(table)]
     sources = [] if all_columns else _sources(table)
-    closing = [f"Sources: {' '.join(sources)}"] if sources else []
+    closing = ["Sources:", *sources] if sources else []
     pages = [part.page_table() for part in parts]
     write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages, closing)
     atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
@@ -211,14 +211,14 @@ class _Part:
 
     def page_table(self) -> Table:
         """Return the table of the HTML page."""
-        text = " ".join(filter(None, [self.note, *self.lines]))
         return Table(
             self.rows.rename(columns=HEADERS),
             self.title,
-            text,
+            self.note,
             formats={HEADERS[name]: form for name, form in FORMATS.items()},
             best=_cells(self.rows, self.title, 0),
             second=_cells(self.rows, self.title, 1),
+            lines=self.lines,
         )
 
 

@@ -32,6 +32,7 @@ class Table:
         strong_rows: indices of rows in bold, such as a mean.
         best: (row, column) indices of cells in bold.
         second: (row, column) indices of underlined cells.
+        lines: notes below the table, as a list.
     """
 
     frame: pd.DataFrame
@@ -41,6 +42,7 @@ class Table:
     strong_rows: frozenset[int] = frozenset()
     best: frozenset[tuple[int, int]] = frozenset()
     second: frozenset[tuple[int, int]] = frozenset()
+    lines: Sequence[str] = ()
 
     @property
     def are_texts(self) -> list[bool]:
@@ -57,6 +59,8 @@ def write_page(
     path: str | Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
 ) -> None:
     """Write tables under one heading as a self-contained HTML page.
+
+    In notes and paragraphs, words in backticks are shown as code, and addresses are links.
 
     Args:
         path: file of the page.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 TEMPLATES = Environment(
@@ -11,3 +13,19 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 """Templates by their paths in this package; values in HTML are escaped."""
+
+
+def with_code(html: str) -> str:
+    """Mark up words in backticks as code.
+
+    Args:
+        html: a text whose special characters are escaped.
+
+    >>> with_code("`blur` &amp; `sharp`")
+    '<code>blur</code> &amp; <code>sharp</code>'
+    """
+    # Of plain str: Jinja's own strings would escape the elements.
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", str(html))
+
+
+TEMPLATES.filters["code"] = with_code

@@ -129,4 +129,5 @@ def _linked_video(path: Path, output: Path) -> Video:
         "data": None,
         "link": Path(link).as_posix(),
         "megabytes": round(path.stat().st_size / 1e6, 2),
+        "is_played": False,
     }

@@ -47,7 +47,7 @@ class OfflinePage:
         sections: titles of the sections by their names; the scripts fill them.
         scripts: names of the scripts in ``assets``, in order.
         intro: a paragraph below the headline; empty for none.
-        has_files: True if pictures and videos are files next to the page, False if the page
+        has_files: True if pictures or videos may be files next to the page, False if the page
             contains them.
     """
 

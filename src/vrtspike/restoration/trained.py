@@ -49,6 +49,27 @@ class TrainedModel(LoadedModel):
         limits: ranges of the recordings that it was trained on; None if these were not stored.
     """
 
+    def __repr__(self) -> str:
+        """Return its run, size and device, and the inputs it takes, in two lines."""
+        size = "ONNX file"
+        if self.network is not None:
+            parameters = sum(parameter.numel() for parameter in self.network.parameters())
+            size = f"{parameters / 1e6:.2f} M weights"
+        return (
+            f"{self.run.name} ({self.run.fingerprint}), {size}, {self.precision} on {self.device}\n"
+            f"takes {self._inputs()}"
+        )
+
+    def _inputs(self) -> str:
+        """Return the inputs of the model in words."""
+        settings = self.settings
+        if not settings.MODEL.USE_SPIKE:
+            return "blurry frames alone"
+        inputs = f"blurry frames and spikes, in {settings.DATA.NUM_VOXEL_BINS} bins per frame"
+        if self.ratio is not None:
+            inputs += f"; frames are {self.ratio} times as large as the sensor"
+        return inputs
+
     def restore(
         self,
         frames: GivenFrames,

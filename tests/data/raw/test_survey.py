@@ -65,7 +65,7 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
     ("place", "message"),
     [
         ("gopro.zip", r"gopro\.zip is a file .*; set DATA\.ROOT to the folder"),
-        ("none", r"folder \S+none does not exist; set DATA\.ROOT"),
+        ("none", r"none does not exist; set DATA\.ROOT to the folder that holds train and test$"),
         ("empty", r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"),
     ],
 )

@@ -15,7 +15,7 @@ from vrtspike.data.data_size import measure_data
 from vrtspike.data.datasets import Dataset
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.advice import fit, hardware, presets
+from vrtspike.deblurring.advice import hardware, presets
 from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed, named_gpu
 from vrtspike.deblurring.advice.presets import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
 from vrtspike.deblurring.advice.step_speed import speed_of_gpu
@@ -136,9 +136,17 @@ def test_a_full_disk(project, monkeypatch):
     advised = advise_for("A100")
     assert symptoms(fits(advised)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
     assert advised.command == "snakemake --cores 16 train_light_small"
-    # Stores that are there already need no more space.
-    monkeypatch.setattr(fit, "folder_size", lambda folder: (1, 2 * GB))
-    assert not fits(advise_for("A100"))["baseline"].reasons
+    # Stores of its own bins that are there already need no more space; others help nothing.
+    for bins, is_full in ((4, True), (32, False)):
+        store = project / f"results/data/gopro_spike/k{bins}/shards/a.zarr"
+        store.parent.mkdir(parents=True)
+        with store.open("wb") as stream:
+            stream.truncate(2 * GB)
+        advised = advise_for("A100")
+        assert bool(fits(advised)["baseline"].reasons) is is_full
+        existing = 0.0 if is_full else 2.0
+        line = f"stores of 32 bins need 29.3 GB, {existing:.1f} GB are there"
+        assert line in map(str.strip, advised.lines)
 
 
 def test_context_of_exposures_takes_disk(project, monkeypatch):

@@ -42,7 +42,7 @@ def folder(whole, model, small_run, tmp_path_factory) -> Path:
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
         job, source, sharp, record | {"frames": frames}, compared,
-        progress=lambda title: progress,
+        progress=lambda title: progress, embedded_bytes=0,
     )  # fmt: skip
     return output
 
@@ -97,6 +97,31 @@ def test_the_boundary_moves_over_pictures_in_files(show):
     assert float(page.get_attribute(".handle", "aria-valuenow")) == pytest.approx(20, abs=1)
     clip = page.locator(".stage .layer").nth(1).evaluate("layer => layer.style.clipPath")
     assert 100 - float(clip.split()[1].rstrip("%")) == pytest.approx(20, abs=1)
+
+
+def test_a_page_with_small_pictures_is_shown_without_other_files(browser, whole, model, tmp_path):
+    job, record = whole
+    job = replace(job, output=shutil.copytree(job.output, tmp_path / "restored"))
+    source, sharp = open_request(model.run, job)
+    progress = contextlib.nullcontext(lambda *done: None)
+    written = write_folder_page(
+        job, source, sharp, record | {"written": []}, progress=lambda title: progress
+    )
+    alone = written.rename(tmp_path / "mailed.html")
+    shutil.rmtree(job.output)
+    requests: list[str] = []
+    page = opened(browser, viewport={"width": 1280, "height": 720})
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(alone.as_uri())
+    wait_for_pictures(page)
+    address = page.locator(".stage img").first.get_attribute("src")
+    assert address.startswith("data:image/webp;base64,")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.thumb img')].every(i => i.naturalWidth > 0)"
+    )
+    assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {alone.as_uri()}
+    assert page.locator("video").count() == 0
+    page.close()
 
 
 def test_frames_in_doubt_come_first_and_orders_are_chosen(show):
@@ -155,6 +180,8 @@ def test_curves_show_the_figures_of_every_frame(show):
 def test_videos_beside_the_page_play(show):
     page = show()
     assert page.locator("video").count() == 2
+    captions = texts(page, ".videos figcaption")
+    assert all(text.endswith(" MB, in a file of its own beside this page") for text in captions)
     page.locator("video").first.scroll_into_view_if_needed()
     page.wait_for_function("() => document.querySelector('video').readyState >= 1")
 

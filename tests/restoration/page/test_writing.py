@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -14,20 +15,27 @@ import pytest
 
 from tests.restoration.folder_runs import NAMES, restore
 from vrtspike.restoration.folder.request import Request, open_request
+from vrtspike.restoration.folder.result_record import record_page
 from vrtspike.restoration.page.compared import read_compared
+from vrtspike.restoration.page.pictures import EMBEDDED_BYTES
 from vrtspike.restoration.page.writing import PAGE_BYTES, write_folder_page
 from vrtspike.restoration.trained import TrainedModel
 
 
 def write(
-    model: TrainedModel, job: Request, record: dict[str, Any], compared=None, page_bytes=PAGE_BYTES
+    model: TrainedModel,
+    job: Request,
+    record: dict[str, Any],
+    compared=None,
+    page_bytes=PAGE_BYTES,
+    embedded_bytes=0,
 ) -> dict[str, Any]:
-    """The data of a page that is written."""
+    """The data of a page that is written, with pictures in files unless a size is given."""
     source, sharp = open_request(model.run, job)
     progress = contextlib.nullcontext(lambda *done: None)
     page = write_folder_page(
         job, source, sharp, record, compared,
-        progress=lambda title: progress, page_bytes=page_bytes,
+        progress=lambda title: progress, page_bytes=page_bytes, embedded_bytes=embedded_bytes,
     )  # fmt: skip
     assert page == job.output / "index.html"
     (data,) = re.findall(r'id="report">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
@@ -121,6 +129,24 @@ def test_the_page_and_its_pictures_stay_below_the_limit(model, result):
     data = write(model, job, record, page_bytes=limit)
     assert sum(map(len, contents(job.output).values())) <= limit
     assert data["pictures"]["form"] != "WebP of quality 80, at most 1280 pixels wide or high"
+
+
+def test_a_page_with_small_pictures_is_one_file_and_the_record_says_so(model, result):
+    job, record = result
+    record = record | {"written": [*record["written"], "index.html", "page"]}
+    write(model, job, record)
+    assert record_page(job.output, record) == record
+    data = write(model, job, record, embedded_bytes=EMBEDDED_BYTES)
+    assert data["pictures"]["folder"] is None
+    assert not (job.output / "page").exists()
+    (run,) = data["runs"]
+    for example in run["evaluation"]["examples"]:
+        restored = base64.b64decode(example["pictures"]["restored"])
+        assert restored.startswith(b"RIFF")
+    assert all(video["is_played"] for video in run["evaluation"]["videos"])
+    changed = record_page(job.output, record)
+    assert changed["written"] == [name for name in record["written"] if name != "page"]
+    assert json.loads((job.output / "restore.json").read_text()) == changed
 
 
 def test_the_record_names_the_page_and_overwriting_removes_it(model, job):

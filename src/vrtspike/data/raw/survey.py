@@ -236,10 +236,7 @@ def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) 
         state = "does not exist"
         if root.exists():
             state = "is a file (an archive has to be unpacked first)"
-        raise DataError(
-            f"data set folder {root} {state}; set DATA.ROOT to {wanted}, or generate the demo data "
-            "(scripts/demo_data.py)"
-        )
+        raise DataError(f"data set folder {root} {state}; set DATA.ROOT to {wanted}")
     if spike_root is not None and not Path(spike_root).is_dir():
         raise DataError(
             f"folder of spikes {spike_root} does not exist; set DATA.SPIKE_ROOT to {wanted} with "

@@ -46,17 +46,21 @@ class PresetData:
         dataset: paths of the data set.
         size: number and size of its frames; those of GoPro if the data are missing.
         missing: why the data are missing; None if they exist.
-        existing_bytes: size of the stores that exist.
+        stored_bytes: size of the stores that exist, by their number of bins.
     """
 
     dataset: Dataset
     size: DataSize
     missing: str | None
-    existing_bytes: int
+    stored_bytes: Mapping[int, int]
+
+    def existing_bytes(self, options: StoreOptions) -> int:
+        """Return the bytes of stores that exist."""
+        return self.stored_bytes.get(options.bins, 0)
 
     def missing_bytes(self, options: StoreOptions) -> int:
         """Return the bytes of stores that are still to be written."""
-        return max(0, self.size.store_bytes(options) - self.existing_bytes)
+        return max(0, self.size.store_bytes(options) - self.existing_bytes(options))
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,17 @@ def find_data(results: Path, dataset: Dataset) -> PresetData:
     except DataError as error:
         size = GOPRO
         missing = str(error).splitlines()[0]
-    _, stored_bytes = folder_size(results / "data" / dataset.name)
-    return PresetData(dataset, size, missing, stored_bytes)
+    return PresetData(dataset, size, missing, _stored_bytes(results / "data" / dataset.name))
+
+
+def _stored_bytes(folder: Path) -> dict[int, int]:
+    """Measure the stores in the folder of a data set, ``k<bins>``, by their number of bins."""
+    sizes = {}
+    for path in folder.glob("k*"):
+        bins = path.name.removeprefix("k")
+        if bins.isdigit():
+            _, sizes[int(bins)] = folder_size(path)
+    return sizes
 
 
 def assess(name: str, settings: Settings, data: PresetData, resources: Resources) -> Fit:

@@ -246,7 +246,7 @@ def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[st
     for options in stores:
         yield (
             f"         stores of {options.bins} bins need {size.store_bytes(options) / GB:.1f} GB, "
-            f"{data.existing_bytes / GB:.1f} GB are there"
+            f"{data.existing_bytes(options) / GB:.1f} GB are there"
         )
 
 

@@ -559,9 +559,10 @@ function videoFigure(run, video) {
   const size = `${video.megabytes} MB`;
   // Each part by itself, so that # and ? in names stay parts of them.
   const href = video.link.split("/").map(encodeURIComponent).join("/");
-  if (video.data === null && !report.pictures.folder) {
-    const link = el("a", { href, textContent: name });
-    return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
+  const isFile = video.data === null;
+  const where = isFile ? ", in a file of its own beside this page" : "";
+  if (isFile && !video.is_played) {
+    return el("figure", {}, el("a", { href, textContent: name }), ` (${size}${where})`);
   }
   const player = el("video", {
     controls: true,
@@ -569,8 +570,8 @@ function videoFigure(run, video) {
     muted: true,
     playsInline: true,
     preload: "metadata",
-    src: video.data === null ? href : `data:video/mp4;base64,${video.data}`,
+    src: isFile ? href : `data:video/mp4;base64,${video.data}`,
   });
   player.setAttribute("aria-label", name);
-  return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}` }));
+  return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}${where}` }));
 }

@@ -35,12 +35,15 @@ class Video(TypedDict):
         data: MP4 in base64; None for a large one.
         link: path relative to the page.
         megabytes: size, in 10**6 bytes.
+        is_played: True if the page plays a file beside it; otherwise it links to what it does not
+            contain.
     """
 
     label: str
     data: str | None
     link: str
     megabytes: float
+    is_played: bool
 
 
 class Drawing(TypedDict):

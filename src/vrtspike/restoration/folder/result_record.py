@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.io.files import read_mapping
+from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import ConfigError, list_faults
 
 RESTORED = "restored"
@@ -84,7 +84,7 @@ def result_names(
         frames: names of the frames.
         video: with the restored video.
         side_by_side: with the video that compares.
-        page: with the page and the folder of its pictures.
+        page: with the page and the folder of its pictures, which a page may contain.
     """
     names = [f"{RESTORED}/{name}.png" for name in frames]
     if video:
@@ -150,6 +150,23 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
         title = f"warning: {output}: files that the record does not name stay"
         advice = "They are no results of this call; overwriting removes only recorded files."
         note(list_faults(title, kept, advice, limit=10))
+
+
+def record_page(output: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record after the page was written, and write it to its file.
+
+    The folder of the page's pictures is named only if there is one: a page may contain them.
+
+    Args:
+        output: the output folder.
+        record: the record of the restoration, which names both.
+    """
+    if (output / PAGE_PICTURES).is_dir():
+        return record
+    written = [name for name in record["written"] if name != PAGE_PICTURES]
+    changed = record | {"written": written}
+    write_json(output / RESTORE_RECORD, changed)
+    return changed
 
 
 def remove_page_pictures(output: Path) -> None:

@@ -1,7 +1,8 @@
-"""Pictures of the page of restored frames, in files beside it."""
+"""Pictures of the page of restored frames: in the page, or in files beside it."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.pictures import (
     THUMBNAIL,
+    Encoded,
     Picture,
     coloured,
     encode_webp,
@@ -30,55 +32,68 @@ LEVELS = ((1280, 80), (1280, 64), (960, 60), (800, 56), (640, 54), (520, 50), (4
 """Longest side in pixels and quality of WebP, from the best to the smallest."""
 SMALL = frozenset({"spikes", "error", "difference", "residual"})
 """Kinds of pictures with half the side and quality: they are shown small beside the others."""
+EMBEDDED_BYTES = 6_000_000
+"""Size of all pictures up to which the page contains them. In base64 they make a page of about 10
+MB, and of 14 MB as an attachment, where common mail services accept 20 MB."""
 MAX_FRAMES = 1_000
 """Largest number of frames with pictures; of a longer clip they are chosen evenly."""
 
 
 @dataclass(frozen=True)
 class PagePictures:
-    """The written pictures.
+    """The pictures of the page.
 
     Attributes:
         form: their format, in words.
-        files: names of files by number of the frame, for each model by kind: ``blurry``,
-            ``restored``, ``difference`` and ``thumbnail``; ``spikes``, ``residual``, ``sharp`` and
-            ``error`` where there are any.
+        folder: folder of their files beside the page; None if the page contains them.
+        frames: WebP in base64, or names of files in the folder, by number of the frame, for each
+            model by kind: ``blurry``, ``restored``, ``difference`` and ``thumbnail``; ``spikes``,
+            ``residual``, ``sharp`` and ``error`` where there are any.
     """
 
     form: str
-    files: Mapping[int, Sequence[Mapping[str, str]]]
+    folder: str | None
+    frames: Mapping[int, Sequence[Mapping[str, str]]]
 
 
 def write_page_pictures(
-    clips: Sequence[RestoredClip], frames: Sequence[int], budget: int, output: Path
+    clips: Sequence[RestoredClip],
+    frames: Sequence[int],
+    budget: int,
+    output: Path,
+    embedded_bytes: int = EMBEDDED_BYTES,
 ) -> PagePictures:
-    """Write the pictures of frames at the best of :data:`LEVELS` that fits into a size limit.
+    """Encode the pictures of frames at the best of :data:`LEVELS` that fits into a size limit.
 
-    Pictures of an earlier call are replaced.
+    Small ones are returned, larger ones are written into files. Files of an earlier call are
+    removed.
 
     Args:
         clips: the clip as restored by each model.
         frames: numbers of the frames.
         budget: bytes of all pictures together.
         output: folder of the page.
+        embedded_bytes: size of all pictures up to which no files are written.
     """
 
     def encode(place: int, side: int, quality: int) -> dict[str, bytes]:
         return _encode(clips, frames[place], side, quality)
 
     form, encoded = encode_within(encode, len(frames), budget, LEVELS)
+    pictures = {frames[place]: contents for place, contents in encoded.items()}
     remove_page_pictures(output)
-    folder = output / PAGE_PICTURES
-    folder.mkdir(exist_ok=True)
-    files: dict[int, list[dict[str, str]]] = {}
-    for place, pictures in encoded.items():
-        number = frames[place]
-        # Single pictures are not written atomically: the page, which names them, is written after
-        # all of them.
-        for name, contents in pictures.items():
-            (folder / _file_name(number, name)).write_bytes(contents)
-        files[number] = [_files_of(number, model, pictures) for model in range(len(clips))]
-    return PagePictures(form, files)
+    folder = None
+    # Base64 takes 4 bytes for 3.
+    if _size_in_page(pictures, len(clips)) <= min(embedded_bytes, budget * 3 // 4):
+        sources = {number: _in_base64(contents) for number, contents in pictures.items()}
+    else:
+        folder = PAGE_PICTURES
+        sources = _write_files(pictures, output / folder)
+    shown = {
+        number: [_of_model(model, named) for model in range(len(clips))]
+        for number, named in sources.items()
+    }
+    return PagePictures(form, folder, shown)
 
 
 def choose_frames(count: int, doubtful: Collection[int], limit: int = MAX_FRAMES) -> list[int]:
@@ -109,18 +124,44 @@ def _spread(numbers: Sequence[int], limit: int) -> list[int]:
     return [numbers[place] for place in places]
 
 
-def _file_name(number: int, name: str) -> str:
-    return f"{number + 1:06d}_{name}.webp"
+def _size_in_page(pictures: Mapping[int, Mapping[str, bytes]], models: int) -> int:
+    """Return the bytes of the pictures that a page contains; shared ones count for each model."""
+    return sum(
+        len(contents)
+        for named in pictures.values()
+        for model in range(models)
+        for contents in _of_model(model, named).values()
+    )
 
 
-def _files_of(number: int, model: int, pictures: Collection[str]) -> dict[str, str]:
-    """Return the files of a model's pictures by kind, with those that all models share."""
-    files = {}
-    for name in pictures:
+def _in_base64(pictures: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(contents).decode() for name, contents in pictures.items()}
+
+
+def _write_files(
+    pictures: Mapping[int, Mapping[str, bytes]], folder: Path
+) -> dict[int, dict[str, str]]:
+    """Write pictures into files, and return their names by frame and name of the picture.
+
+    Single files are not written atomically: the page, which names them, is written after them.
+    """
+    folder.mkdir(exist_ok=True)
+    files: dict[int, dict[str, str]] = {}
+    for number, named in pictures.items():
+        files[number] = {name: f"{number + 1:06d}_{name}.webp" for name in named}
+        for name, contents in named.items():
+            (folder / files[number][name]).write_bytes(contents)
+    return files
+
+
+def _of_model(model: int, pictures: Mapping[str, Encoded]) -> dict[str, Encoded]:
+    """Return a model's pictures by kind, with those that all models share."""
+    chosen: dict[str, Encoded] = {}
+    for name, picture in pictures.items():
         kind, _, owner = name.partition("-")
         if owner in ("", str(model)):
-            files[kind] = _file_name(number, name)
-    return files
+            chosen[kind] = picture
+    return chosen
 
 
 def _encode(

@@ -14,13 +14,7 @@ from vrtspike.reporting.page_data.evaluation import Video
 from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
 from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import (
-    PAGE,
-    PAGE_PICTURES,
-    RESTORED,
-    SIDE_BY_SIDE,
-    VIDEO,
-)
+from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.pictures import Pictures, require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
@@ -33,7 +27,7 @@ from vrtspike.restoration.page.contents import (
 )
 from vrtspike.restoration.page.data import RestoredData, RestoredRun
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.restoration.page.pictures import choose_frames, write_page_pictures
+from vrtspike.restoration.page.pictures import EMBEDDED_BYTES, choose_frames, write_page_pictures
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
@@ -55,11 +49,13 @@ def write_folder_page(
     *,
     progress: Progresses,
     page_bytes: int = PAGE_BYTES,
+    embedded_bytes: int = EMBEDDED_BYTES,
 ) -> Path:
     """Write the page of a restored folder from its frames and its record.
 
-    Equal frames and records give equal pages. The page of an earlier call is removed before its
-    pictures are replaced, so that a page is never beside pictures of another.
+    The page contains its pictures if they are small; larger ones are files beside it. Equal frames
+    and records give equal pages. The page of an earlier call is removed before its pictures are
+    replaced, so that a page is never beside pictures of another.
 
     Args:
         request: inputs and results.
@@ -69,6 +65,7 @@ def write_folder_page(
         compared: frames of another model, if any.
         progress: opens the progress of measuring these.
         page_bytes: size limit of the page with its pictures.
+        embedded_bytes: size of all pictures up to which the page contains them.
 
     Returns:
         the page.
@@ -93,14 +90,15 @@ def write_folder_page(
     pictures_bytes = page_bytes - len(page.render(data).encode())
     # Names of files are in the page, too.
     budget = pictures_bytes - 400 * len(frames) * len(models)
-    pictures = write_page_pictures([model.clip for model in models], frames, budget, request.output)
+    clips = [model.clip for model in models]
+    pictures = write_page_pictures(clips, frames, budget, request.output, embedded_bytes)
     data["pictures"] = {
         "form": pictures.form,
-        "left_out": len(files) - len(pictures.files),
-        "folder": PAGE_PICTURES,
+        "left_out": len(files) - len(pictures.frames),
+        "folder": pictures.folder,
     }
     data["runs"] = [
-        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.files.items()})
+        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.frames.items()})
         for place, model in enumerate(models)
     ]
     data["runs"][0]["evaluation"]["videos"] = _videos(request.output, record)
@@ -175,7 +173,7 @@ def _data(
             "no_figures": "No figures: these frames have neither recorded spikes that fit them "
             "nor sharp frames to compare with (--sharp).",
         },
-        "pictures": {"form": "", "left_out": 0, "folder": PAGE_PICTURES},
+        "pictures": {"form": "", "left_out": 0, "folder": None},
         "runs": runs,
     }
 
@@ -187,5 +185,7 @@ def _videos(output: Path, record: dict[str, Any]) -> list[Video]:
         path = output / name
         if name in record["written"] and path.is_file():
             size = round(path.stat().st_size / 1e6, 2)
-            videos.append({"label": label, "data": None, "link": name, "megabytes": size})
+            videos.append(
+                {"label": label, "data": None, "link": name, "megabytes": size, "is_played": True}
+            )
     return videos
