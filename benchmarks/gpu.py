@@ -101,6 +101,8 @@ def build(settings: Settings, device: torch.device) -> Restorer:
 def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch: int = 1) -> Clip:
     """Return random frames (batch, T, 3, H, W) and voxels of half their size.
 
+    With DATA.NEIGHBOURS, the voxels are those of T + 2 frames.
+
     Args:
         settings: settings of the preset.
         device: device of the tensors.
@@ -108,7 +110,8 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
         batch: number of clips.
     """
     sensor = (side // 2 for side in shape[1:])
-    voxels = torch.randn(batch, shape[0], settings.DATA.NUM_VOXEL_BINS, *sensor)
+    spike_frames = shape[0] + 2 if settings.DATA.NEIGHBOURS else shape[0]
+    voxels = torch.randn(batch, spike_frames, settings.DATA.NUM_VOXEL_BINS, *sensor)
     return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
 
 

@@ -1,8 +1,9 @@
 """Count the cost of a training step of each preset, and write the page of it.
 
 A step is counted on tensors without data (``vrtspike.deblurring.step_cost``): memory and
-arithmetic, which grow with the pixels, on the smallest crop that fills whole windows in all stages;
-operations and memory traffic on the largest crop and the clips of a micro-step. The figures
+arithmetic, which grow with the pixels, on the smallest crop that fills whole windows in all stages
+of VRT; operations and memory traffic, and all of the light model, on the largest crop. Operations
+and traffic are those of the clips of a micro-step. The figures
 go to ``src/vrtspike/deblurring/preset_costs.json``, which ``vrtspike advise`` reads, and from there
 to ``docs/presets.md``.
 
@@ -94,7 +95,7 @@ attention kept all scores, so compare these figures with each other, not with th
 
 | preset | clips of a micro-step | clips/s | GPU memory | frames/s, restoring 720p |
 | --- | --- | --- | --- | --- |
-| `light` | 5 | 43 | 11.2 GiB | 22 |
+| `light` | 5, of 3 frames each | 43 | 11.2 GiB | 22 |
 | `baseline` | 1 | 0.41 | 12.1 GiB | 0.32 |
 | `compact` | 2 | 0.57 | 18.2 GiB | |
 | `reproduce` | 1 | 0.50 | 9.3 GiB | |
@@ -179,11 +180,15 @@ def count(name: str) -> dict[str, Any]:
 
 
 def probe(settings: Settings) -> int:
-    """Return the side of the counted crop in pixels: a window of the smallest maps, if any."""
-    window = DEEPEST
+    """Return the side of the counted crop in pixels: of VRT a window of the smallest maps.
+
+    Other networks are counted on their largest crop. A smaller one would multiply what does not
+    grow with the crop, such as the weights in half precision.
+    """
+    side = largest_crop(settings)
     if settings.MODEL.TYPE == "vrt_spike":
-        window = settings.MODEL.window[-1]
-    return min(largest_crop(settings), DEEPEST * window)
+        side = min(side, DEEPEST * settings.MODEL.window[-1])
+    return side
 
 
 def load(name: str) -> Settings:

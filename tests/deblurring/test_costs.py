@@ -81,7 +81,7 @@ def test_phases_cost_their_mean_and_need_memory_for_the_largest():
 @pytest.mark.parametrize(
     ("name", "clips", "micro_steps"),
     [
-        ("light", 10, 1), ("light_spk", 10, 1), ("reproduce", 8, 1), ("light_small", 6, 1),
+        ("light", 30, 1), ("light_spk", 30, 1), ("reproduce", 8, 1), ("light_small", 6, 1),
         ("baseline", 1, 6), ("fast", 1, 6), ("opt", 1, 6), ("compact", 2, 3), ("low_memory", 1, 12),
         ("low_ram", 1, 4),
     ],

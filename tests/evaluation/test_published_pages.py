@@ -30,10 +30,12 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
     text = section(repository / "docs/recipes.md", "`light` compared with NAFNet")
     settings = load_video_preset(repository / "config/presets/light.yaml")
     train, loss = settings.TRAIN, settings.LOSS.CHARBONNIER
-    clips = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    assert settings.DATA.CLIP_LEN == 1
+    assert settings.DATA.NEIGHBOURS
+    frames = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
     cell = settings.MODEL.NAF.POOLING_CELL
     texts = [
-        f"{train.MAX_STEPS:,} x {clips} clips of {settings.DATA.CLIP_LEN} neighbouring frames",
+        f"| {train.MAX_STEPS:,} x {frames} frames |",
         f"| crop | {settings.DATA.CROP_SIZE} x {settings.DATA.CROP_SIZE} |",
         f"Charbonnier, delta {loss.DELTA:.0e}".replace("e-0", "e-"),
         f"warm-up of {train.SCHED.WARMUP_STEPS:,} steps",
@@ -42,7 +44,7 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
         f"norm {train.MAX_GRAD_NORM:g}",
         f"| {train.EMA} |",
         f"windows of {3 * cell} x {3 * cell} (3 x 3 cells of {cell})",
-        f"`light` sees {train.MAX_STEPS * clips * settings.DATA.CLIP_LEN / 1e6:g} million frames",
+        f"`light` sees {train.MAX_STEPS * frames / 1e6:g} million frames",
     ]
     assert [words for words in texts if words not in text] == []
 

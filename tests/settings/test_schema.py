@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from vrtspike.config.documents import parse_overrides
@@ -40,6 +42,18 @@ NEIGHBOURS = ("MODEL.TYPE=spike_nafnet", "DATA.NEIGHBOURS=true")
 
 def test_neighbours_are_for_a_model_that_takes_them():
     assert load(*NEIGHBOURS, "DATA.CLIP_LEN=1").DATA.NEIGHBOURS
+
+
+def test_shuffled_neighbours_are_refused_with_keys_for_as_many_frames_a_step():
+    """The message can be copied: its keys make clips of three frames that can be shuffled."""
+    refused = (*NEIGHBOURS, "DATA.CLIP_LEN=1", "TRAIN.BATCH_SIZE=30", SHUFFLED)
+    with pytest.raises(ConfigError, match='--config SET="') as caught:
+        load(*refused)
+    (keys,) = re.findall(r'--config SET="(.+?)"', str(caught.value))
+    assert keys == "DATA.NEIGHBOURS=false DATA.CLIP_LEN=3 TRAIN.BATCH_SIZE=10"
+    assert load(*refused, *keys.split()).TRAIN.BATCH_SIZE == 10
+    with pytest.raises(ConfigError, match='BATCH_SIZE=1"'):
+        load(*refused, "TRAIN.BATCH_SIZE=2")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,9 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
 
 
 ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
+SINGLE_FRAMES = (
+    r"preset light-shuffled-spikes: .*DATA.NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled"
+)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,7 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
         # Snakemake takes all words after the option as files, the target, too.
         ("--dry-run --configfile config/config.yaml train_demo", r"\S*train_demo: no such file"),
         ("--dry-run demo --config SET=TRAIN.EPOCS=3", "SET: unknown key TRAIN.EPOCS"),
+        ("--dry-run ablation", SINGLE_FRAMES),
         pytest.param(
             *("--cores 1 ablation_demo --config SET=DATA.CLIP_LEN=2", ABLATION),
             marks=pytest.mark.endurance,

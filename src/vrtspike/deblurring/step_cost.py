@@ -61,7 +61,8 @@ class _MicroStep:
 
     Attributes:
         model: network whose tensors have no data.
-        batch: blurry frames (B, T, 3, H, W) and voxels (B, T, K, H / 2, W / 2).
+        batch: blurry frames (B, T, 3, H, W) and voxels (B, T, K, H / 2, W / 2); with
+            DATA.NEIGHBOURS those of T + 2 frames.
         loss: function that runs the forward pass.
     """
 
@@ -74,6 +75,7 @@ class _MicroStep:
 def _micro_step(settings: Settings, attention: str, clips: int, side: int) -> Iterator[_MicroStep]:
     """Build a micro-step of tensors without data, which exist as long as the context."""
     frames = settings.DATA.CLIP_LEN
+    spike_frames = frames + 2 if settings.DATA.NEIGHBOURS else frames
     bins = settings.DATA.NUM_VOXEL_BINS
     vrt = settings.MODEL.VRT.model_copy(update={"ATTENTION": attention})
     counted = settings.MODEL.model_copy(update={"VRT": vrt})
@@ -83,7 +85,7 @@ def _micro_step(settings: Settings, attention: str, clips: int, side: int) -> It
         precision = Precision(settings.TRAIN, torch.device("cpu"))
         precision.prepare(model)
         blur = torch.empty(clips, frames, 3, side, side)
-        voxels = torch.empty(clips, frames, bins, side // _RATIO, side // _RATIO)
+        voxels = torch.empty(clips, spike_frames, bins, side // _RATIO, side // _RATIO)
 
         def loss() -> Tensor:
             with precision.autocast():

@@ -136,11 +136,13 @@ class Settings(RunSettings):
                 "false and raise DATA.CLIP_LEN"
             )
         if self.MODEL.SPIKE_ORDER == "shuffled":
+            frames = self.TRAIN.BATCH_SIZE * self.DATA.CLIP_LEN
+            clips = max(1, frames // SHUFFLED_CLIP_LEN)
             raise ValueError(
                 "DATA.NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no "
-                "neighbours, and takes the spikes of other frames of a clip: set DATA.NEIGHBOURS "
-                f"to false and DATA.CLIP_LEN to {SHUFFLED_CLIP_LEN}, with fewer clips a step "
-                "(TRAIN.BATCH_SIZE)"
+                "neighbours, and takes the spikes of other frames of a clip: train all models "
+                f'with --config SET="DATA.NEIGHBOURS=false DATA.CLIP_LEN={SHUFFLED_CLIP_LEN} '
+                f'TRAIN.BATCH_SIZE={clips}", or set these keys in the preset'
             )
         return self
 
