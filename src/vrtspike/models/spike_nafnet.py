@@ -258,7 +258,9 @@ class SpikeNAFNet(Restorer):
         self.bins = bins
         self.shuffled = shuffled
         self.neighbour_bins = settings.NEIGHBOUR_BINS
-        self.intro = nn.Conv2d(3, width, 3, padding=1)
+        import os
+        self.rate = os.environ.get("TRIAL") == "rate"
+        self.intro = nn.Conv2d(6 if self.rate else 3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
         self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
         self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
@@ -298,8 +300,25 @@ class SpikeNAFNet(Restorer):
         full = [round_up(side, multiple) for side in (height, width)]
         frames = pad_end(blur.flatten(0, 1), *full)
         spikes = self._encode(blur, voxels, full) if self.bins else []
-        restored = frames + self._residual(frames, spikes)
+        given = frames
+        if self.rate:
+            given = torch.cat((frames, self._by_rate(frames, blur, voxels)), dim=1)
+        restored = frames + self._residual(given, spikes)
         return restored[..., :height, :width].unflatten(0, blur.shape[:2])
+
+    def _by_rate(self, frames, blur, voxels):
+        import os
+        mean, deviation = map(float, os.environ["TRIAL_STATISTICS"].split(","))
+        if voxels.shape[1] != blur.shape[1]:
+            voxels = voxels[:, 1:-1]
+        rate = (voxels.flatten(0, 1).float() * deviation + mean).clamp(min=0)
+        middle = rate.shape[1] // 2
+        short = functional.avg_pool2d(rate[:, middle - 2 : middle + 2].mean(1, keepdim=True), 3, 1, 1, count_include_pad=False)
+        whole = functional.avg_pool2d(rate.mean(1, keepdim=True), 3, 1, 1, count_include_pad=False)
+        ratio = ((short + 0.02) / (whole + 0.02)).clamp(0.25, 4)
+        ratio = functional.interpolate(ratio, blur.shape[-2:], mode="bilinear")
+        ratio = functional.pad(ratio, (0, frames.shape[-1] - ratio.shape[-1], 0, frames.shape[-2] - ratio.shape[-2]), mode="replicate")
+        return (frames.float() * ratio).clamp(0, 1.5)
 
     def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
