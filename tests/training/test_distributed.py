@@ -1,4 +1,4 @@
-"""Two processes: against one, stopped, killed at ten moments."""
+"""Two processes: against one, stopped, killed several times."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(runs):
 
 
 @pytest.mark.slow
-def test_ten_kills_do_not_change_the_result(runs):
+def test_kills_do_not_change_the_result(runs):
     *kills, last = runs.history["killed"]
     assert len(kills) == KILLS
     assert all(-signal.SIGKILL in kill["statuses"] for kill in kills)

@@ -26,8 +26,9 @@ class Restorer(nn.Module):
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1]; T, H and W may differ from those of training clips.
-            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; None if
-                the data set has no spikes.
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; with
+                DATA.NEIGHBOURS (B, T + 2, K, h, w), one more frame on either side; None if the
+                data set has no spikes.
 
         Returns:
             (B, T, 3, H, W), not clamped.

@@ -242,6 +242,7 @@ class SpikeNAFNet(Restorer):
 
         Raises:
             ValueError: there are no voxels, or their numbers of frames or bins are wrong.
+            ConfigError: spikes are to be shuffled in clips of one frame.
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)

@@ -57,7 +57,8 @@ def torch_compute(
     """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
-        model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, h, w).
+        model: called as ``model(blur, voxels)`` with frames (B, T, 3, H, W) and voxels, see
+            :meth:`vrtspike.models.restorer.Restorer.forward`.
         statistics: mean and deviation that the spikes of the training were standardised with; None
             if it had no spikes.
         device: the device of the model.

@@ -133,7 +133,7 @@ class TrainedModel(LoadedModel):
         worse = []
         for image, is_blurry in self.restore_prepared(clip, progress=progress):
             if is_blurry:
-                worse.append(str(len(images)))
+                worse.append(source.names[len(images)])
             images.append(image)
         if worse:
             warnings.warn(worse_frames(worse), stacklevel=2)
