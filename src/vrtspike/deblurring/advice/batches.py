@@ -90,17 +90,16 @@ def advise_batch(
     >>> advise_batch(RunSettings.model_validate({"TRAIN": train}), 4.0, 0.5, 24.0)
     '40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)'
     """
-    train = settings.TRAIN
-    accumulates = train.GRADIENT_ACCUMULATION_STEPS > 1
-    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
-    fitting = int((usable - fixed) / sample)
+    accumulates = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS > 1
+    step_samples = _step_samples(settings)
+    fitting = _fitting_samples(fixed, sample, usable)
     if fitting < 1:
         return ""
     proposals = []
     if accumulates or fitting < step_samples:
         batch = _largest_divisor(step_samples, fitting)
         keys = _batch_keys(batch, step_samples // batch, accumulates)
-        gain = _gain_text(train.BATCH_SIZE, batch, hours)
+        gain = _gain_text(settings.TRAIN.BATCH_SIZE, batch, hours)
         proposals.append(f"{keys}, {step_samples} samples a step as before{gain}")
     growth = 1
     if fitting >= step_samples:
@@ -125,13 +124,22 @@ def micro_batch_keys(settings: RunSettings, cost: TrainingCost, machine: Machine
         keys and values; empty if no sample fits.
     """
     fixed, sample = _counted_memory(cost.largest, machine)
-    fitting = int((_usable_gib(machine) - fixed) / sample)
+    fitting = _fitting_samples(fixed, sample, _usable_gib(machine))
     if fitting < 1:
         return ""
-    train = settings.TRAIN
-    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    step_samples = _step_samples(settings)
     batch = _largest_divisor(step_samples, fitting)
     return _batch_keys(batch, step_samples // batch, accumulates=True)
+
+
+def _step_samples(settings: RunSettings) -> int:
+    """Return the samples of an optimiser step on one device."""
+    return settings.TRAIN.BATCH_SIZE * settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
+
+
+def _fitting_samples(fixed: float, sample: float, usable: float) -> int:
+    """Return how many samples of a micro-step fit; below 1 if none does."""
+    return int((usable - fixed) / sample)
 
 
 def _usable_gib(machine: Machine) -> float:
