@@ -106,8 +106,8 @@ class Learner:
         # After the average, which is a copy that is not compiled.
         if self._train.COMPILE_MODEL:
             self.model.compile(mode=self._train.COMPILE_MODE)
-        self._exchange = AllReduce()
-        self._replica = replicate(self.model, ranks, self._exchange)
+        self._all_reduce = AllReduce()
+        self._replica = replicate(self.model, ranks, self._all_reduce)
 
     def _moving_average(self) -> AveragedModel | None:
         """Return the moving average of the weights; None without TRAIN.EMA."""
@@ -164,7 +164,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         if freeze(self._frozen, done):
             # DistributedDataParallel reads requires_grad only once.
-            self._replica = replicate(self.model, self._ranks, self._exchange)
+            self._replica = replicate(self.model, self._ranks, self._all_reduce)
         return rate
 
     def _accumulate_gradients(self, stream: Iterator[Any], done: int) -> _Sums:
@@ -207,7 +207,7 @@ class Learner:
                 terms = self._objective.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch, self.precision.exact():
-                self._exchange.switch = switch
+                self._all_reduce.switch = switch
                 self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
 
