@@ -18,6 +18,7 @@ from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
 from vrtspike.system.endings import write_at_once
 from vrtspike.system.errors import EXIT_USER_ERROR
+from vrtspike.system.lines import write_line
 from vrtspike.system.surroundings import environment_faults
 from vrtspike.workflow.messages import MessageRewriter, config_fault
 from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY, PlanView
@@ -79,7 +80,7 @@ class LogHandler(LogHandlerBase):
         if event == "debug_dag" and not settings.debug_dag:
             return
         if not settings.quiet or record.levelno >= logging.WARNING:
-            print(self.format(record), file=sys.stderr, flush=True)
+            write_line(sys.stderr, self.format(record))
 
     def close(self) -> None:
         """Say what a plan or a run came to."""

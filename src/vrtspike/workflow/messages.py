@@ -18,6 +18,7 @@ from vrtspike.config.documents import read_yaml
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
+from vrtspike.system.lines import write_line
 from vrtspike.system.suggestions import did_you_mean
 
 RULE_NAMES = "rule_names"
@@ -192,7 +193,7 @@ class Notices:
 
     def _refuse(self, fault: str) -> NoReturn:
         """Print an error and end this process."""
-        print(f"error: {fault}", file=sys.stderr)
+        write_line(sys.stderr, f"error: {fault}")
         self.exit_status = 0
         raise SystemExit(EXIT_USER_ERROR) from None
 
@@ -201,7 +202,7 @@ class Notices:
         # Snakemake 9.19 does not close the handlers of plugins, which print the plan's summary.
         logging.shutdown()
         for text in self._texts:
-            print(text, file=sys.stderr)
+            write_line(sys.stderr, text)
         if self.exit_status:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from vrtspike.system.lines import write_line
 from vrtspike.workflow.plan_summary import summary
 
 SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
@@ -48,4 +49,4 @@ class PlanView:
     def end(self) -> None:
         """Show the summary of the plan, if any."""
         if self._is_planned:
-            print("\n".join(summary(self._jobs, self._max_lines)), file=self._stream, flush=True)
+            write_line(self._stream, "\n".join(summary(self._jobs, self._max_lines)))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vrtspike.io.files import file_mark
+from vrtspike.system.lines import write_line
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.job_logs import log_end
 from vrtspike.workflow.plan_view import Show
@@ -71,7 +72,7 @@ class RunView:
 
     def __init__(self, default: Show, stream: TextIO) -> None:
         self._default = default
-        self._print = partial(print, file=stream, flush=True)
+        self._print = partial(write_line, stream)
         self._began = time.monotonic()
         self._stage_began: dict[str, float] = {}
         self._totals: Mapping[str, int] = {}

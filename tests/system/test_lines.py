@@ -1,0 +1,13 @@
+"""Lines in one piece."""
+
+from __future__ import annotations
+
+from tests.streams import PieceRecorder
+from vrtspike.system.lines import write_line
+
+
+def test_a_line_and_its_end_are_one_piece():
+    output = PieceRecorder()
+    write_line(output, "two\nlines")
+    assert output.pieces == ["two\nlines\n"]
+    assert output.flushed == 1
