@@ -74,7 +74,7 @@ def section(runs: Runs) -> str:
         f"{variants_table(VARIANTS, runs, columns)}\n\nSeeds {', '.join(map(str, SEEDS))}; mean "
         f"PSNR of {len(REAL_FRAMES)} real frames; GFLOP of the forward pass for {SIDE} x {SIDE} "
         "pixels. `python benchmarks/light_variants.py`. In italics: networks that were not kept, "
-        "of commit b1003b47, and of 6c05e456 those without real frames."
+        "of commit 816c5ea8, and of 6c05e456 those without real frames."
     )
 
 
