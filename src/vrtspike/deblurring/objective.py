@@ -65,6 +65,10 @@ class DeblurringObjective(Objective):
         if os.environ.get("TRIAL") == "colour":
             order = torch.randperm(3)
             batch = replace(batch, blur=batch.blur[:, :, order].contiguous(), sharp=batch.reference[:, :, order].contiguous())
+        if os.environ.get("TRIAL") == "gamma":
+            # An exponent for each clip, log-uniform between 1 / 1.4 and 1.4.
+            exponent = 1.4 ** (2 * torch.rand(len(batch.blur), 1, 1, 1, 1) - 1)
+            batch = replace(batch, blur=batch.blur.clamp(min=0) ** exponent, sharp=batch.reference.clamp(min=0) ** exponent)
         if self._teacher is None:
             return batch
         with torch.no_grad(), section("teacher"):
