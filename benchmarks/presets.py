@@ -1,11 +1,8 @@
 """Count the cost of a training step of each preset, and write the page of it.
 
-A step is counted on tensors without data (``vrtspike.deblurring.step_cost``): memory and
-arithmetic, which grow with the pixels, on the smallest crop that fills whole windows in all stages
-of VRT; operations and memory traffic, and all of the light model, on the largest crop. Operations
-and traffic are those of the clips of a micro-step. The figures
-go to ``src/vrtspike/deblurring/preset_costs.json``, which ``vrtspike advise`` reads, and from there
-to ``docs/presets.md``.
+A micro-step of the preset's own clips and largest crop is counted on tensors without data
+(``vrtspike.deblurring.step_cost``). The costs go to ``src/vrtspike/deblurring/preset_costs.json``,
+which ``vrtspike advise`` reads, and from there to ``docs/presets.md``.
 
 Examples:
     python benchmarks/presets.py --write            # count all presets, write figures and page
@@ -29,7 +26,7 @@ from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.deblurring.advice.step_speed import H100, H100_BANDWIDTH
 from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
-from vrtspike.deblurring.step_cost import step_cost, step_traffic
+from vrtspike.deblurring.step_cost import step_cost
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.system import cli
@@ -56,8 +53,6 @@ PRESETS = (
     "demo",
     "light_demo",
 )
-DEEPEST = 8
-"""Pixels of a crop for each pixel of the smallest maps, along a side."""
 TOLERANCE = 0.01
 """Share by which a count may differ, because the time of garbage collection varies."""
 HEAD = """# Presets and what they cost
@@ -161,34 +156,20 @@ def count_all(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def count(name: str) -> dict[str, Any]:
     """Count the row of a preset: cost of a clip of its largest crop, and parameters."""
     settings = load(name)
-    clip = settings.DATA.CLIP_LEN, largest_crop(settings), largest_crop(settings)
-    side = probe(settings)
-    cost = step_cost(settings, side)
-    traffic = step_traffic(settings, largest_crop(settings))
-    pixels = clip[1] * clip[2] / side**2
+    side = largest_crop(settings)
+    clips = settings.TRAIN.BATCH_SIZE
+    cost, traffic = step_cost(settings, side)
     print(f"counted: {name}", flush=True)
     return {
         "model": model_digest(settings),
-        "clip": list(clip),
+        "clip": [settings.DATA.CLIP_LEN, side, side],
         "parameters": cost.parameters,
-        "clip_gib": round(pixels * cost.peak_bytes / GIB, 4),
-        "tflop": round(pixels * TRAINING_FACTOR * cost.forward_flop / 1e12, 4),
-        "run_tflop": round(pixels * cost.flop / 1e12, 4),
+        "clip_gib": round(cost.peak_bytes / clips / GIB, 4),
+        "tflop": round(TRAINING_FACTOR * cost.forward_flop / clips / 1e12, 4),
+        "run_tflop": round(cost.flop / clips / 1e12, 4),
         "operations": traffic.operations,
-        "moved_tb": round(traffic.moved / settings.TRAIN.BATCH_SIZE / 1e12, 6),
+        "moved_tb": round(traffic.moved / clips / 1e12, 6),
     }
-
-
-def probe(settings: Settings) -> int:
-    """Return the side of the counted crop in pixels: of VRT a window of the smallest maps.
-
-    Other networks are counted on their largest crop. A smaller one would multiply what does not
-    grow with the crop, such as the weights in half precision.
-    """
-    side = largest_crop(settings)
-    if settings.MODEL.TYPE == "vrt_spike":
-        side = min(side, DEEPEST * settings.MODEL.window[-1])
-    return side
 
 
 def load(name: str) -> Settings:

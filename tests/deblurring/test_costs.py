@@ -144,8 +144,8 @@ def test_the_count_agrees_with_a_real_step():
     from vrtspike.models import build_model
     from vrtspike.monitoring.step_cost import FORMULAS
 
-    settings = preset("light_demo", "DATA.CROP_SIZE=32")
-    counted = step_cost(settings, 32)
+    settings = preset("light_demo", "DATA.CROP_SIZE=32", "TRAIN.BATCH_SIZE=1")
+    counted, _ = step_cost(settings, 32)
     data = settings.DATA
     model = build_model(settings)
     for parameter in model.parameters():

@@ -159,7 +159,9 @@ def test_the_arithmetic_of_a_known_model_is_filled_in(tmp_path, repository):
     RunIdentity("mine", settings, "dataset.json", "print-mine").write(folder)
     publish(tmp_path, "unknown", True)
     table = write_leaderboard([folder, tmp_path / "train/unknown"], tmp_path / "board")
-    counted = step_cost(settings, 96).forward_flop / settings.DATA.CLIP_LEN * (256 / 96) ** 2
+    cost, _ = step_cost(settings, 96)
+    frames = settings.TRAIN.BATCH_SIZE * settings.DATA.CLIP_LEN
+    counted = cost.forward_flop / frames * (256 / 96) ** 2
     gflops = table.set_index("model")["gflops"]
     assert gflops["mine"] == pytest.approx(counted / 1e9, rel=0.02)
     assert f"| {gflops['mine']:.1f} |" in (tmp_path / "board/leaderboard.md").read_text()

@@ -96,6 +96,8 @@ def test_views_and_allocations_are_no_operations() -> None:
         for tensor in (torch.empty(3), x.new_empty(2), torch.empty_like(x), x.view(16), x.detach()):
             assert tensor.numel()
         assert counter.operations == 0
+        assert torch.promote_types(torch.bfloat16, torch.float32) == torch.float32
+        assert counter.operations == 0
         x.new_zeros(2)
     assert (counter.operations, counter.moved) == (1, x.nbytes + 2 * 4)
 
@@ -109,7 +111,8 @@ def test_attention_is_one_operation_with_its_inputs_and_outputs() -> None:
         def loss() -> Tensor:
             return functional.scaled_dot_product_attention(x, x, x, attn_mask=layers[0]).sum()
 
-        traffic = count_traffic(layers, loss)
+        with fused_attention():
+            traffic = count_traffic(layers, loss)
     number = 4
     operand = 4 * tasks * heads * tokens * width
     bias = 4 * heads * tokens * tokens
@@ -126,7 +129,7 @@ def test_attention_is_one_operation_with_its_inputs_and_outputs() -> None:
 
 
 def test_recomputed_attention_is_one_operation_again() -> None:
-    with FakeTensorMode():
+    with FakeTensorMode(), fused_attention():
         layers = nn.ParameterList([torch.empty(1, 2, 64, 64)])
         x = torch.empty(3, 2, 64, 8)
 

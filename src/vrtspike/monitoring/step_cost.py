@@ -89,10 +89,11 @@ _NO_KERNEL = {
     torch.ops.aten.lift_fresh,
     torch.ops.aten.new_empty,
     torch.ops.aten.new_empty_strided,
+    torch.ops.aten.promote_types,
     torch.ops.aten._unsafe_view,
 }
-"""Operations that only allocate memory or describe it again, besides views and questions about a
-tensor (namespace ``prim``)."""
+"""Operations that only allocate memory, describe it again or choose a type, besides views and
+questions about a tensor (namespace ``prim``)."""
 
 
 class TrafficCounter(TorchDispatchMode):
@@ -247,8 +248,6 @@ def count_traffic(
 ) -> Traffic:
     """Count operations and memory traffic of a micro-step.
 
-    Attention counts as one operation with its inputs and outputs, as on a GPU.
-
     Args:
         model: network of the preset, with tensors without data.
         loss: as for :func:`working_bytes`.
@@ -256,6 +255,6 @@ def count_traffic(
     """
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter) if accumulates else None
-    with fused_attention(), TrafficCounter() as counter:
+    with TrafficCounter() as counter:
         loss().backward()
     return Traffic(counter.operations, counter.moved)
