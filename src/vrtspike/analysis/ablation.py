@@ -66,23 +66,24 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     formats = quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
     definitions = [_ablation_of(models[0][0].run) for models in ablations]
     title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
-    seed_note = (
-        f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
-        if "seeds" in table
-        else "One seed each, so that the spread over seeds is unknown (SEEDS)."
-    )
-    summaries = {
-        member.run.name: member.summary
-        for models in ablations
-        for seeds in models
-        for member in seeds
-    }
-    notes = list(dict.fromkeys(ablation.note for ablation in definitions))
-    notes += [quality_note(metrics), seed_note, frames_note(summaries)]
-    note = " ".join(notes)
+    notes = dict.fromkeys(ablation.note for ablation in definitions)
+    note = " ".join([*notes, quality_note(metrics), _seed_note(table), _frames_note(ablations)])
     page = Table(table, formats=formats, strong_rows=first)
     write_tables(output, title, note.strip(), [page], sentences)
     return table, sentences
+
+
+def _seed_note(table: pd.DataFrame) -> str:
+    """Return an explanation of the spread over seeds in a table."""
+    if "seeds" in table:
+        return f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
+    return "One seed each, so that the spread over seeds is unknown (SEEDS)."
+
+
+def _frames_note(ablations: Sequence[Models]) -> str:
+    """Return the warnings of all evaluations of ablations, see :func:`frames_note`."""
+    members = [member for models in ablations for seeds in models for member in seeds]
+    return frames_note({member.run.name: member.summary for member in members})
 
 
 def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:

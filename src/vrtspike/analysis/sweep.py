@@ -51,30 +51,42 @@ def write_sweep(
     runs = [(read_published(folder), folder) for folder in folders]
     require_distinct_names([run.name for run, _ in runs])
     metrics = find_task(runs[0][0].settings.TASK).METRICS
-    by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
-    for run, folder in runs:
-        member, _ = split_seed(run.name)
-        by_member[member].append((run, folder))
-    missing = [name for name, member_runs in by_member.items() if not member_runs]
-    if missing:
-        raise RunError(f"sweep {title}: no run of {missing[0]}; train it, or give its folder")
     rows = [
-        _row(name, values[name], member_runs, metrics) for name, member_runs in by_member.items()
+        _row(name, values[name], member_runs, metrics)
+        for name, member_runs in _runs_by_member(runs, list(values), title).items()
     ]
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     shown = [metric for name, metric in metrics.items() if name in table]
     if shown:
         best_last = not shown[0].larger_is_better
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
-    keys = list(dict.fromkeys(key for member_values in values.values() for key in member_values))
     if any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs):
         table = table.assign(note=chosen_on("the test split", "DATA.VALIDATION is test"))
     formats = {metric.name: metric.format for metric in shown}
     formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
     write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])
+    keys = list(dict.fromkeys(key for member_values in values.values() for key in member_values))
     text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
     atomic_write_text(output / PLOT, text)
     return table
+
+
+def _runs_by_member(
+    runs: Sequence[tuple[PublishedRun, Path]], members: Sequence[str], title: str
+) -> dict[str, list[tuple[PublishedRun, Path]]]:
+    """Group runs, each with its folder, by the member of the sweep that they train.
+
+    Raises:
+        RunError: if a member has no run.
+    """
+    by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in members}
+    for run, folder in runs:
+        member, _ = split_seed(run.name)
+        by_member[member].append((run, folder))
+    for name, member_runs in by_member.items():
+        if not member_runs:
+            raise RunError(f"sweep {title}: no run of {name}; train it, or give its folder")
+    return by_member
 
 
 def _row(

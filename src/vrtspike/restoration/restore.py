@@ -115,39 +115,38 @@ def restore_frames(
         RunError: if the memory of the device is too small, or the model gives values that are not
             finite.
     """
-    gain = source.gain()
     _require_whole_pixels(tiling, source.ratio)
+    gain = source.gain()
     count = len(source.names)
-    height, width = source.size
-    unit = tile_unit(source.ratio.numerator)
-    windows, rows, columns = cut((count, height, width), tiling, unit)
     numbers = set(range(count) if wanted is None else wanted)
-    windows = [window for window in windows if not numbers.isdisjoint(range(count)[window[0]])]
+    unit = tile_unit(source.ratio.numerator)
+    cut_windows, rows, columns = cut((count, *source.size), tiling, unit)
+    windows = [window for window in cut_windows if not numbers.isdisjoint(_positions(window))]
     tiles = [_Tile(row, column) for row, column in itertools.product(rows, columns)]
+    groups = [tiles[first : first + tiles_at_once] for first in range(0, len(tiles), tiles_at_once)]
     total = len(windows) * len(tiles)
     done = 0
     inputs = read_ahead([time for time, _ in windows], source.read, readers)
-    pending: dict[int, NDArray[np.float32]] = {}
-    for position, ((time, weights), window) in enumerate(zip(windows, inputs, strict=True)):
-        frames = range(count)[time]
-        for frame in frames:
-            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
-        for first in range(0, len(tiles), tiles_at_once):
-            group = tiles[first : first + tiles_at_once]
-            results = _compute_tiles(compute, _batch(window, group, source.ratio, gain), tiling)
+    sums = _FrameSums(source.size)
+    next_starts = [time.start for time, _ in windows[1:]] + [count]
+    for window, content, next_start in zip(windows, inputs, next_starts, strict=True):
+        for group in groups:
+            batch = _batch(content, group, source.ratio, gain)
+            for tile, restored in zip(group, _compute_tiles(compute, batch, tiling), strict=True):
+                sums.add(window, tile, restored)
             done += len(group)
             if progress is not None:
                 progress(done, total)
-            for tile, result in zip(group, results, strict=True):
-                for frame, image, weight in zip(frames, result, weights, strict=True):
-                    tile.add(pending[frame], image, weight)
-        is_last = position + 1 == len(windows)
-        next_start = count if is_last else windows[position + 1][0].start
-        for frame in sorted(frame for frame in pending if frame < next_start):
-            restored = pending.pop(frame)
+        for frame, restored in sums.take_before(next_start):
             if frame in numbers:
                 _require_finite(restored, source.names[frame])
                 yield restored if bits is None else to_image(torch.from_numpy(restored), bits)
+
+
+def _positions(window: WeightedWindow) -> range:
+    """Return the positions of the frames of a temporal window."""
+    time, _ = window
+    return range(time.start, time.stop)
 
 
 @dataclass(frozen=True)
@@ -167,12 +166,31 @@ class _Tile:
         """Rows and columns of the tile in the frame."""
         return self.rows[0], self.columns[0]
 
-    def add(
-        self, frame: NDArray[np.float32], image: NDArray[np.float32], weight: np.float32
-    ) -> None:
-        """Add the restored tile (3, h, w), with its weight in time, to a frame (3, H, W)."""
-        rows, columns = self.area
-        frame[:, rows, columns] += image * self.plane * weight
+
+class _FrameSums:
+    """Weighted sums of restored tiles, of the frames that a later window may still change.
+
+    Args:
+        size: height and width of the frames in pixels.
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self._size = size
+        self._frames: dict[int, NDArray[np.float32]] = {}
+
+    def add(self, window: WeightedWindow, tile: _Tile, restored: NDArray[np.float32]) -> None:
+        """Add the restored frames of a window in one tile, (T, 3, h, w)."""
+        _, weights = window
+        rows, columns = tile.area
+        for frame, image, weight in zip(_positions(window), restored, weights, strict=True):
+            if frame not in self._frames:
+                self._frames[frame] = np.zeros((3, *self._size), np.float32)
+            self._frames[frame][:, rows, columns] += image * tile.plane * weight
+
+    def take_before(self, position: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the frames before a position with their own, in order, and forget them."""
+        for frame in sorted(frame for frame in self._frames if frame < position):
+            yield frame, self._frames.pop(frame)
 
 
 def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:

@@ -101,26 +101,10 @@ def simulate_spikes_of_pairs(
     Raises:
         DataError: if it has spikes, or sequences with faults; then nothing is written.
     """
-    sequences = survey(root, splits or SPLITS, "blur", layout)
-    if sequences["spikes"]:
-        raise DataError(f"{root}: has spikes already; expected a data set without any")
-    required = set(splits or {sequence["split"] for sequence in sequences["sequences"]})
-    faulty = {}
-    left_out = {}
-    for name, faults in sequences["excluded"].items():
-        split, _, _ = name.rpartition("/")
-        # Default splits without sound sequences are left out.
-        if name in required or split in required:
-            faulty[name] = faults
-        else:
-            left_out[name] = faults
     title = f"{root}: nothing was simulated"
-    if faulty:
-        advice = "Fix them, or leave their split out."
-        raise DataError(list_faults(title, named_faults(faulty), advice))
-    for fault in named_faults(left_out):
+    names, left_out = _sound_sequences(root, splits, layout, title)
+    for fault in left_out:
         show(f"left out: {fault}")
-    names = [f"{sequence['split']}/{sequence['name']}" for sequence in sequences["sequences"]]
     files = {name: find_sequence(root, name, "blur", layout) for name in names}
     # All sequences are checked before the first is simulated, which takes long.
     frame_errors = named_faults({name: frame_faults(frames) for name, frames in files.items()})
@@ -132,6 +116,40 @@ def simulate_spikes_of_pairs(
         with progress_bar(f"simulate {name}") as progress:
             count = simulate_pairs(root, files[name], folder, seeded, progress=progress)
         show(f"{folder}: spikes of {count} frames")
+
+
+def _sound_sequences(
+    root: Path, splits: Sequence[str] | None, layout: str, title: str
+) -> tuple[list[str], list[str]]:
+    """Return the sequences of a data set without spikes, and the faults of those left out.
+
+    Faulty sequences are left out if their split was not asked for and has no sound one.
+
+    Args:
+        root: as for :func:`simulate_spikes_of_pairs`, likewise ``splits`` and ``layout``.
+        title: first line of an error on faulty sequences.
+
+    Raises:
+        DataError: if the data set has spikes, or faulty sequences that are not left out.
+    """
+    surveyed = survey(root, splits or SPLITS, "blur", layout)
+    if surveyed["spikes"]:
+        raise DataError(f"{root}: has spikes already; expected a data set without any")
+    sequences = surveyed["sequences"]
+    required = set(splits or {sequence["split"] for sequence in sequences})
+    faulty = {}
+    left_out = {}
+    for name, faults in surveyed["excluded"].items():
+        split, _, _ = name.rpartition("/")
+        if name in required or split in required:
+            faulty[name] = faults
+        else:
+            left_out[name] = faults
+    if faulty:
+        advice = "Fix them, or leave their split out."
+        raise DataError(list_faults(title, named_faults(faulty), advice))
+    names = [f"{sequence['split']}/{sequence['name']}" for sequence in sequences]
+    return names, named_faults(left_out)
 
 
 def _for_each(
