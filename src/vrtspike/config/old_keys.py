@@ -91,17 +91,13 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
             continue
         value = values.pop(path)
         name = f"{places.get(path, 'settings')}: {dotted(path)}"
-        if old.values is not None and value not in list(old.values):
-            allowed = ", ".join(map(str, old.values))
-            reason = f": {old.reason}; remove the key" if old.reason else ""
-            raise ConfigError(f"{name} is {value!r}, expected one of {allowed}{reason}")
+        _require_possible(old, value, name)
         if old.key is None:
             message = f"{name} has no effect: {old.reason}; remove the key"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             continue
-        sections = (old.key[:end] for end in range(1, len(old.key)))
         # Runs of older versions have null for unset keys. The schema refuses values of sections.
-        if value is None or any(values.get(section, {}) != {} for section in sections):
+        if value is None or _has_value_of_section(values, old.key):
             continue
         present = value if old.values is None else old.values[value]
         if values.setdefault(old.key, present) != present:
@@ -111,3 +107,27 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
             )
         places.setdefault(old.key, places.get(path, "settings"))
     return Document(values, places)
+
+
+def _require_possible(old: OldKey, value: Any, name: str) -> None:  # noqa: ANN401 - raw YAML
+    """Refuse a value that is no longer possible.
+
+    Args:
+        old: the key's meaning.
+        value: value of the key.
+        name: place and name of the key, for the message.
+
+    Raises:
+        ConfigError: naming the possible values.
+    """
+    if old.values is None or value in list(old.values):
+        return
+    allowed = ", ".join(map(str, old.values))
+    reason = f": {old.reason}; remove the key" if old.reason else ""
+    raise ConfigError(f"{name} is {value!r}, expected one of {allowed}{reason}")
+
+
+def _has_value_of_section(values: Mapping[KeyPath, Any], path: KeyPath) -> bool:
+    """Return whether a section of the key has a value of its own, such as ``TRAIN: 1``."""
+    sections = (path[:end] for end in range(1, len(path)))
+    return any(values.get(section, {}) != {} for section in sections)

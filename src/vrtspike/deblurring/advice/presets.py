@@ -68,30 +68,20 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     deblurring = DeblurringWorkflow(workflow)
     free = free_bytes(deblurring.results)
     presets = _training_presets(workflow, deblurring)
-    datasets = {name: deblurring.dataset(name) for name in presets}
-    sizes = {
-        dataset: find_data(deblurring.results, dataset)
-        for dataset in dict.fromkeys(datasets.values())
-    }
-    data = {name: sizes[dataset] for name, dataset in datasets.items()}
+    data = _data_of_presets(presets, deblurring)
     resources = Resources(machine, free, max_hours)
     fits = [assess(name, settings, data[name], resources) for name, settings in presets.items()]
     fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
-    lines = [*_machine_lines(machine, free)]
-    for size in sizes.values():
-        users = [settings for name, settings in presets.items() if data[name] is size]
-        lines += _data_lines(size, dict.fromkeys(StoreOptions.of(user.DATA) for user in users))
-    if fits:
-        lines += ["", *_table(fits, machine)]
-    lines += _cure_lines(fits)
-    lines += _batch_lines(batches)
-    lines.append("")
-    if fits:
-        lines.append(
-            "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
-            "not included."
-        )
+    lines = [
+        *_machine_lines(machine, free),
+        *_datasets_lines(presets, data),
+        *_table(fits, machine),
+        *_cure_lines(fits),
+        *_batch_lines(batches),
+        "",
+        *_method_lines(fits),
+    ]
     fitting = _fitting_presets(fits, presets, data, resources)
     train = f"snakemake --cores {machine.cpus} train_"
     command, cause = recommend(fitting, train)
@@ -101,6 +91,18 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     if command is None:
         return MachineAdvice([*lines, f"nothing to recommend: {cause}"], fits, None)
     return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
+
+
+def _data_of_presets(
+    presets: Mapping[str, Settings], deblurring: DeblurringWorkflow
+) -> dict[str, PresetData]:
+    """Return the data of each preset; presets of one data set share it."""
+    datasets = {name: deblurring.dataset(name) for name in presets}
+    data = {
+        dataset: find_data(deblurring.results, dataset)
+        for dataset in dict.fromkeys(datasets.values())
+    }
+    return {name: data[dataset] for name, dataset in datasets.items()}
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,25 @@ def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
     yield f"disk:    {free / GB:.0f} GB free for results"
 
 
+def _datasets_lines(
+    presets: Mapping[str, Settings], data: Mapping[str, PresetData]
+) -> Iterator[str]:
+    """Yield lines about the data sets of all presets.
+
+    Args:
+        presets: settings by name.
+        data: data by name.
+    """
+    stores: dict[str, dict[StoreOptions, None]] = {}
+    sizes = {}
+    for name, settings in presets.items():
+        dataset = data[name].dataset.name
+        sizes[dataset] = data[name]
+        stores.setdefault(dataset, {})[StoreOptions.of(settings.DATA)] = None
+    for dataset, size in sizes.items():
+        yield from _data_lines(size, stores[dataset])
+
+
 def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[str]:
     """Yield lines about a data set.
 
@@ -251,7 +272,10 @@ def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[st
 
 
 def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
-    """Yield rows with the resources of each preset."""
+    """Yield rows with the resources of each preset, after an empty line."""
+    if not fits:
+        return
+    yield ""
     yield _ROW.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
     for fit in fits:
         cells = [ABSENT] * 4
@@ -261,6 +285,16 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
         symptoms = "; ".join(entry["symptom"] for entry in fit.reasons)
         yield _ROW.format(fit.name, *cells, f"no: {symptoms}" if symptoms else "yes")
+
+
+def _method_lines(fits: Sequence[Fit]) -> list[str]:
+    """Return lines on the method of the table's estimates."""
+    if not fits:
+        return []
+    return [
+        "Memory and hours are estimated from a counted step (docs/presets.md); validation is not "
+        "included."
+    ]
 
 
 def _cure_lines(fits: Sequence[Fit]) -> list[str]:
