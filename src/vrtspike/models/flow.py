@@ -37,7 +37,9 @@ def sample_at(
     exact = torch.promote_types(torch.promote_types(x.dtype, columns.dtype), torch.float32)
     # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
     # unlike the other, also holds for a single row or column.
-    grid = torch.stack(((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1), dim=-1)
+    x_grid = columns * (2 / width) + (1 / width - 1)
+    y_grid = rows * (2 / height) + (1 / height - 1)
+    grid = torch.stack((x_grid, y_grid), dim=-1)
     grid = grid.to(exact).flatten(1, -3)
     if padding == "border":
         # PyTorch's gradient on a CPU crashes with NaN (pytorch issue 24823); -1 is the first pixel,
