@@ -42,6 +42,9 @@ def step_cost(settings: Settings, side: int) -> tuple[StepCost, Traffic]:
     Args:
         settings: settings of the preset.
         side: side of the crops in pixels.
+
+    Returns:
+        memory and arithmetic; operations and memory traffic.
     """
     accumulates = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS > 1
     with _micro_step(settings, side) as step:
