@@ -107,6 +107,15 @@ class TrainSettings(Section):
         """Passes over the training samples, of all phases together; None for no limit."""
         return self.EPOCHS
 
+    @property
+    def samples_per_step(self) -> int:
+        """Samples of an optimiser step on one GPU.
+
+        >>> TrainSettings(BATCH_SIZE=3, GRADIENT_ACCUMULATION_STEPS=4).samples_per_step
+        12
+        """
+        return self.BATCH_SIZE * self.GRADIENT_ACCUMULATION_STEPS
+
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
