@@ -166,6 +166,16 @@ class SnakemakeInternals:
         return bool(self.is_main and self._workflow.local_exec)
 
     @property
+    def cores(self) -> int | None:
+        """Value of ``--cores``; None without it, as with ``--dag``."""
+        from snakemake.exceptions import WorkflowError
+
+        try:
+            return int(self._workflow.cores)
+        except WorkflowError:
+            return None
+
+    @property
     def config_arguments(self) -> list[str]:
         """``--config`` as typed; Snakemake's ``config`` has strings for numbers in mappings."""
         return list(self._workflow.config_settings.config_args or ())
