@@ -101,7 +101,7 @@ def nested_call(snakefile: str, configfiles: Sequence[str], config_arguments: Se
     Args:
         snakefile: path of the main Snakefile.
         configfiles: files of ``--configfile``.
-        config_arguments: arguments of ``--config``.
+        config_arguments: values of ``--config``, as typed.
 
     >>> nested_call("my flow", ["a.yaml"], ["GPUS=0"])
     "--cores 1 --nolock --snakefile 'my flow' --configfile a.yaml --config GPUS=0"

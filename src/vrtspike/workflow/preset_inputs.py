@@ -26,7 +26,7 @@ def files_of(pattern: str, presets: Presets, **values: Sequence[str]) -> InputFu
 
     Args:
         pattern: path of the files, with the wildcard ``preset``.
-        presets: the presets.
+        presets: their names, or a function that returns these.
         values: values of further wildcards; there is a file for each combination.
     """
 
@@ -45,7 +45,7 @@ def after_datasets(manifest: Callable[[str], str], presets: Presets) -> InputFun
 
     Args:
         manifest: function that returns the manifest of the data set of a preset.
-        presets: the presets.
+        presets: their names, or a function that returns these.
     """
 
     def datasets(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
