@@ -211,7 +211,7 @@ def _restore(arguments: argparse.Namespace) -> None:
         from vrtspike.restoration.page.compared import read_compared
         from vrtspike.restoration.page.writing import write_folder_page
 
-        folder = other if second is None else second.request.output
+        folder = other.request.output if isinstance(other, SecondModel) else other
         compared = None if folder is None else read_compared(folder, source.names, source.size)
         write_folder_page(request, source, sharp, record, compared, progress=progress_bar)
         record = record_page(request.output, record)
