@@ -63,6 +63,11 @@ setting_lines = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
 
 
+def ancient_files(paths):
+    """Inputs whose dates do not count."""
+    return [ancient(str(path)) for path in paths]
+
+
 def configuration(wildcards, resources):
     """Options that pass the configuration to a program.
 

@@ -26,7 +26,7 @@ rule evaluate:
         "<benchmarks>/evaluate/{preset}.tsv"
     threads: evaluation_threads
     resources:
-        gpu=EVALUATION_GPUS,
+        gpu=DEVICES.evaluation_gpus,
         mem_mb=memory(16000),
     params:
         code=task_code("evaluate.py"),

@@ -1,6 +1,6 @@
 """Raw files to manifests: survey, checks of each sequence, and acceptance of the data set.
 
-Uses functions/data.smk, functions/presets.smk and functions/report.smk.
+Uses functions/data.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
 """
 
 from vrtspike.data.manifests import SURVEY
@@ -49,7 +49,7 @@ rule ingest:
         "<logs>/ingest/{dataset}/{shard}.log",
     benchmark:
         "<benchmarks>/ingest/{dataset}/{shard}.tsv"
-    threads: sequences_of_shard
+    threads: shard_threads
     resources:
         mem_mb=shard_memory,
     params:

@@ -16,7 +16,7 @@ rule reproduce_vrt:
         "<benchmarks>/reproduce_vrt.tsv"
     threads: evaluation_threads
     resources:
-        gpu=EVALUATION_GPUS,
+        gpu=DEVICES.evaluation_gpus,
         mem_mb=memory(16000),
     params:
         *code("reproduce_vrt.py"),

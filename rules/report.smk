@@ -7,7 +7,7 @@ Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and funct
 rule page:
     """The report page on the presets in PRESETS: pictures, figures, curves, origin."""
     input:
-        **page_inputs(PRESETS),
+        **page_inputs(PRESETS, results_of(PRESETS)),
         rerun_damaged=rerun_damaged("index.html"),
     output:
         "<results>/index.html",
@@ -31,7 +31,7 @@ rule page:
 
 use rule page as demo_page with:
     input:
-        **page_inputs(presets_of_demo),
+        **page_inputs(presets_of_demo, results_of_demo),
         rerun_damaged=rerun_damaged("{demo}/index.html"),
     output:
         "<results>/{demo}/index.html",
@@ -57,7 +57,7 @@ rule report:
     retries: 0
     localrule: True
     params:
-        options=nested_call,
+        options=report_options,
     shell:
         "snakemake {params.options} --report {output:q} -- {input.results:q} > {log:q} 2>&1"
 
@@ -68,7 +68,7 @@ use rule report as demo_report with:
         page="<results>/{demo}/index.html",
         datasets=after_datasets(presets_of_demo),
         captions=CAPTIONS,
-        results=results_for(presets_of_demo),
+        results=results_of_demo,
     output:
         "<results>/{demo}/report.html",
     log:

@@ -15,7 +15,7 @@ checkpoint statistics:
             DATASET,
             ["data/{dataset}/k{bins}/shards/*.json", "data/{dataset}/k{bins}/*.zarr"],
         ),
-        shards=lambda wildcards: shard_files(wildcards, f"k{wildcards.bins}"),
+        shards=store_shards,
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
     output:
         "<results>/data/{dataset}/k{bins}/dataset.json",

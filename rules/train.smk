@@ -24,7 +24,7 @@ rule train:
         "<benchmarks>/train/{preset}.tsv"
     threads: training_threads
     resources:
-        **TRAINING_DEVICES,
+        **DEVICES.training_resources(NODES),
         mem_mb=memory(32000),
     params:
         # Not settings and code: input_weights compares the settings with those of the run, and

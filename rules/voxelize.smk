@@ -1,6 +1,6 @@
 """Sequences to stores: frames and spike counts, chunked for crops.
 
-Uses functions/data.smk.
+Uses functions/data.smk and functions/devices.smk.
 """
 
 
@@ -16,7 +16,7 @@ rule voxelize:
         "<logs>/voxelize/{dataset}/k{bins}/{shard}.log",
     benchmark:
         "<benchmarks>/voxelize/{dataset}/k{bins}/{shard}.tsv"
-    threads: sequences_of_shard
+    threads: shard_threads
     resources:
         mem_mb=shard_memory,
     params:

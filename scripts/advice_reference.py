@@ -1,9 +1,8 @@
-"""Write the tables of symptoms and cures into the pages, or check that they are up to date."""
+"""Write the table of findings into its page, or check that it is up to date."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,48 +11,29 @@ from vrtspike.analysis.findings import advice
 from vrtspike.plotting.pages import markdown_table, update_tables
 from vrtspike.system.cli import run
 
-PAGES = tuple(Path("docs") / name for name in ("findings.md", "troubleshooting.md"))
+PAGE = Path("docs/findings.md")
 
 
 def main() -> None:
-    """Write the tables, or refuse pages that are older than ``advice.yaml``."""
+    """Write the table, or refuse a page that is older than ``advice.yaml``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
-    parser.add_argument("pages", nargs="*", type=Path, default=PAGES, help="that hold the tables")
+    parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the table")
     arguments = parser.parse_args()
-    tables = make_tables()
-    for page in arguments.pages:
-        update_tables(
-            page,
-            "advice.yaml",
-            tables,
-            command=f"scripts/{Path(__file__).name}",
-            is_check=arguments.check,
-        )
+    update_tables(
+        arguments.page,
+        "advice.yaml",
+        {"findings": findings_page_table()},
+        command=f"scripts/{Path(__file__).name}",
+        is_check=arguments.check,
+    )
 
 
-def make_tables() -> dict[str, str]:
-    """Return the tables of findings and messages by the names of their markers, as Markdown."""
-    findings = table(advice()["findings"], ("symptom", "measured", "reported", "cause"))
-    messages = {
-        name: table(entries, ("symptom", "cure")) for name, entries in advice()["messages"].items()
-    }
-    return {"findings": findings, **messages}
-
-
-def table(entries: Sequence[Mapping[str, str]], heads: Sequence[str]) -> str:
-    """Format entries of ``advice.yaml`` as a Markdown table.
-
-    Args:
-        entries: symptoms, with their causes or cures.
-        heads: fields of the entries that are columns.
-    """
-    # Texts of findings name their limits, others may have braces of their own.
-    rows = [
-        [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
-        for entry in entries
-    ]
-    return markdown_table(pd.DataFrame(rows, columns=list(heads)), others="---")
+def findings_page_table() -> str:
+    """Return the table of all findings, as Markdown; their texts name their limits."""
+    columns = ["symptom", "measured", "reported", "cause"]
+    rows = [[entry[column].format_map(entry) for column in columns] for entry in advice()]
+    return markdown_table(pd.DataFrame(rows, columns=columns), others="---")
 
 
 if __name__ == "__main__":

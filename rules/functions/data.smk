@@ -2,20 +2,16 @@
 
 from pathlib import Path
 
-from vrtspike.config.tasks import prepared_task
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
-from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
+from vrtspike.deblurring.planning.damage import inputs_version, shard_damage
 from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
 from vrtspike.deblurring.planning.prepared_data import prepared_data
-from vrtspike.workflow.local_devices import ALL_CORES
 
 
 @user_errors()
 def dataset_of(wildcards):
-    """The data set of a job's wildcard dataset or preset."""
-    if "dataset" in wildcards.keys():
-        return DEBLURRING.named(wildcards.dataset)
-    return DEBLURRING.dataset(wildcards.preset)
+    """The data set of a job."""
+    return DEBLURRING.named(wildcards.dataset)
 
 
 @user_errors()
@@ -45,18 +41,11 @@ def dataset_of_preset(name):
     return getattr(checkpoints, data.checkpoint).get(**data.wildcards).output[0]
 
 
-def damaged_results(folder, kind):
-    """A function for the fault of the results of a shard's sequences; empty without one."""
-    return lambda wildcards: damaged_sequences(
-        Path(f"{RESULTS}/data", folder.format(**wildcards)), wildcards.shard, kind
-    )
-
-
 rerun_damaged_checks = rerun_damaged(
     "data/{dataset}/ingest/shards/{shard}.json",
     INGEST_SHARD,
     ["data/{dataset}/alignment.csv"],
-    damaged_results("{dataset}/ingest", INGEST_SHARD),
+    shard_damage(Path(RESULTS), "data/{dataset}/ingest", INGEST_SHARD),
 )
 MADE_OF_STORES = ["data/{dataset}/k{bins}/dataset.json"]
 rerun_damaged_gate = rerun_damaged(
@@ -66,7 +55,7 @@ rerun_damaged_stores = rerun_damaged(
     "data/{dataset}/k{bins}/shards/{shard}.json",
     STORE_SHARD,
     MADE_OF_STORES,
-    damaged_results("{dataset}/k{bins}", STORE_SHARD),
+    shard_damage(Path(RESULTS), "data/{dataset}/k{bins}", STORE_SHARD),
 )
 
 
@@ -91,36 +80,26 @@ def raw_versions(wildcards):
 
 
 @user_errors()
-def shard_files(wildcards, folder):
-    """The file of every shard of a data set in this folder."""
-    shards = RAW_DATA.shards(dataset_of(wildcards))
-    return [
-        f"{RESULTS}/data/{wildcards.dataset}/{folder}/shards/{n}.json" for n in shards
-    ]
-
-
 def ingest_shards(wildcards):
     """The results of all checks, by shard."""
-    return shard_files(wildcards, "ingest")
+    return RAW_DATA.shard_files(dataset_of(wildcards), "ingest")
 
 
-def sequences_of_shard(wildcards):
+@user_errors()
+def store_shards(wildcards):
+    """The digests of all stores, by shard."""
+    return RAW_DATA.shard_files(dataset_of(wildcards), f"k{wildcards.bins}")
+
+
+def shard_threads(wildcards):
     """One process per sequence of a shard; Snakemake limits it to --cores."""
-    size = RAW_DATA.shard_size(dataset_of(wildcards), wildcards.shard)
-    return ALL_CORES if size is None else max(1, size)
-
-
-def shard_memory(wildcards, threads, attempt):
-    """Memory of a job on a shard in megabytes, for a number of processes; a retry asks for more."""
-    return (500 + 500 * threads) * attempt
+    return RAW_DATA.shard_threads(dataset_of(wildcards), wildcards.shard)
 
 
 @user_errors()
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
-    preset = WORKFLOW.preset(preset_of_data(wildcards))
-    files = prepared_task(preset.TASK).data_files(preset)
-    return [ancient(str(path)) for path in files]
+    return ancient_files(WORKFLOW.raw_files(preset_of_data(wildcards)))
 
 
 def preset_of_data(wildcards):

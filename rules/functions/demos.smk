@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from vrtspike.workflow import demos
 from vrtspike.workflow.benchmark_files import benchmark_files
 
-# Presets of each demo. Of `demo`, the last one is not trained: the bundled weights.
-DEMOS = {"demo": ["demo", "light_demo", "general_demo"], "sst_demo": ["sst_demo"]}
+DEMOS = demos.DEMOS
 
 
 def presets_of_demo(wildcards):
@@ -19,7 +19,5 @@ def demo_benchmarks(wildcards, resources):
 
 
 def demo_reuse(wildcards):
-    """Options that name the run which the demo shows how to use; none for sst_demo."""
-    if wildcards.demo == "demo":
-        return ["--run", f"{RESULTS}/train/light_demo"]
-    return []
+    """Options that name the run which the demo shows how to use."""
+    return demos.reuse_options(Path(RESULTS), wildcards.demo)

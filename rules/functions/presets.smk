@@ -3,10 +3,11 @@
 Uses functions/data.smk.
 """
 
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
 from vrtspike.deblurring.planning.prepared_data import checked_files
+from vrtspike.workflow import preset_inputs
 
 
 def preset_of_job(wildcards):
@@ -17,7 +18,7 @@ def preset_of_job(wildcards):
 @user_errors()
 def seeds_of(*presets):
     """The trainings of presets with all seeds."""
-    return [name for preset in presets for name in WORKFLOW.seeds(preset)]
+    return WORKFLOW.seeds(*presets)
 
 
 def seeds_of_job(wildcards):
@@ -43,66 +44,16 @@ def ablated_presets(wildcards):
     return WORKFLOW.ablated([*wildcards] or PRESETS)
 
 
-def as_function(presets):
-    """Names of presets, or a function of the wildcards, as a function of the wildcards."""
-    return presets if callable(presets) else lambda wildcards: presets
-
-
-def files_of(pattern, presets, **values):
-    """A file of each preset, and each of further values, as an input function."""
-    return lambda wildcards: expand(
-        pattern, preset=as_function(presets)(wildcards), **values
-    )
-
-
-def after_datasets(presets):
-    """The data sets of presets as inputs of rules behind trainings, only for the order.
-
-    After a checkpoint, Snakemake evaluates again only the jobs that depend on it directly. Without
-    this input, other jobs would stay due after an unchanged data set.
-
-    Args:
-        presets: names, or a function of the wildcards that returns them.
-    """
-
-    @user_errors()
-    def datasets(wildcards):
-        manifests = [
-            dataset_of_preset(name) for name in as_function(presets)(wildcards)
-        ]
-        return [ancient(path) for path in dict.fromkeys(manifests)]
-
-    return datasets
+files_of = preset_inputs.files_of
+after_datasets = partial(preset_inputs.after_datasets, dataset_of_preset)
+run_inputs = partial(preset_inputs.run_inputs, dataset_of_preset)
+evaluation_inputs = partial(preset_inputs.evaluation_inputs, dataset_of_preset)
 
 
 @user_errors()
 def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
-    checked = [
-        checked_files(name, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
-        for name in PRESETS
-    ]
-    return list(dict.fromkeys(chain.from_iterable(checked)))
-
-
-def run_inputs(presets):
-    """The runs of presets as inputs.
-
-    Args:
-        presets: names, or a function of the wildcards that returns them.
-    """
-    return dict(
-        datasets=after_datasets(presets),
-        runs=files_of("<results>/train/{preset}/run.json", presets),
-    )
-
-
-def evaluation_inputs(presets):
-    """The runs and evaluations of presets as inputs."""
-    return dict(
-        **run_inputs(presets),
-        evaluations=files_of("<results>/evaluate/{preset}/summary.json", presets),
-    )
+    return checked_files(PRESETS, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
 
 
 def parents(files):

@@ -1,13 +1,12 @@
 """Inputs of the report page and of Snakemake's report.
 
-Uses functions/presets.smk.
+Uses functions/demos.smk and functions/presets.smk.
 """
 
-import re
-import shlex
 from pathlib import Path
 
-from vrtspike.workflow.places import snakefile_options
+from vrtspike.workflow.places import nested_call
+from vrtspike.workflow.report_items import report_item
 
 CAPTIONS = PLACES.captions
 PERFORMANCE_TABLES = [
@@ -16,22 +15,9 @@ PERFORMANCE_TABLES = [
 
 
 def in_report(file, category, caption=None, **labels):
-    """A file in Snakemake's report, labelled by its wildcards and its name.
-
-    Args:
-        file: below the results.
-        category: of the report.
-        caption: name of the text in workflow/report; None: the name of the file.
-        labels: further or replaced labels.
-    """
-    wildcards = {name: f"{{{name}}}" for name in re.findall(r"{(\w+)}", file)}
-    result = Path(file).stem
-    return report(
-        f"<results>/{file}",
-        caption=f"../workflow/report/{caption or result}.rst",
-        category=category,
-        labels={**wildcards, "result": result.replace("_", " "), **labels},
-    )
+    """A file below the results in Snakemake's report, see `report_item`."""
+    item = report_item(file, caption, **labels)
+    return report(f"<results>/{file}", category=category, **item)
 
 
 def pictures_in_report(folder):
@@ -47,8 +33,7 @@ def pictures_in_report(folder):
 
 def alignments(presets):
     """Tables and plots of the alignment of the presets' data sets."""
-    videos = [preset for preset in presets if preset in DEBLURRING.presets]
-    names = sorted({DEBLURRING.dataset(preset).name for preset in videos})
+    names = DEBLURRING.names_of(presets)
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
     )
@@ -63,22 +48,23 @@ def results_of(presets):
     ]
 
 
-def results_for(presets):
-    """The results of presets, or of those that a function of the wildcards returns."""
-    return lambda wildcards: results_of(as_function(presets)(wildcards))
+def results_of_demo(wildcards):
+    """Results of the presets of the job's demo."""
+    return results_of(presets_of_demo(wildcards))
 
 
-def page_inputs(presets):
-    """All inputs of a report page on presets.
+def page_inputs(presets, results):
+    """All inputs of a report page.
 
     Args:
         presets: names, or a function of the wildcards that returns them.
+        results: their results, or a function of the wildcards that returns them.
     """
     return dict(
         **run_inputs(presets),
         assets=PLACES.assets,
         logs=files_of("<results>/train/{preset}/{log}", presets, log=LOGS),
-        results=results_for(presets),
+        results=results,
     )
 
 
@@ -92,11 +78,6 @@ def reported_presets(wildcards, input):
     return [Path(folder).name for folder in parents(input.runs)]
 
 
-def nested_call(wildcards, resources):
-    """Options of a Snakemake within a rule, for the same configuration."""
-    options = ["--cores", "1", "--nolock", *snakefile_options(SNAKEMAKE.snakefile)]
-    if OVERLAYS:
-        options += ["--configfile", *OVERLAYS]
-    if SNAKEMAKE.config_arguments:
-        options += ["--config", *SNAKEMAKE.config_arguments]
-    return shlex.join(options)
+def report_options(wildcards, resources):
+    """Options of the Snakemake that makes the report."""
+    return nested_call(SNAKEMAKE.snakefile, OVERLAYS, SNAKEMAKE.config_arguments)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.config.tasks import find_task
 from vrtspike.workflow.staleness import evaluation_overrides
 
 # The preset `reproduce` without its spikes is VRT itself.
@@ -12,9 +11,7 @@ PUBLISHED_VRT = "reproduce-without-spikes"
 
 def backbones(wildcards):
     """Published weights of the metrics' networks."""
-    preset = WORKFLOW.preset(wildcards.preset)
-    files = find_task(preset.TASK).evaluation_weights(preset)
-    return [ancient(str(path)) for path in files.values()]
+    return ancient_files(WORKFLOW.evaluation_weights(wildcards.preset))
 
 
 def damaged_summary(wildcards):
@@ -31,13 +28,6 @@ def test_options(wildcards, resources):
 def published_vrt(wildcards):
     """VRT's weights; they and the frames must exist before anything is computed."""
     # Imported here, because it imports plotting.
-    from vrtspike.evaluation.paper_results import (
-        require_published_frames,
-        require_published_weights,
-        vrt_on_gopro,
-    )
+    from vrtspike.evaluation.paper_results import published_vrt_weights
 
-    preset = DEBLURRING.preset(PUBLISHED_VRT)
-    require_published_weights(preset)
-    require_published_frames(preset, "blur", vrt_on_gopro())
-    return ancient(preset.MODEL.VRT.PRETRAINED)
+    return ancient(published_vrt_weights(DEBLURRING.preset(PUBLISHED_VRT)))

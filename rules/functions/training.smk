@@ -21,7 +21,7 @@ def input_weights(wildcards):
     files = training_inputs(
         TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, NOTICES.add
     )
-    return [*files.trained, *map(ancient, files.downloaded)]
+    return [*files.trained, *ancient_files(files.downloaded)]
 
 
 def retrain_option(wildcards, resources):

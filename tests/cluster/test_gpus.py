@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -180,11 +181,15 @@ def test_a_process_uses_the_gpu_that_it_has_locked(install_gpus, monkeypatch):
     install_gpus(
         *({"uuid": f"GPU-{n}", "total": 40, "used": used} for n, used in (("a", 30), ("b", 0)))
     )
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # restored after the test
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     with take_device("auto", timeout_s=0) as device:
         assert device.type == "cuda"
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
         # Another run on this machine needs the GPU that this one holds.
         with pytest.raises(RunError, match="are free"), take_device("cuda", timeout_s=0):
             pass
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
+    with contextlib.suppress(KeyError), take_device("auto", timeout_s=0):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+        raise KeyError  # as an error in the body
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,0"

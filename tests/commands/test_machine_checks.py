@@ -6,12 +6,12 @@ import shutil
 from dataclasses import replace
 
 import pytest
-import torch
 
 from vrtspike.commands import machine_checks
 from vrtspike.commands.checks import Check
 from vrtspike.commands.machine_checks import (
     compiler_check,
+    multiplies_exactly,
     packages_check,
     shared_memory_check,
     torch_checks,
@@ -37,27 +37,31 @@ OLD = "The NVIDIA driver on your system is too old"
 
 
 @pytest.mark.parametrize(
-    ("value", "state", "detail", "cure"),
+    ("is_right", "state", "detail", "cure"),
     [
-        (1, "ok", "", ""),
-        (2, "broken", "", "the GPU computes wrong products"),
+        (True, "ok", "", ""),
+        (False, "broken", "", "the GPU computes wrong products"),
         (None, "broken", f"; {OLD}", "docs/install.md"),
     ],
 )
-def test_a_gpu_computes(monkeypatch, value, state, detail, cure):
-    ones = torch.ones
-
-    def stand_in(*size, device):
-        if value is None:
+def test_a_gpu_computes(monkeypatch, is_right, state, detail, cure):
+    def stand_in(device):
+        if is_right is None:
             raise RuntimeError(f"{OLD}\nUpdate it")
-        return value * ones(*size)
+        return is_right
 
-    monkeypatch.setattr("torch.ones", stand_in)
+    monkeypatch.setattr(machine_checks, "multiplies_exactly", stand_in)
     monkeypatch.setattr(machine_checks, "driver_version", lambda: "535.104.05")
     _, check = torch_checks(GpuKind("A", 1, 24.0))
     assert (check.state, check.detail) == (state, f"1 x A, 24 GiB, driver 535.104.05{detail}")
     assert check.cure.startswith(cure)
     assert [check.state for check in torch_checks(None)] == ["ok", "note"]
+
+
+def test_a_product_of_matrices_is_computed():
+    assert multiplies_exactly("cpu")
+    with pytest.raises(RuntimeError, match="meta"):
+        multiplies_exactly("meta")  # a device without values
 
 
 def test_a_compiler_is_run(tmp_path, monkeypatch):

@@ -7,14 +7,17 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.small_run import small_run
 from vrtspike.commands.main import run_command
+from vrtspike.commands.second_model import ModelSource, open_device
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
+from vrtspike.runs.published import read_published
 from vrtspike.system.errors import UserError
 
 __all__ = ["small_run"]
@@ -192,6 +195,18 @@ def test_without_a_page_none_is_written(small_run, call, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"restored", "restore.json"}
     with pytest.raises(UserError, match="--compare: found --no-page, too"):
         call(*spikes, "--no-page", "--compare", small_run.train)
+
+
+def test_only_models_that_pytorch_computes_lock_a_gpu(small_run, install_gpus):
+    """The driver is simulated; nothing is computed."""
+    install_gpus({"uuid": "GPU-a", "total": 40, "used": 0})
+    plain = ModelSource(small_run.train, read_published(small_run.train), None)
+    exported = replace(plain, exported=load(small_run.train, device="cpu"))
+    for models, expected in (([exported], "cpu"), ([exported, plain], "cuda"), ([plain], "cuda")):
+        with open_device(models, "auto") as device:
+            assert device.type == expected
+    with open_device([plain], "cpu") as device:
+        assert device.type == "cpu"
 
 
 def test_a_second_model_stands_beside_the_first(small_run, call, tmp_path):

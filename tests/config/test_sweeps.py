@@ -146,6 +146,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("small") == ["small", "small-seed-2", "small-seed-3"]
     assert workflow.seeds("small-seed-2") == ["small-seed-2"]
+    assert workflow.seeds("small-seed-2", "small")[1:] == workflow.seeds("small")
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
     reference = workflow.preset("small").model_dump()
     for number, name in enumerate(workflow.seeds("small")):

@@ -15,7 +15,7 @@ from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.sst.settings import SSTSettings
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, UserError
 
 
 @pytest.fixture
@@ -248,6 +248,19 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     ]
     with pytest.raises(ConfigError, match="which has no ablation"):
         workflow.ablated(["plain", "sea"])
+
+
+def test_files_of_evaluations_and_of_raw_data_are_those_of_the_task(folder):
+    (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {ROOT: downloaded}\n")
+    workflow = load_workflow(["config.yaml"])
+    assert workflow.raw_files("plain") == workflow.evaluation_weights("sea") == []
+    with pytest.raises(UserError, match="downloaded"):
+        workflow.raw_files("sea")
+    (folder / "downloaded").mkdir()
+    (folder / "downloaded/a.nc").touch()
+    assert workflow.raw_files("sea") == [Path("downloaded/a.nc")]
+    workflow = load_workflow(["config.yaml"], {"SET": "TEST.METRICS=[psnr,lpips] WEIGHTS.DIR=w"})
+    assert workflow.evaluation_weights("plain") == [Path("w/alexnet-owt-7be5be79.pth")]
 
 
 def test_older_names_of_the_data_are_read(folder):

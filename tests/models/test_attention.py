@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend
+from torch.overrides import TorchFunctionMode
 
 from tests.models.checks import assert_same, explicit_attention, kept_by, written_out
 from vrtspike.models import attention as implementations
@@ -44,6 +45,33 @@ def batch_of(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> li
     q, k, v = torch.randn(3, number, tokens, HEADS, WIDTH, dtype=dtype).transpose(2, 3)
     bias = torch.randn(HEADS, tokens, tokens, dtype=torch.promote_types(dtype, torch.float32))
     return [t.requires_grad_() for t in (q, k, v, bias)]
+
+
+class AttentionCalls(TorchFunctionMode):
+    """Record the calls of PyTorch's ``scaled_dot_product_attention`` in a ``with`` block.
+
+    Attributes:
+        inputs: queries, keys and values of each call.
+        masks: mask of each call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs: list[tuple[Tensor, ...]] = []
+        self.masks: list[Tensor | None] = []
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        arguments: tuple[Any, ...] = (),
+        options: dict[str, Any] | None = None,
+    ) -> Any:
+        options = options or {}
+        if function is functional.scaled_dot_product_attention:
+            self.inputs.append(arguments)
+            self.masks.append(options["attn_mask"])
+        return function(*arguments, **options)
 
 
 def again(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -101,64 +129,50 @@ def test_only_operands_and_result_have_half_precision(dtype: torch.dtype) -> Non
     assert ((half.double() - exact).abs() <= 1.01 * step * exact.abs() + 1e-5).all()
 
 
-@pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 4)])
-def test_the_settings_choose_the_implementation(
-    name, again, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sdpa, recompute = (Mock(side_effect=lambda q, *_: q) for _ in range(2))
-    monkeypatch.setattr(implementations, "masked_attention", sdpa)
-    monkeypatch.setattr(implementations, "recomputed_attention", recompute)
+@pytest.mark.parametrize(
+    ("name", "learning", "without_gradient"),
+    # Self attention has a bias to learn, mutual attention and a pass without gradient have none.
+    [("auto", 1, 2), ("sdpa", 2, 2), ("recompute", 0, 0)],
+)
+def test_the_settings_choose_the_implementation(name, learning: int, without_gradient: int) -> None:
     layer = WindowAttention(8, (2, 4, 4), VRTSettings(NUM_HEADS=2, ATTENTION=name), mutual=True)
     x, index = torch.randn(1, 2, 4, 4, 8), relative_position_index((2, 4, 4))
     windows = windows_of(x, (2, 4, 4), shifted=False, mutual=True)
-    layer(x, windows, index)
-    with torch.no_grad():
+    with AttentionCalls() as calls:
         layer(x, windows, index)
-    # Self attention has a bias to learn, mutual attention and a pass without gradient have none.
-    assert (sdpa.call_count, recompute.call_count) == (4 - again, again)
+    assert len(calls.inputs) == learning
+    with AttentionCalls() as calls, torch.no_grad():
+        layer(x, windows, index)
+    assert len(calls.inputs) == without_gradient
 
 
 def test_the_fused_kernels_of_cuda_take_their_inputs(
-    small_vrt_spike: Callable[..., VRTSpike],
-    small_vrt: Callable[..., VRT],
-    monkeypatch: pytest.MonkeyPatch,
+    small_vrt_spike: Callable[..., VRTSpike], small_vrt: Callable[..., VRT]
 ) -> None:
     """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
-    inputs: list[Tensor] = []
-    masks: list[Tensor] = []
-    plain = functional.scaled_dot_product_attention
-
-    def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
-        inputs.extend(tensors)
-        if attn_mask is not None:
-            masks.append(attn_mask)
-        return plain(*tensors, attn_mask=attn_mask, scale=scale)
-
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
     model = small_vrt_spike(small_vrt(attention="sdpa"))
-    model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
-    assert {tensor.stride(-1) for tensor in inputs} == {1}
+    with AttentionCalls() as calls:
+        model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
+    assert {tensor.stride(-1) for tensors in calls.inputs for tensor in tensors} == {1}
+    masks = [mask for mask in calls.masks if mask is not None]
     assert all(mask.is_contiguous() for mask in masks)
     assert any(mask.requires_grad and len(mask) == 1 for mask in masks)  # biases
     assert any(mask.requires_grad and len(mask) > 1 for mask in masks)  # those at borders
 
 
 @pytest.mark.parametrize(
-    ("mutual", "shifted", "calls"), [(False, False, 1), (False, True, 2), (True, True, 3)]
+    ("mutual", "shifted", "number"), [(False, False, 1), (False, True, 2), (True, True, 3)]
 )
-def test_all_windows_are_attended_in_few_calls(
-    mutual: bool, shifted: bool, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_windows_are_attended_in_few_calls(mutual: bool, shifted: bool, number: int) -> None:
     """Not in one for each of the eight masks of shifted windows, nor for each frame."""
-    plain = Mock(side_effect=functional.scaled_dot_product_attention)
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", plain)
     settings = VRTSettings(NUM_HEADS=HEADS, ATTENTION="sdpa")
     layer = WindowAttention(8, (2, 4, 4), settings, mutual=mutual)
     x = torch.randn(1, 6, 12, 12, 8)
     windows = windows_of(x, (2, 4, 4), shifted=shifted, mutual=mutual)
     assert len(windows.counts) == (8 if shifted else 1)
-    layer(x, windows, relative_position_index((2, 4, 4)))
-    assert plain.call_count == calls
+    with AttentionCalls() as calls:
+        layer(x, windows, relative_position_index((2, 4, 4)))
+    assert len(calls.inputs) == number
 
 
 @pytest.mark.gpu

@@ -70,6 +70,5 @@ def small(small_vrt: Callable[..., VRT], *, shuffled: bool = False) -> VRTSpike:
 def test_spikes_sharpen_clips_after_a_few_steps(small_vrt: Callable[..., VRT]) -> None:
     gain = gain_db(trained(small(small_vrt)), seed=2)
     foreign = gain_db(trained(small(small_vrt, shuffled=True)), seed=2)
-    print(gain, foreign)
     assert gain > 6
     assert foreign < gain - 4, "what is learned is which spikes belong to which frame"

@@ -6,20 +6,26 @@ import os
 import pty
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 import nbformat
 import pytest
-import rich.progress  # noqa: F401 - before a test sets the clock, which it copies
 from nbclient import NotebookClient
 
 from vrtspike.system.progress_bar import progress_bar
 
 
+def set_times(monkeypatch: pytest.MonkeyPatch, times: Sequence[float]) -> None:
+    """Set the times that the clock of progress bars shows, one after the other."""
+    clock = SimpleNamespace(monotonic=iter(times).__next__)
+    monkeypatch.setattr("vrtspike.system.progress_bar.time", clock)
+
+
 def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, capsys):
     # A frame is done at each of these times, of 100; the first is that of the start.
     times = [0.0, 10.0, 20.0, 21.0, 40.0]
-    monkeypatch.setattr(time, "monotonic", iter(times).__next__)
+    set_times(monkeypatch, times)
     with progress_bar("evaluate") as progress:
         for done in range(1, len(times)):
             progress(done, 100)
@@ -32,7 +38,7 @@ def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, cap
 
 def test_lines_become_rare_in_the_course_of_a_day(monkeypatch, capsys):
     times = [30.0 * number for number in range(2881)]
-    monkeypatch.setattr(time, "monotonic", iter(times).__next__)
+    set_times(monkeypatch, times)
     with progress_bar("train") as progress:
         for done in range(1, len(times)):
             progress(done, 2880)

@@ -22,8 +22,7 @@ from vrtspike.training.checkpoints import list_checkpoints
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
     _, path = list_checkpoints(folder / "checkpoints")[0]
     state = torch.load(path, weights_only=True)
-    # The one figure that depends on the clock.
-    assert state["progress"].pop("epoch_seconds") >= 0
+    del state["progress"]["epoch_seconds"]  # depends on the clock
     return state
 
 

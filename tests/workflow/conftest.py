@@ -13,7 +13,7 @@ from tests.workflow.staleness import copied
 
 @pytest.fixture(scope="module")
 def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project as it is cloned: no data."""
+    """The project as it is cloned: no data; each test of a file leaves it as it was."""
     return Project.copy(repository, tmp_path_factory.mktemp("clone") / "project")
 
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.workflow.project import make_tiny_data
+from tests.workflow.project import Project, make_tiny_data
 from vrtspike.data.simulation.demo import SCENES, render
 
 PAGES = (
@@ -24,6 +24,12 @@ PAGES = (
     "docs/architecture.md",
     "config/README.md",
 )
+
+
+@pytest.fixture
+def project(repository, tmp_path) -> Project:
+    """The project as it is cloned."""
+    return Project.copy(repository, tmp_path / "project")
 
 
 def commands_of(repository: Path, page: str, program: str) -> list[str]:
@@ -57,14 +63,14 @@ def example(repository: Path, file: str) -> str:
 @pytest.mark.core
 @pytest.mark.endurance
 @pytest.mark.workflow
-def test_every_documented_command_can_be_planned(repository, clone):
+def test_every_documented_command_can_be_planned(repository, project):
     commands = documented(repository)
     assert len(commands) >= 10
-    (clone.folder / "data/frames/walk").mkdir(parents=True, exist_ok=True)
-    clone.write("config/sweeps/rates.yaml", example(repository, "config/sweeps/rates.yaml"))
-    make_tiny_data(clone.folder / "data/gopro_spike")  # a plan without data is no success
+    (project.folder / "data/frames/walk").mkdir(parents=True)
+    project.write("config/sweeps/rates.yaml", example(repository, "config/sweeps/rates.yaml"))
+    make_tiny_data(project.folder / "data/gopro_spike")  # a plan without data is no success
     for command in commands:
-        done = clone.snakemake("--dry-run", *shlex.split(command)[1:])
+        done = project.snakemake("--dry-run", *shlex.split(command)[1:])
         assert done.returncode == 0, f"{command}\n{done.stdout}"
 
 
@@ -77,34 +83,34 @@ def test_the_tutorial_has_the_same_commands_in_both_languages(repository, progra
 
 @pytest.mark.endurance
 @pytest.mark.workflow
-def test_frames_without_spikes_become_a_report_and_restored_frames(repository, clone):
+def test_frames_without_spikes_become_a_report_and_restored_frames(repository, project):
     """The tutorial's second path as it stands, with one sequence, and all that it restores."""
-    frames = clone.folder / "data/frames/walk"
-    frames.mkdir(parents=True, exist_ok=True)
+    frames = project.folder / "data/frames/walk"
+    frames.mkdir(parents=True)
     for number, frame in enumerate(render(SCENES[0], np.random.default_rng(0), 64, 96, 16)):
         cv2.imwrite(str(frames / f"{number:06d}.png"), frame)
     commands = commands_of(repository, "docs/tutorial.md", "snakemake")
     (path,) = (line for line in commands if "high_frame_rate.yaml" in line)
-    done = clone.snakemake(*shlex.split(path)[1:])
+    done = project.snakemake(*shlex.split(path)[1:])
     assert done.returncode == 0, done.stdout
-    results = clone.folder / "results/high_frame_rate"
+    results = project.folder / "results/high_frame_rate"
     assert (results / "report.html").is_file()
     assert (results / "index.html").is_file()
 
-    shutil.copytree(results / "train/demo", clone.folder / "results/train/demo")
-    test = clone.folder / "data/high_frame_rate/test/walk"
-    shutil.copytree(test / "blur", clone.folder / "my_frames")
-    shutil.copytree(test / "spike", clone.folder / "my_spikes")
+    shutil.copytree(results / "train/demo", project.folder / "results/train/demo")
+    test = project.folder / "data/high_frame_rate/test/walk"
+    shutil.copytree(test / "blur", project.folder / "my_frames")
+    shutil.copytree(test / "spike", project.folder / "my_spikes")
     blurry = [cv2.imread(str(frame)) for frame in sorted((test / "blur").iterdir())]
     video = cv2.VideoWriter(
-        str(clone.folder / "my_video.mp4"), cv2.VideoWriter.fourcc(*"mp4v"), 24, (96, 64)
+        str(project.folder / "my_video.mp4"), cv2.VideoWriter.fourcc(*"mp4v"), 24, (96, 64)
     )
     for frame in blurry:
         video.write(frame)
     video.release()
     calls = commands_of(repository, "docs/tutorial.md", "vrtspike")
     for call in calls:
-        done = clone.python("-m", *shlex.split(call))
+        done = project.python("-m", *shlex.split(call))
         assert done.returncode == 0, f"{call}\n{done.stdout}{done.stderr}"
-    assert len(list((clone.folder / "restored/restored").iterdir())) == len(blurry)
-    assert (clone.folder / "restored_video/side_by_side.mp4").is_file()
+    assert len(list((project.folder / "restored/restored").iterdir())) == len(blurry)
+    assert (project.folder / "restored_video/side_by_side.mp4").is_file()

@@ -11,7 +11,9 @@ from vrtspike.workflow.local_devices import ALL_CORES, LocalDevices
 from vrtspike.workflow.snakemake_internals import Job
 
 
-def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevices:
+def devices(
+    gpus, here=2, due=("train a", "train b"), local=True, cores: int | None = 40
+) -> LocalDevices:
     """Of a machine with ``here`` GPUs and these jobs to do."""
 
     def job(name: str) -> Job:
@@ -19,7 +21,7 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
         return Job(rule, {"preset": preset}, (name,))
 
     jobs = [Job("statistics", {"dataset": "d"}, ("data",)), *map(job, due)]
-    snakemake = SimpleNamespace(runs_locally=local, due_jobs=lambda: jobs)
+    snakemake = SimpleNamespace(runs_locally=local, cores=cores, due_jobs=lambda: jobs)
     return LocalDevices(gpus, snakemake, lambda: here)
 
 
@@ -47,6 +49,8 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
         ({"gpus": "auto", "due": ["train a", "evaluate a"]}, 2, 40),
         ({"gpus": "auto", "here": 4, "due": ["train a", "evaluate b"]}, 2, 20),
         ({"gpus": 1, "here": 4, "due": ["train a", "evaluate b"]}, 1, 20),
+        # Without --cores, as with --dag.
+        ({"gpus": 1, "cores": None}, 1, ALL_CORES),
         # On a cluster the profile decides.
         ({"gpus": "auto", "local": False}, 1, ALL_CORES),
         ({"gpus": 4, "local": False}, 4, ALL_CORES),
@@ -55,19 +59,27 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
 def test_a_training_gets_its_part_of_the_machine(case, gpus, threads):
     result = devices(**case)
     assert result.gpus == gpus
-    assert result.threads(gpus, 40) == threads
+    assert result.threads(gpus) == threads
 
 
 def test_evaluations_take_one_gpu_each():
-    result = devices("auto", due=["evaluate a", "evaluate b", "train c"], here=3)
-    assert result.threads(1, 42) == 14
-    assert devices("auto", due=[]).threads(1, 42) == 42
-    assert devices(1).threads(1, 1) == 1
+    result = devices("auto", due=["evaluate a", "evaluate b", "train c"], here=3, cores=42)
+    assert result.threads(1) == 14
+    assert devices("auto", due=[], cores=42).threads(1) == 42
+    assert devices(1, cores=1).threads(1) == 1
+    assert [devices(gpus).evaluation_gpus for gpus in (0, 1, 4, "auto")] == [0, 1, 1, 1]
+
+
+def test_a_training_asks_for_gpus_of_this_machine_or_for_machines():
+    resources = devices("auto", here=4).training_resources(1)
+    assert {name: value(None) for name, value in resources.items()} == {"gpu": 2}
+    assert devices(4).training_resources(2)["gres"] == "gpu:4"
 
 
 def test_gpus_granted_by_snakemake_reach_the_launcher_or_are_refused():
     assert devices("auto").options(1) == "--max-gpus 1"
     assert devices("auto").options(0) == "--gpus 0"
+    assert devices("auto").options(None) == ""
     assert devices(2).options(2) == ""
     with pytest.raises(RunError, match="gpu=1 is less than GPUS"):
         devices(2).options(1)

@@ -70,7 +70,7 @@ SINGLE_FRAMES = (
             r"preset reproduce: MODEL.VRT.PRETRAINED: no such file: weights/006_VRT\w+.pth",
         ),
         (
-            "--dry-run demo --configfile my.yaml",
+            "--dry-run demo --configfile {folder}/my.yaml",
             r"\S*my.yaml:2: unknown key RESULT; did you mean RESULTS",
         ),
         ("--dry-run demo --config RESULTS=res{x}", r"--config: RESULTS: found 'res{x}'; Snakem"),
@@ -100,9 +100,9 @@ SINGLE_FRAMES = (
         ),
     ],
 )
-def test_a_fault_is_one_error_before_anything_is_computed(clone, arguments, fault):
-    clone.write("my.yaml", "PRESETS: [demo]\nRESULT: elsewhere\n")
-    done = clone.snakemake(*arguments.split())
+def test_a_fault_is_one_error_before_anything_is_computed(clone, arguments, fault, tmp_path):
+    (tmp_path / "my.yaml").write_text("PRESETS: [demo]\nRESULT: elsewhere\n")
+    done = clone.snakemake(*arguments.replace("{folder}", str(tmp_path)).split())
     assert done.returncode != 0
     assert len(re.findall("^error: ", done.stdout, re.MULTILINE)) == 1
     assert re.search(rf"^ *error: {fault}", done.stdout, re.MULTILINE), done.stdout
@@ -111,10 +111,10 @@ def test_a_fault_is_one_error_before_anything_is_computed(clone, arguments, faul
     assert not (clone.folder / "data").exists()
 
 
-def test_changes_that_a_profile_leaves_out_are_named(clone):
-    clone.write("mine/config.yaml", "rerun-triggers: [mtime, input]\n")
+def test_changes_that_a_profile_leaves_out_are_named(clone, tmp_path):
+    (tmp_path / "config.yaml").write_text("rerun-triggers: [mtime, input]\n")
     notice = "rerun-triggers (command line or profile) leaves out params, code: changed settings,"
-    done = clone.snakemake("--dry-run", "demo", "--profile", "mine")
+    done = clone.snakemake("--dry-run", "demo", "--profile", str(tmp_path))
     assert done.returncode == 0, done.stdout
     assert notice in done.stdout
     assert "rerun-triggers" not in clone.snakemake("--dry-run", "demo").stdout

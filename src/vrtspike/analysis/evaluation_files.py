@@ -190,17 +190,18 @@ def chosen_on(data: str, key: str) -> str:
     return f"{_CHOSEN_ON} {data}: validation looked at it during the training ({key})"
 
 
-def trained_on(sequences: Mapping[str, str], total: int) -> str:
+def trained_on(sequences: Mapping[str, str], total: int, key: str) -> str:
     """Return the warning that test sequences hold frames that were trained on.
 
     Args:
         sequences: the test sequences, with the training sequences that hold their frames.
         total: number of all test sequences.
+        key: key that allows this.
     """
     name, training = next(iter(sequences.items()))
     return (
         f"{_NO_TEST}: {len(sequences)} of {total} test sequences hold frames that were trained on "
-        f"({name} those of {training}; DATA.TEST_ON_TRAINING_FRAMES)"
+        f"({name} those of {training}; {key})"
     )
 
 

@@ -1,8 +1,7 @@
 """Findings on a run's speed and training, the most important first.
 
-Symptoms, limits and texts are in ``advice.yaml``, with other causes and cures that pages show; the
-conditions are in :mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's
-own values.
+Symptoms, limits and texts are in ``advice.yaml``, the conditions in :mod:`vrtspike.analysis.rules`.
+Effects are upper bounds computed from the run's own values.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any, get_args
 
 import pandas as pd
@@ -24,28 +22,16 @@ from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFa
 from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.texts import packaged_texts
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
 
 
-@cache
-def advice() -> Mapping[str, Any]:
-    """Read ``advice.yaml``."""
-    text = files(__package__).joinpath("advice.yaml").read_text(encoding="utf-8")
-    contents: Mapping[str, Any] = YAML(typ="safe").load(text)
-    return contents
-
-
-def advice_texts(section: str, name: str, **values: object) -> dict[str, str]:
-    """Format the texts of an entry of ``advice.yaml``, such as ``symptom`` and ``cure``.
-
-    Args:
-        section: ``machine`` or ``presets``.
-        name: name of the entry.
-        values: values of the names in braces.
-    """
-    return {key: text.format(**values) for key, text in advice()[section][name].items()}
+def advice() -> Sequence[Mapping[str, Any]]:
+    """Return the entries of ``advice.yaml``."""
+    entries: Sequence[Mapping[str, Any]] = packaged_texts(__package__, "advice.yaml")
+    return entries
 
 
 @dataclass(frozen=True)
@@ -121,7 +107,7 @@ class Symptom:
 @cache
 def symptoms() -> Mapping[str, Symptom]:
     """Return all symptoms by name, in the order of the page."""
-    return {entry["symptom"]: Symptom(**entry) for entry in advice()["findings"]}
+    return {entry["symptom"]: Symptom(**entry) for entry in advice()}
 
 
 def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:

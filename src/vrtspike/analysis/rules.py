@@ -335,11 +335,11 @@ def gpu_headroom(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
 def _larger_micro_batch(settings: RunSettings, max_batch: int) -> Keys:
     """Return keys for optimiser steps of equal samples in fewer micro-steps, if possible."""
     train = settings.TRAIN
-    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
-    batch = max(size for size in range(1, max_batch + 1) if step_samples % size == 0)
+    samples = train.samples_per_step
+    batch = max(size for size in range(1, max_batch + 1) if samples % size == 0)
     if batch <= train.BATCH_SIZE:
         return {}
     return {
         "TRAIN.BATCH_SIZE": batch,
-        "TRAIN.GRADIENT_ACCUMULATION_STEPS": step_samples // batch,
+        "TRAIN.GRADIENT_ACCUMULATION_STEPS": samples // batch,
     }

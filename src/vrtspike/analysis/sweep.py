@@ -60,8 +60,9 @@ def write_sweep(
     if shown:
         best_last = not shown[0].larger_is_better
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
-    if any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs):
-        table = table.assign(note=chosen_on("the test split", "DATA.VALIDATION is test"))
+    test_validations = [text for run, _ in runs if (text := run.settings.test_validation)]
+    if test_validations:
+        table = table.assign(note=chosen_on("the test split", test_validations[0]))
     formats = {metric.name: metric.format for metric in shown}
     formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
     write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])

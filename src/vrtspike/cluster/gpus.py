@@ -233,7 +233,8 @@ def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, in
 def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
     """Lock one GPU for the duration of the body, or use the CPU.
 
-    Enter it before this process uses CUDA.
+    In the body, ``CUDA_VISIBLE_DEVICES`` names the locked GPU alone. CUDA reads it once, when the
+    process first uses it. Therefore enter this once in a process, around all that uses CUDA.
 
     Args:
         name: ``auto`` is a GPU if this process may use one.
@@ -251,6 +252,19 @@ def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[to
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, show=show, timeout_s=timeout_s) as devices:
-        os.environ[VISIBLE] = devices.names[0]
+    with take_gpus(1, show=show, timeout_s=timeout_s) as devices, _visible_gpu(devices.names[0]):
         yield torch.device("cuda")
+
+
+@contextlib.contextmanager
+def _visible_gpu(name: str) -> Iterator[None]:
+    """Set ``CUDA_VISIBLE_DEVICES`` to one GPU for the duration of the body."""
+    former = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = name
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = former

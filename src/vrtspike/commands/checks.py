@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vrtspike.analysis.findings import advice_texts
+from vrtspike.config.texts import fill_texts, packaged_texts
 
 State = Literal["ok", "note", "missing", "broken"]
 
@@ -28,15 +28,15 @@ class Check:
 
 
 def fault(symptom: str, detail: str, state: State = "broken", **values: object) -> Check:
-    """Return the result of a failed check, with the texts of ``advice.yaml``.
+    """Return the result of a failed check, with the texts of ``checks.yaml``.
 
     Args:
-        symptom: name in the section ``machine`` of ``advice.yaml``.
+        symptom: name of the entry in ``checks.yaml``.
         detail: sentence that says what was found.
         state: state of the result.
         values: values for the texts.
     """
-    entry = advice_texts("machine", symptom, **values)
+    entry = fill_texts(packaged_texts(__package__, "checks.yaml")[symptom], **values)
     return Check(entry["check"], state, detail, entry["cure"])
 
 

@@ -47,6 +47,18 @@ def packages_check() -> Check:
     return Check("packages", "ok", "all installed")
 
 
+def multiplies_exactly(device: str) -> bool:
+    """Return whether a device computes a product of matrices whose result is exact in any type.
+
+    Raises:
+        RuntimeError, AssertionError: if PyTorch cannot use the device.
+    """
+    import torch
+
+    ones = torch.ones(64, 64, device=device)
+    return float((ones @ ones).sum()) == 64.0**3
+
+
 def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
     """Check PyTorch, the driver and the GPUs.
 
@@ -62,8 +74,7 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
         return
     detail = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {driver_version()}"
     try:
-        ones = torch.ones(64, 64, device="cuda")
-        is_right = float((ones @ ones).sum()) == 64.0**3
+        is_right = multiplies_exactly("cuda")
     except (RuntimeError, AssertionError) as error:
         # Causes: an old driver, a build without CUDA or for other GPUs, CUDA_VISIBLE_DEVICES.
         yield fault("unusable_gpu", f"{detail}; {str(error).splitlines()[0]}")

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
-from vrtspike.commands.second_model import SecondModel, find_model, open_compared, restore_with
+from vrtspike.commands.second_model import (
+    SecondModel,
+    find_model,
+    open_compared,
+    open_device,
+    restore_with,
+)
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.folder.result_record import PAGE, record_page
 from vrtspike.restoration.inference.precision import PRECISIONS
@@ -194,9 +200,13 @@ def _restore(arguments: argparse.Namespace) -> None:
     request = Request(**values)
     source, sharp = open_request(model.run, request)
     other = open_compared(request, source, arguments) if request.page else None
-    record = restore_with(model, request, source, sharp, arguments)
-    if isinstance(other, SecondModel):
-        restore_with(other.model, other.request, other.source, sharp, arguments)
+    precision = arguments.precision
+    second = other if isinstance(other, SecondModel) else None
+    models = [model] if second is None else [model, second.model]
+    with open_device(models, arguments.device) as device:
+        record = restore_with(model, request, source, sharp, device, precision)
+        if second is not None:
+            restore_with(second.model, second.request, second.source, sharp, device, precision)
     if request.page:
         from vrtspike.restoration.page.compared import read_compared
         from vrtspike.restoration.page.writing import write_folder_page

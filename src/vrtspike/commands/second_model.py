@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,8 @@ from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.progress_bar import progress_bar
 
 if TYPE_CHECKING:
+    import torch
+
     from vrtspike.restoration.folder.request import Request
     from vrtspike.restoration.given_clips import GivenClip
     from vrtspike.restoration.inputs.pictures import Pictures
@@ -61,22 +65,33 @@ def find_model(name: str, arguments: argparse.Namespace) -> ModelSource:
     return ModelSource(path, read_finished(path), None)
 
 
+def open_device(
+    models: Sequence[ModelSource], name: DeviceName
+) -> AbstractContextManager[torch.device]:
+    """Take the device that PyTorch restores with; models of ONNX files choose their own.
+
+    Args:
+        models: all models of this process.
+        name: ``--device``.
+    """
+    needs_gpu = any(model.exported is None for model in models)
+    return take_device(name if needs_gpu else "cpu", timeout_s=_GPU_TIMEOUT_S)
+
+
 def restore_with(
     model: ModelSource,
     request: Request,
     source: GivenClip,
     sharp: Pictures | None,
-    arguments: argparse.Namespace,
+    device: torch.device,
+    precision: str,
 ) -> dict[str, Any]:
     """Restore a clip with a model, and return the record."""
     from vrtspike.restoration.folder.writing import restore_into
+    from vrtspike.restoration.trained import load
 
-    device_name: DeviceName = "cpu" if model.exported else arguments.device
-    with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
-        from vrtspike.restoration.trained import load
-
-        loaded = model.exported or load(model.path, device=device, precision=arguments.precision)
-        return restore_into(loaded, request, source, sharp, progress=progress_bar)
+    loaded = model.exported or load(model.path, device=device, precision=precision)
+    return restore_into(loaded, request, source, sharp, progress=progress_bar)
 
 
 def open_compared(

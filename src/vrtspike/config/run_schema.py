@@ -78,7 +78,7 @@ class TrainSettings(Section):
     VAL_BATCH_SIZE: Positive = operational("Samples per GPU in validation", 1)
     GRADIENT_ACCUMULATION_STEPS: Positive = key("Micro-steps per optimiser step", 6)
     MAX_GRAD_NORM: PositiveFloat | None = key("Clip the gradient to this norm", 1.0)
-    COMPILE_MODEL: bool = key("Compile the model with torch.compile; of VRT only the blocks", False)
+    COMPILE_MODEL: bool = key("Compile the model, or only its blocks, with torch.compile", False)
     COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
         "Mode of torch.compile", "default"
     )
@@ -106,6 +106,15 @@ class TrainSettings(Section):
     def epochs(self) -> int | None:
         """Passes over the training samples, of all phases together; None for no limit."""
         return self.EPOCHS
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples of an optimiser step on one GPU.
+
+        >>> TrainSettings(BATCH_SIZE=3, GRADIENT_ACCUMULATION_STEPS=4).samples_per_step
+        12
+        """
+        return self.BATCH_SIZE * self.GRADIENT_ACCUMULATION_STEPS
 
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
@@ -256,6 +265,11 @@ class RunSettings(Section):
         return {}
 
     @property
+    def test_validation(self) -> str:
+        """Key and value by which validations measure the test split; empty if they do not."""
+        return ""
+
+    @property
     def cache_gb(self) -> float:
         """Size of the cache that data are read through; 0 without one."""
         return 0.0
@@ -275,7 +289,7 @@ class RunSettings(Section):
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
         """Return the value of a key, such as ``TRAIN.EPOCHS``; None without such a key.
 
-        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE")
+        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("TRAIN.NOTHING")
         (40, None)
         """
         value: Any = self

@@ -33,9 +33,6 @@ KeyValues = Mapping[str, Any]
 _DIGITS = 6
 """Hexadecimal digits of a digest in the name of a member."""
 
-_REINTERPRETED = {"TASK", "MODEL.VRT_CFG"}
-"""Keys by which other keys get another meaning."""
-
 _Choices = Annotated[list[JsonValue], Field(min_length=1)]
 
 
@@ -115,18 +112,26 @@ def _member(
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    if _are_plain(tree, values):
+    if _are_plain(base, tree, values):
         with contextlib.suppress(ValidationError):
             return type(base).model_validate(_replace(tree, values))
     return override_settings(base, document_of(nested(values), path), place)
 
 
-def _are_plain(tree: Mapping[str, Any], values: KeyValues) -> bool:
-    """Return whether all keys exist and have values that replace the former ones."""
+def _are_plain(base: RunSettings, tree: Mapping[str, Any], values: KeyValues) -> bool:
+    """Return whether all keys exist and have values that replace the former ones.
+
+    Args:
+        base: settings of the sweep's preset.
+        tree: the same as nested mappings.
+        values: values of a member.
+    """
+    # Other keys get another meaning by the task, and by files that a preset includes.
+    reinterpreted = {"TASK", *base.named_files}
     paths = [tuple(key.split(".")) for key in values]
     is_known = all(holds(tree, path) for path in paths)
     has_sections = any(isinstance(value, Mapping) for value in values.values())
-    return is_known and not has_sections and not _REINTERPRETED & values.keys()
+    return is_known and not has_sections and not reinterpreted & values.keys()
 
 
 def _replace(tree: Mapping[str, Any], values: KeyValues) -> dict[str, Any]:

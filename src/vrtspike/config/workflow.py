@@ -111,13 +111,14 @@ class Workflow:
                 for number, name in enumerate(seed_names(first, settings.seeds)):
                     yield name, Training(origin, first, variant, number)
 
-    def seeds(self, preset: str) -> list[str]:
-        """Return the trainings of a preset with all its seeds; for one seed only itself."""
-        return [
-            name
-            for name, training in self.trainings.items()
-            if preset in (name, training.first_seed)
-        ]
+    def seeds(self, *presets: str) -> list[str]:
+        """Return the trainings of presets with all their seeds; for one seed only itself."""
+        names = []
+        for preset in presets:
+            for name, training in self.trainings.items():
+                if preset in (name, training.first_seed):
+                    names.append(name)
+        return names
 
     @property
     def presets_with_seeds(self) -> list[str]:
@@ -198,6 +199,25 @@ class Workflow:
             if task is not None:
                 presets.setdefault(task.data_folder(settings), name)
         return presets
+
+    def raw_files(self, preset: str) -> list[Path]:
+        """Return the raw files of a preset's prepared data; none of a task with its own stages.
+
+        Raises:
+            UserError: as :meth:`preset`, or if there are no raw files.
+        """
+        settings = self.preset(preset)
+        task = prepared_task(settings.TASK)
+        return [] if task is None else list(task.data_files(settings))
+
+    def evaluation_weights(self, preset: str) -> list[Path]:
+        """Return the files of weights that the metrics of a preset's evaluation use.
+
+        Raises:
+            ConfigError: as :meth:`preset`.
+        """
+        settings = self.preset(preset)
+        return list(find_task(settings.TASK).evaluation_weights(settings).values())
 
     def manifest(self, preset: str) -> Path:
         """Return the path of the manifest of a preset's prepared data.

@@ -193,7 +193,7 @@ def training_cost(
     steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
     return TrainingCost(
         steps=steps,
-        clips=steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE,
+        clips=steps * train.samples_per_step,
         run_tflop=largest.run_tflop * mean_area / side**2,
         moved_tb=largest.moved_tb * mean_area / side**2,
         largest=largest,

@@ -62,6 +62,21 @@ def vrt_on_gopro() -> PaperResult:
     return PaperResult(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
 
 
+def published_vrt_weights(settings: Settings) -> str:
+    """Return the file of VRT's published weights, if all that reproducing VRT needs is there.
+
+    Args:
+        settings: settings of the preset that evaluates them.
+
+    Raises:
+        UserError: if the weights or frames are missing, see :func:`require_published_weights` and
+            :func:`require_published_frames`.
+    """
+    require_published_weights(settings)
+    require_published_frames(settings, "blur", vrt_on_gopro())
+    return str(settings.MODEL.VRT.PRETRAINED)
+
+
 def require_published_weights(settings: Settings) -> None:
     """Refuse to continue without the file of VRT's published weights.
 

@@ -139,14 +139,15 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
             return warnings
     elif dataset.digest != run.dataset_digest:
         warnings.append(f"of other data than it was trained on: {dataset.name} has another digest")
-    if data.VALIDATION == "test":
-        warnings.append(chosen_on("the test split", "DATA.VALIDATION is test"))
+    if run.settings.test_validation:
+        warnings.append(chosen_on("the test split", run.settings.test_validation))
     prefix = f"{data.TEST_SPLIT}/"
     overlaps = {
         name: training for name, training in dataset.overlaps.items() if name.startswith(prefix)
     }
     if overlaps:
-        warnings.append(trained_on(overlaps, len(dataset.split(data.TEST_SPLIT))))
+        total = len(dataset.split(data.TEST_SPLIT))
+        warnings.append(trained_on(overlaps, total, "DATA.TEST_ON_TRAINING_FRAMES"))
     return warnings
 
 

@@ -124,7 +124,6 @@ def _card(
     from vrtspike.plotting.templates import TEMPLATES
 
     settings = run.settings
-    train = settings.TRAIN
     return TEMPLATES.get_template("reporting/model_card.md").render(
         plain=markdown_text,
         code=markdown_code,
@@ -137,7 +136,7 @@ def _card(
         dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],
-        samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
+        samples=settings.TRAIN.samples_per_step * run.processes,
         figures=summary,
         metrics=find_task(settings.TASK).METRICS,
     )

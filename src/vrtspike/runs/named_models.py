@@ -70,8 +70,6 @@ def missing_pretrained_advice(model: str) -> str:
     """Return the advice if :func:`pretrained_file` is missing."""
     if model in BUNDLED_NAMES:
         return f"the weights {model!r} are not in this installation; name {_OTHERS}"
-    if Path(model).is_file():
-        return f"name {_OTHERS}; VRT's published weights belong to MODEL.VRT.PRETRAINED"
     if may_be_on_hub(model) and not Path(model).exists():
         return f"a model of the Hugging Face hub is fetched first: hf download {model}"
     return f"name {_OTHERS}"

@@ -100,6 +100,11 @@ class Settings(RunSettings):
         return {"MODEL.VRT_CFG": self.MODEL.VRT_CFG}
 
     @property
+    def test_validation(self) -> str:
+        """Value of DATA.VALIDATION if it is the test split; else empty."""
+        return "DATA.VALIDATION is test" if self.DATA.VALIDATION == "test" else ""
+
+    @property
     def cache_gb(self) -> float:
         """Size of the cache of decoded chunks of the stores; 0 without one."""
         return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -51,28 +52,46 @@ class LocalDevices:
             return 0
         return max(1, self._count() // self._presets)
 
-    def threads(self, gpus: int, cores: int) -> int:
+    @property
+    def evaluation_gpus(self) -> int:
+        """GPUs of an evaluation, as a resource for Snakemake: none if GPUS is 0."""
+        return 0 if self._gpus == 0 else 1
+
+    def threads(self, gpus: int) -> int:
         """Return the cores of a job: all, divided among the presets that run together.
 
         Args:
             gpus: GPUs of the job.
-            cores: value of ``--cores``.
         """
-        if not self._snakemake.runs_locally:
+        cores = self._snakemake.cores
+        if not self._snakemake.runs_locally or cores is None:
             return ALL_CORES
         at_once = self._count() // gpus if gpus and self._count() else cores
         parallel = max(1, min(self._presets, at_once))
         return max(1, cores // parallel)
 
-    def options(self, granted: int) -> str:
+    def training_resources(self, nodes: int) -> dict[str, Any]:
+        """Return the GPUs of a training as resources for Snakemake.
+
+        Args:
+            nodes: NODES of the configuration. On one machine, the launcher chooses the devices.
+        """
+        if nodes > 1:
+            return dict(resources_of_nodes(nodes, self._gpus))
+        return {"gpu": lambda wildcards: self.gpus}
+
+    def options(self, granted: int | None) -> str:
         """Return the launcher's options for GPUs.
 
         Args:
-            granted: GPUs from Snakemake, at most ``--resources gpu=N``.
+            granted: GPUs from Snakemake, at most ``--resources gpu=N``; None if it counts none,
+                because the training is on several machines.
 
         Raises:
             RunError: if they are fewer than GPUS.
         """
+        if granted is None:
+            return ""
         if isinstance(self._gpus, str):
             return f"--max-gpus {granted}" if granted else "--gpus 0"
         if granted < self._gpus:

@@ -3,6 +3,9 @@
 Tested with Snakemake 9.19, the lowest version allowed, and 9.27 by a real run
 (``tests/workflow/test_snakemake_internals.py``). Everything else goes through rules, params, input
 functions, profiles, hooks (``onstart``) and the interface for loggers.
+
+A Snakefile learns about itself and its run by ``config``, ``workflow.basedir``,
+``workflow.source_path`` and ``workflow.cores`` alone. Each use below says what is missing there.
 """
 
 from __future__ import annotations
@@ -101,21 +104,29 @@ class SnakemakeInternals:
 
     @property
     def rules_folder(self) -> str:
-        """Folder, or address, of the file that is being read, such as ``rules/common.smk``."""
+        """Folder, or address, of the file that is being read, such as ``rules/common.smk``.
+
+        Of an address, ``workflow.source_path`` gives a copy in a cache, which is no project.
+        """
         return str(self._workflow.current_basedir)
 
     @property
     def snakefile(self) -> str:
-        """Path of the main Snakefile, which is another one if this workflow is a module of it."""
+        """Path of the main Snakefile, which is another one if this workflow is a module of it.
+
+        ``workflow.basedir`` is its folder, without its name.
+        """
         return str(self._workflow.main_snakefile)
 
     @property
     def is_module(self) -> bool:
-        """True if this workflow is a module of another one."""
+        """True if this workflow is a module of another one, which its Snakefile is not told."""
         return not self._workflow.modifier.is_main_snakefile()
 
     def require_read_config(self, config: Mapping[str, Any]) -> None:
         """Refuse values that a module is given and that are in no file, nor in ``--config``.
+
+        ``config`` is that of the module; the main Snakefile's, to compare with, is not accessible.
 
         Args:
             config: Snakemake's configuration of this workflow.
@@ -136,8 +147,9 @@ class SnakemakeInternals:
     def begin_module(self, begin: Callable[[], None]) -> None:
         """Have a function called before the first job of the workflow that this one is a module of.
 
-        Snakemake ignores ``onstart`` of modules. An ``onstart`` of the main Snakefile after the
-        module takes its place.
+        Snakemake runs ``onstart`` of a module only if one of the main Snakefile calls it. Without
+        that call, the checks before the first job would be skipped in silence. An ``onstart`` of
+        the main Snakefile after the module takes the place of this one.
         """
         start = self._workflow._onstart
 
@@ -151,19 +163,36 @@ class SnakemakeInternals:
     def is_main(self) -> bool:
         """True if this process plans the workflow; False in a cluster job's Snakemake.
 
-        A cluster job must not decide what is stale, and need not read raw files.
+        A cluster job must not decide what is stale, and need not read raw files. Its Snakefile is
+        not told that it plans a single job.
         """
         return bool(self._workflow.is_main_process)
 
     @property
     def is_dry_run(self) -> bool:
-        """True in a dry run, whose plan must report errors of the data itself."""
+        """True in a dry run, whose plan must report errors of the data itself.
+
+        ``onstart`` is not called in a dry run, but only after the plan.
+        """
         return bool(self._workflow.dryrun)
 
     @property
     def runs_locally(self) -> bool:
-        """True if jobs run on this machine and share its devices."""
+        """True if jobs run on this machine and share its devices.
+
+        Resource functions are not told the executor.
+        """
         return bool(self.is_main and self._workflow.local_exec)
+
+    @property
+    def cores(self) -> int | None:
+        """Value of ``--cores``; None without it, as with ``--dag``."""
+        from snakemake.exceptions import WorkflowError
+
+        try:
+            return int(self._workflow.cores)
+        except WorkflowError:
+            return None
 
     @property
     def config_arguments(self) -> list[str]:
@@ -171,7 +200,10 @@ class SnakemakeInternals:
         return list(self._workflow.config_settings.config_args or ())
 
     def log_rule_names(self) -> None:
-        """Log the names of the rules so far, for suggestions (``MessageRewriter``)."""
+        """Log the names of the rules so far, for suggestions (``MessageRewriter``).
+
+        The interface for loggers has no list of rules.
+        """
         if self.is_main:
             names = [rule.name for rule in self._workflow.rules]
             text = f"{len(names)} targets; snakemake --list explains them"
@@ -181,7 +213,8 @@ class SnakemakeInternals:
     def disabled_triggers(self) -> list[str]:
         """Kinds of changes that this project relies on and that ``rerun-triggers`` leaves out.
 
-        An option of a user's profile applies here, too. Before the plan begins, none is known.
+        An option of a user's profile applies here, too, so that the command line does not tell.
+        Before the plan begins, none is known.
         """
         if self._workflow.dag_settings is None:
             return []
@@ -216,6 +249,9 @@ class SnakemakeInternals:
         ]
 
     def files(self) -> set[str]:
-        """Return inputs and outputs of all jobs of the plan, due or not."""
+        """Return inputs and outputs of all jobs of the plan, due or not.
+
+        ``--summary`` lists outputs alone, and only instead of a run.
+        """
         jobs = self._workflow.dag.jobs
         return {str(file) for job in jobs for file in (*job.input, *job.output)}

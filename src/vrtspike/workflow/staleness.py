@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import TASKS, find_task, prepared_task
+from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
@@ -184,14 +184,10 @@ def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
     Raises:
         UserError: if there are no raw files.
     """
-    settings = workflow.preset(preset)
-    task = prepared_task(settings.TASK)
-    if task is None:
-        return []
     entries = _listed_files(workflow.manifest(preset))
     return [
         f"raw file {path}: {contents_digest(path.parent, entries, path.name)[:12]}"
-        for path in task.data_files(settings)
+        for path in workflow.raw_files(preset)
     ]
 
 

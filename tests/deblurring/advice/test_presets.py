@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.data.raw.published import PUBLISHED
-from vrtspike.analysis.findings import advice
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.data.data_size import measure_data
 from vrtspike.data.datasets import Dataset
@@ -225,9 +224,7 @@ def test_each_cure_is_shown_once(project):
         f"needs {fits(advised)['fast'].cost.gpu_gib:.0f} of 48 GiB of GPU memory",
         long,
     ]
-    entries = advice()["presets"]
-    kinds = ["hours", "gpu_memory", "weights"]
-    assert cures(advised) == [entries[kind]["cure"] for kind in kinds]
+    assert [cure.partition(":")[0] for cure in cures(advised)] == ["hours", "GPU memory", "weights"]
     for path in (project / "config/presets").glob("*.yaml"):
         if path.stem not in {"baseline", "light", "demo"}:
             path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,9 +37,12 @@ def test_fewer_blocks_are_proposed_for_vrt_alone() -> None:
     [
         ("results/train/mine", "name a result folder"),
         ("somebody/model", "hf download somebody/model"),
+        ("vrt.pth", "; VRT's published weights belong to MODEL.VRT.PRETRAINED"),
     ],
 )
-def test_missing_weights_have_a_remedy(start, remedy) -> None:
+def test_missing_weights_have_a_remedy(start, remedy, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("vrt.pth").touch()
     remedies = advice(MODEL={"PRETRAINED": start}).missing_weights
     assert list(remedies) == ["MODEL.PRETRAINED"]
     assert remedy in remedies["MODEL.PRETRAINED"]

@@ -12,7 +12,7 @@ from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
-from vrtspike.deblurring.planning.prepared_data import prepared_data
+from vrtspike.deblurring.planning.prepared_data import checked_files, prepared_data
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
@@ -34,8 +34,12 @@ def ask(name: str, *, fault: str = ""):
         require_sequences_to_hold_out=require_spikes,
         note_own_data=checked.append,
     )
-    workflow = Workflow(workflow_schema()(), {"video": VIDEO, "sea": SEA})
-    return prepared_data(name, DeblurringWorkflow(workflow), raw_data, alone=True), checked
+    return prepared_data(name, deblurring(), raw_data, alone=True), checked
+
+
+def deblurring() -> DeblurringWorkflow:
+    presets = {"video": VIDEO, "same": VIDEO, "sea": SEA}
+    return DeblurringWorkflow(Workflow(workflow_schema()(), presets))
 
 
 def test_videos_have_stages_of_their_own_and_are_checked_before():
@@ -53,3 +57,17 @@ def test_other_data_are_prepared_by_one_job():
     assert list(data.wildcards) == ["prepared"]
     assert str(data.wildcards["prepared"]).startswith("sst")
     assert checked == []
+
+
+def test_checked_data_of_several_presets_are_listed_once():
+    workflow = deblurring()
+    raw_data: Any = SimpleNamespace(
+        require_spikes=lambda preset, settings: None, folder=lambda dataset: f"data/{dataset.name}"
+    )
+    files = checked_files(["video", "sea", "same"], workflow, raw_data, alone=True)
+    (name,) = workflow.names_of(["video", "sea", "same"])
+    assert files == [
+        f"data/{name}/alignment.csv",
+        f"data/{name}/k8/accepted.json",
+        str(workflow.workflow.manifest("sea")),
+    ]

@@ -19,13 +19,14 @@ from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.data.shards import members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.planning.damage import damaged_sequences
+from vrtspike.deblurring.planning.damage import shard_damage
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
+from vrtspike.workflow.local_devices import ALL_CORES
 
 NAMES = ["test/c", "train/a", "train/b"]
 SHARD = "0-of-1"
@@ -79,7 +80,11 @@ def entries(place: str, key: str) -> dict[str, Any]:
 
 def damage() -> dict[str, str]:
     """Damage of checks and stores, by folder."""
-    reports = {p: damaged_sequences(RESULTS / p, SHARD, kind) for p, kind in PLACES.items()}
+    wildcards = {"dataset": RESULTS.name, "shard": SHARD}
+    reports = {
+        place: shard_damage(RESULTS.parent, f"{{dataset}}/{place}", kind)(wildcards)
+        for place, kind in PLACES.items()
+    }
     return {place: sequences for place, sequences in reports.items() if sequences}
 
 
@@ -233,11 +238,13 @@ def names(**keys) -> list[str]:
 
 def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     assert names() == [SHARD]
+    data, dataset = raw_data()
+    assert data.shard_files(dataset, "k8") == [f"results/data/raw/k8/shards/{SHARD}.json"]
     few = names(SHARDS={"SEQUENCES": 1})
     # Shards without sequences have no jobs.
     assert few == [shard for shard in shard_names(4) if members(shard, NAMES)]
     data, dataset = raw_data(SHARDS={"SEQUENCES": 1})
-    assert sum(data.shard_size(dataset, shard) or 0 for shard in few) == len(NAMES)
+    assert sum(data.shard_threads(dataset, shard) for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
     assert names(SHARDS={"GB": size / 1e9}) == [SHARD]
     assert all(name.endswith("-of-2") for name in names(SHARDS={"GB": 0.96 * size / 1e9}))
@@ -255,13 +262,13 @@ def test_shards_of_missing_data_follow_the_configuration(tmp_path, monkeypatch):
     assert several == [shard for shard in shard_names(4) if members(shard, NAMES)]
     data, dataset = raw_data(root="data/demo")
     assert data.shards(dataset) == [SHARD]
-    assert data.shard_size(dataset, SHARD) is None
+    assert data.shard_threads(dataset, SHARD) == ALL_CORES
 
 
 def test_a_job_that_plans_for_itself_takes_the_size_from_the_survey(folder):
     data, dataset = raw_data(measures=False)
-    assert data.shard_size(dataset, SHARD) is None
+    assert data.shard_threads(dataset, SHARD) == ALL_CORES
     write_survey(folder / "results/data/raw")
-    assert data.shard_size(dataset, SHARD) == 3
-    sizes = [data.shard_size(dataset, f"{n}-of-2") or 0 for n in range(2)]
-    assert sum(sizes) == 3
+    assert data.shard_threads(dataset, SHARD) == 3
+    threads = [data.shard_threads(dataset, shard) for shard in shard_names(2)]
+    assert sum(number for number in threads if number != ALL_CORES) == 3

@@ -91,7 +91,7 @@ def advise_batch(
     '40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)'
     """
     accumulates = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS > 1
-    step_samples = _step_samples(settings)
+    step_samples = settings.TRAIN.samples_per_step
     fitting = _fitting_samples(fixed, sample, usable)
     if fitting < 1:
         return ""
@@ -127,14 +127,9 @@ def micro_batch_keys(settings: RunSettings, cost: TrainingCost, machine: Machine
     fitting = _fitting_samples(fixed, sample, _usable_gib(machine))
     if fitting < 1:
         return ""
-    step_samples = _step_samples(settings)
+    step_samples = settings.TRAIN.samples_per_step
     batch = _largest_divisor(step_samples, fitting)
     return _batch_keys(batch, step_samples // batch, accumulates=True)
-
-
-def _step_samples(settings: RunSettings) -> int:
-    """Return the samples of an optimiser step on one device."""
-    return settings.TRAIN.BATCH_SIZE * settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
 
 
 def _fitting_samples(fixed: float, sample: float, usable: float) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from vrtspike.analysis.findings import advice_texts
+from vrtspike.config.texts import fill_texts, packaged_texts
 from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
@@ -34,8 +33,15 @@ _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
 _WORKER_GIB = 0.15
 """PSS of a data loading worker without the cache: measured (``demo``)."""
 
-reason = partial(advice_texts, "presets")
-"""A reason against a preset, by its name and with its values."""
+
+def reason(name: str, **values: object) -> dict[str, str]:
+    """Return a reason against a preset: its symptom and its cure.
+
+    Args:
+        name: name of the entry in ``reasons.yaml``.
+        values: values for the texts.
+    """
+    return fill_texts(packaged_texts(__package__, "reasons.yaml")[name], **values)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.task_advice import TaskAdvice
@@ -33,7 +34,10 @@ class DeblurringAdvice(TaskAdvice):
         start = self._settings.MODEL.PRETRAINED
         if start is None:
             return {}
-        return {"MODEL.PRETRAINED": missing_pretrained_advice(start)}
+        advice = missing_pretrained_advice(start)
+        if Path(start).is_file():
+            advice += "; VRT's published weights belong to MODEL.VRT.PRETRAINED"
+        return {"MODEL.PRETRAINED": advice}
 
     @property
     def first_steps(self) -> tuple[str, ...]:

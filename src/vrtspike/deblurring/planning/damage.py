@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from vrtspike.data.manifests import Shard, is_damaged
 from vrtspike.data.raw.versions import folder_version
@@ -34,6 +36,21 @@ def damaged_sequences(folder: Path, shard: str, kind: ManifestKind[Shard]) -> st
     if not damaged:
         return ""
     return f"results missing or damaged: {len(damaged)}, the first {damaged[0]}"
+
+
+def shard_damage(results: Path, folder: str, kind: ManifestKind[Shard]) -> Callable[[Any], str]:
+    """Return a function for :func:`damaged_sequences` of the shard of a job, from its wildcards.
+
+    Args:
+        results: folder of all results.
+        folder: results of ``ingest`` or ``voxelize`` below it, with wildcards.
+        kind: kind of the shard's file.
+    """
+
+    def damage(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
+        return damaged_sequences(results / folder.format(**wildcards), wildcards["shard"], kind)
+
+    return damage
 
 
 def inputs_version(title: str, *folders: str | None) -> str:

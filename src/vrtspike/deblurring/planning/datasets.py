@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +64,11 @@ class DeblurringWorkflow:
     def dataset_names(self) -> list[str]:
         """The names of all data sets."""
         return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
+
+    def names_of(self, presets: Iterable[str]) -> list[str]:
+        """Return the sorted names of the data sets of presets; other tasks' presets have none."""
+        names = {self.dataset(preset).name for preset in presets if preset in self.presets}
+        return sorted(names)
 
     def need(self, preset: str, *, alone: bool) -> Dataset:
         """Return the data set of a preset that a target needs.

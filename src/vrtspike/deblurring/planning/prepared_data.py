@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from vrtspike.config.tasks import prepared_task
@@ -50,21 +50,31 @@ def prepared_data(
 
 
 def checked_files(
-    preset: str, deblurring: DeblurringWorkflow, raw_data: RawData, *, alone: bool
+    presets: Iterable[str], deblurring: DeblurringWorkflow, raw_data: RawData, *, alone: bool
 ) -> list[str]:
-    """Return the files that show the checked data of a preset.
+    """Return the files that show the checked data of presets, each once.
 
     They are the table of alignments and the acceptance, or the manifest of prepared data.
 
     Args:
-        preset: name of the preset, of any task.
+        presets: names of the presets, of any task.
         deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
         alone: see :meth:`DeblurringWorkflow.need`.
 
     Raises:
-        UserError: if the preset is invalid or does not fit its data.
+        UserError: if a preset is invalid or does not fit its data.
     """
+    files: dict[str, None] = {}
+    for preset in presets:
+        files |= dict.fromkeys(_checked_files(preset, deblurring, raw_data, alone))
+    return list(files)
+
+
+def _checked_files(
+    preset: str, deblurring: DeblurringWorkflow, raw_data: RawData, alone: bool
+) -> list[str]:
+    """Return :func:`checked_files` of one preset."""
     workflow = deblurring.workflow
     if prepared_task(workflow.preset(preset).TASK) is not None:
         return [str(workflow.manifest(preset))]

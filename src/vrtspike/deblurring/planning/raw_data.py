@@ -21,6 +21,7 @@ from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, list_faults, named_faults
 from vrtspike.system.home import DEMO_COMMAND
+from vrtspike.workflow.local_devices import ALL_CORES
 from vrtspike.workflow.messages import Notices
 
 NO_DATA = f"""Before this can run: {{error}}
@@ -153,9 +154,22 @@ class RawData:
         title = f"preset {preset}, {dataset.root}"
         require_sequences_to_hold_out(title, len(training), settings.DATA)
 
-    def shard_size(self, dataset: Dataset, shard: str) -> int | None:
-        """Return the number of sequences in a shard; None if it is not known yet."""
-        return len(members(shard, self._sequences(dataset))) or None
+    def shard_files(self, dataset: Dataset, folder: str) -> list[str]:
+        """Return the file of every shard of a data set.
+
+        Args:
+            dataset: the data set.
+            folder: folder below its results, ``ingest`` or ``k<bins>``.
+        """
+        shards = self.folder(dataset) / folder / "shards"
+        return [f"{shards}/{shard}.json" for shard in self.shards(dataset)]
+
+    def shard_threads(self, dataset: Dataset, shard: str) -> int:
+        """Return the processes of a job on a shard: one for each sequence.
+
+        Snakemake limits them to ``--cores``, so that it is all cores before the survey.
+        """
+        return len(members(shard, self._sequences(dataset))) or ALL_CORES
 
     def versions(self, dataset: Dataset, shard: str) -> list[str]:
         """Return a line for each sequence of a shard that changes with its raw files.
