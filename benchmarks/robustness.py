@@ -96,7 +96,7 @@ def flipped(spikes: list[Spikes]) -> list[Spikes]:
     return [bits ^ (random.random(bits.shape) < 0.01).astype(np.uint8) for bits in spikes]
 
 
-def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
+def mean_psnr(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
     """Compute the mean PSNR in dB of the test sequences, by sensor."""
     values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
@@ -135,7 +135,7 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
             )
             settings = deblurring_settings(run.settings, run.name)
             model = load_model(Path(folder) / "result" / WEIGHTS, settings, CPU)
-        results[name] = figures(model, settings, load_dataset(inputs.dataset))
+        results[name] = mean_psnr(model, settings, load_dataset(inputs.dataset))
         print(name, results[name], flush=True)
         yield
 

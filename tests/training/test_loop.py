@@ -22,7 +22,7 @@ from vrtspike.training.checkpoints import list_checkpoints
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
     _, path = list_checkpoints(folder / "checkpoints")[0]
     state = torch.load(path, weights_only=True)
-    # The one figure that depends on the clock.
+    # The one value that depends on the clock.
     assert state["progress"].pop("epoch_seconds") >= 0
     return state
 

@@ -16,8 +16,8 @@ def test_the_best_weights_and_patience_follow_the_watched_metric():
     errors, skills = [3.0, 2.0, 2.5, float("nan"), 2.0, 1.0], [5.0, 6.0, 4.0, 6.5, 6.0, 6.5]
     for error, skill in zip(errors, skills, strict=True):
         counters.step += 10
-        figures = {"error": error, "skill": skill}
-        result.append(counters.note_validation(figures, "error", lower=["error"]))
+        metrics = {"error": error, "skill": skill}
+        result.append(counters.note_validation(metrics, "error", lower=["error"]))
     # As good as the best is not better, and what is no number is never the best.
     assert result == [True, True, False, False, False, True]
     assert counters.best == {"error": 1.0, "skill": 6.5}

@@ -22,7 +22,7 @@ from vrtspike.training.run_log import RunLog, describe_environment, git_state
 CPU = torch.device("cpu")
 
 
-def figures(step: int) -> dict[str, Any]:
+def step_values(step: int) -> dict[str, Any]:
     losses = {"pixel": 0.5 * step, "other": 0.25}
     return {"loss": 0.5 * step + 0.25, "losses": losses, "lr": 1e-3 / step, "skipped": step == 2}
 
@@ -30,8 +30,8 @@ def figures(step: int) -> dict[str, Any]:
 class Tracked(list):
     """A tracker that keeps what it is given."""
 
-    def log(self, step: int, figures: dict[str, float]) -> None:
-        self.append((step, dict(figures)))
+    def log(self, step: int, values: dict[str, float]) -> None:
+        self.append((step, dict(values)))
 
     def close(self, finished: bool) -> None:
         """It keeps them."""
@@ -56,15 +56,15 @@ def log(tmp_path, tracked) -> RunLog:
     return log
 
 
-def test_figures_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
+def test_values_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
     for step in (1, 2, 3):
-        log.write("train", step, 7, figures(step))
+        log.write("train", step, 7, step_values(step))
     log.write("validation", 3, 7, {"psnr": 31.5})
     log.close()
     *records, last = read_records(tmp_path / "metrics.jsonl")
     for step, record in enumerate(records, 1):
         assert record.pop("time") > 0
-        assert record == {"kind": "train", "step": step, "epoch": 7, **figures(step)}
+        assert record == {"kind": "train", "step": step, "epoch": 7, **step_values(step)}
     assert (last["kind"], last["psnr"]) == ("validation", 31.5)
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     for tag, values in (
@@ -133,7 +133,7 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
 def test_other_processes_write_nothing(tmp_path):
     log = RunLog(tmp_path, "f", Display(), enabled=False, tensorboard=True)
     log.begin(0)
-    log.write("train", 1, 1, figures(1))
+    log.write("train", 1, 1, step_values(1))
     log.pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})
     log.memory(1, CPU)
     log.weights(torch.nn.Linear(2, 3), "weights.safetensors")

@@ -113,7 +113,7 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
 
 
 FRAME_SIDE = 256
-"""Side of the frame of :func:`forward_gflop` in pixels, as in most published figures."""
+"""Side of the frame of :func:`forward_gflop` in pixels, as in most published counts."""
 
 
 def forward_gflop(name: str, settings: Settings) -> float | None:

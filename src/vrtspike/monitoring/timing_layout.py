@@ -133,9 +133,9 @@ def summarize(
     sections: dict[str, dict[str, float]] = {}
     for path in tree_order(history):
         ms = np.asarray(history[path], dtype=np.float64)
-        figures = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
+        statistics = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
         names = ("mean", "min", "max", "p50", "p95")
-        sections[path] = {"count": len(ms), **dict(zip(names, figures, strict=True))}
+        sections[path] = {"count": len(ms), **dict(zip(names, statistics, strict=True))}
     seconds = sum(history.get(ROOT, ())) / 1e3
     data_seconds = sum(history.get(f"{ROOT}/data", ())) / 1e3
 

@@ -19,7 +19,7 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
-from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
@@ -79,14 +79,14 @@ def pack_run(
             shutil.copyfile(statistics, temporary / STATISTICS)
         write_json(temporary / SETTINGS, run.public_contents())
         if summary is not None:
-            write_json(temporary / FIGURES, without_folders(summary))
+            write_json(temporary / EVALUATION, without_folders(summary))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         kept |= {"git": _git(record), PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RUN_RECORD, kept | {"digests": digests})
         card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
-    missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
+    missing = f"no metrics: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if summary is None else []
 
 
@@ -138,7 +138,7 @@ def _card(
         git=record["git"],
         precision=record[PRECISION],
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
-        figures=summary,
+        evaluation=summary,
         metrics=find_task(settings.TASK).METRICS,
     )
 

@@ -136,7 +136,7 @@ class RunLog:
             return
         now = round(time.time(), 3)
         record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
-        record["cache"] = None if use is None else use.figures()
+        record["cache"] = None if use is None else use.record()
         self._memory.write(record)
         self.display.note(memory_line(record))
         for warning in memory_warnings(record, self._cache_key):

@@ -474,7 +474,7 @@ function frameChart(chosen) {
     });
     const all = traces.flatMap((trace) => [...trace.x]);
     if (!all.length) {
-      return "No finite figures of single frames.";
+      return "No finite values of single frames.";
     }
     const ends = [Math.min(...all), Math.max(...all)];
     const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };

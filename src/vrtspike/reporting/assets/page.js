@@ -29,8 +29,8 @@ function gain(metric, reference, result) {
   return metric.larger_is_better ? result - reference : reference - result;
 }
 
-function showFigures() {
-  const place = body("figures");
+function showMetrics() {
+  const place = body("metrics");
   const evaluated = report.runs.filter((run) => !run.evaluation.reason);
   for (const run of report.runs.filter((other) => other.evaluation.reason)) {
     place.append(el("p", { className: "absent", textContent: `${run.name}: ${run.evaluation.reason}` }));
@@ -169,7 +169,7 @@ function testFrames(evaluated) {
     return null;
   }
   const each = evaluated.map((run, index) => `${run.name}: ${words[index]}`);
-  return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so that their figures do not compare. ${each.join("; ")}.` });
+  return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so that their metrics do not compare. ${each.join("; ")}.` });
 }
 
 function valueNotes(evaluated, metrics) {
@@ -230,7 +230,7 @@ function showFindings() {
           "div",
           { className: `finding ${finding.severity}` },
           el("p", {}, el("strong", { textContent: `${SEVERITY_WORDS[finding.severity] ?? finding.severity}: ${finding.symptom}` })),
-          el("p", { textContent: `Measured: ${sentence(finding.figure)}` }),
+          el("p", { textContent: `Measured: ${sentence(finding.evidence)}` }),
           el("p", { textContent: `To do: ${sentence(finding.change)} Then: ${sentence(finding.effect)}` }),
           finding.keys.length ? el("p", {}, ...finding.keys.flatMap((key) => [el("code", { textContent: key }), " "])) : null,
         ),
@@ -264,7 +264,7 @@ function showOrigin() {
 
 showNavigation();
 showPictures();
-showFigures();
+showMetrics();
 showTraining();
 body("training").append(...[validationPictures()].filter(Boolean));
 showCost();

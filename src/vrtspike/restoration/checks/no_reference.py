@@ -1,6 +1,6 @@
-"""Figures of a restored frame without a sharp one: agreement with its blurry frame and spikes.
+"""Metrics of a restored frame without a sharp one: agreement with its blurry frame and spikes.
 
-Two figures, and the metrics of :func:`load_no_reference`. Each is measured on the blurry frame,
+Two metrics, and those of :func:`load_no_reference`. Each is measured on the blurry frame,
 too, which a restored one has to exceed:
 
 - **re-blur**: a blurry frame is the mean of the light while the shutter was open, and the spikes
@@ -51,10 +51,10 @@ _BAND = (0.7, 4.0)
 """Standard deviations of the Gaussians of the band-pass filter, in spike pixels."""
 
 
-def no_reference_figures(
+def no_reference_metrics(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> dict[str, float | None]:
-    """Return the figures of one frame.
+    """Return the metrics of one frame.
 
     Args:
         spikes: spikes of this frame.
@@ -89,8 +89,8 @@ def reblur_residual(
         blur, restored: uint8 (H, W, 3).
 
     Returns:
-        luma (h, w) of 255, of the sensor's size, smoothed as for the figure ``reblur``; None where
-        :func:`no_reference_figures` has no figure.
+        luma (h, w) of 255, of the sensor's size, smoothed as for the metric ``reblur``; None where
+        :func:`no_reference_metrics` has none.
     """
     measurement = _measurement(spikes, blur)
     if measurement is None:
