@@ -32,7 +32,7 @@ def test_the_best_weights_and_patience_follow_the_watched_metric():
 def test_throughput_is_smoothed_and_what_remains_follows_from_this_process(monkeypatch):
     now = 100.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    throughput = Throughput(step=10, total=30)
+    throughput = Throughput(step=10, total_steps=30)
     assert throughput.remaining(10) == 0.0
     now = 102.0
     assert throughput.count(8) == 2.0
