@@ -81,7 +81,7 @@ def run_experiment(
         atomic_write_text(page, text)
 
 
-def trained(
+def train_preset(
     preset: str, changes: Mapping[str, object], dataset: Path, folder: Path
 ) -> PublishedRun:
     """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
@@ -136,7 +136,7 @@ def measure_variants(
                 continue
             with TemporaryDirectory() as folder:
                 changes = {**variant.changes, "SEED": seed}
-                run = trained(preset, changes, inputs.dataset, Path(folder))
+                run = train_preset(preset, changes, inputs.dataset, Path(folder))
                 result = Path(folder) / "result"
                 output = Path(folder) / "evaluation"
                 job = EvaluationJob(result / WEIGHTS, run, inputs.dataset, output, CPU)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from experiments import CPU, ROOT, Inputs, markdown, run_experiment, trained
+from experiments import CPU, ROOT, Inputs, markdown, run_experiment, train_preset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
@@ -130,7 +130,7 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
             continue
         augmentation = zip(KEYS, name.split(","), strict=True)
         with TemporaryDirectory() as folder:
-            run = trained(
+            run = train_preset(
                 "light_demo", {**GIVEN, **dict(augmentation)}, inputs.dataset, Path(folder)
             )
             settings = deblurring_settings(run.settings, run.name)

@@ -14,7 +14,7 @@ from vrtspike.workflow.local_devices import ALL_CORES
 def dataset_of(wildcards):
     """The data set of a job's wildcard dataset or preset."""
     if "dataset" in wildcards.keys():
-        return DEBLURRING.named(wildcards.dataset)
+        return DEBLURRING.dataset_named(wildcards.dataset)
     return DEBLURRING.dataset(wildcards.preset)
 
 

@@ -171,15 +171,15 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     parameters = sum(p.numel() for p in trainer.model.parameters())
     if run.settings.untrained_weights is None:
         warmup = warmup_steps(trainer.train_settings.SCHED, trainer.total_steps)
-        work = (
+        plan = (
             f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
             f"steps {trainer.counters.step} to {trainer.total_steps}, {warmup} of them warm-up, "
             f"{trainer.micro_batches} batches of {trainer.train_settings.BATCH_SIZE} a step"
         )
     else:
-        work = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
+        plan = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
     trainer.display.show(
-        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
+        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {plan}"
     )
     trainer.log.record.start(
         trainer.counters.step,

@@ -64,7 +64,7 @@ class DeblurringWorkflow:
         """The names of all data sets."""
         return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
 
-    def need(self, preset: str, *, alone: bool) -> Dataset:
+    def require_dataset(self, preset: str, *, alone: bool) -> Dataset:
         """Return the data set of a preset that a target needs.
 
         Args:
@@ -102,7 +102,7 @@ class DeblurringWorkflow:
                         "elsewhere"
                     )
 
-    def named(self, name: str) -> Dataset:
+    def dataset_named(self, name: str) -> Dataset:
         """Return a data set by its name: that of the presets that targets need.
 
         Raises:
@@ -120,7 +120,7 @@ class DeblurringWorkflow:
             bins: K.
 
         Raises:
-            ConfigError: as :meth:`named`.
+            ConfigError: as :meth:`dataset_named`.
         """
         data = self.preset(self._preset_with(dataset)).DATA
         return StoreOptions.of(data).model_copy(update={"bins": bins})

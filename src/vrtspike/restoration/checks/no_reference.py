@@ -179,7 +179,9 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
     agreements = []
     for frame in frames:
         gray = shrink(luma(frame), *pictures[0].shape)
-        agreements.append(float(np.mean([_register(gray, picture) for picture in pictures])))
+        agreements.append(
+            float(np.mean([_best_correlation(gray, picture) for picture in pictures]))
+        )
     return agreements
 
 
@@ -205,10 +207,10 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
     return windows
 
 
-def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
+def _best_correlation(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
     """Return the mean over squares of the largest correlation among displacements."""
-    frame = _band(gray)
-    spikes = _band(picture)
+    frame = _band_passed(gray)
+    spikes = _band_passed(picture)
     height, width = frame.shape
     peaks = []
     for top in range(REACH, height - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
@@ -222,7 +224,7 @@ def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
     return float(np.mean(peaks)) if peaks else 0.0
 
 
-def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+def _band_passed(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return details of about one to four pixels."""
     values = picture.astype(np.float32)
     fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
