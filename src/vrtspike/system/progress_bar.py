@@ -90,7 +90,7 @@ def progress_bar(title: str) -> Iterator[ProgressCallback]:
         yield _notebook_bar(title)
         return
     if not console.is_terminal:
-        yield _line_printer(title, stream)
+        yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Other output is printed above a bar on the same stream.
@@ -141,7 +141,7 @@ def _screen() -> TextIO:
     return sys.stderr
 
 
-def _line_printer(title: str, stream: TextIO) -> ProgressCallback:
+def _plain(title: str, stream: TextIO) -> ProgressCallback:
     """Return a function that prints a line now and then, with the remaining time."""
     started = time.monotonic()
     last = started

@@ -58,7 +58,7 @@ class ModelOnPage:
     Attributes:
         label: name of the model.
         clip: its restored frames.
-        frame_metrics: metrics of each frame.
+        frame_metrics: values by name for each frame, as in ``restore.json``.
         doubts: reasons to doubt a frame, by its name; frames without any are left out.
     """
 
@@ -80,7 +80,7 @@ def frame_doubts(
     """Return reasons to doubt frames, by name.
 
     Args:
-        frame_metrics: metrics of each frame.
+        frame_metrics: values by name for each frame, as in ``restore.json``.
         misfits: names of the frames that their spikes do not fit.
         kept: names of the frames whose blurry frame was kept.
     """
