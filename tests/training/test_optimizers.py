@@ -15,10 +15,10 @@ from vrtspike.settings import Settings
 from vrtspike.training.optimizers import (
     build_optimizer,
     cosine_factor,
+    count_steps,
     parameter_groups,
     scaled_learning_rate,
     set_learning_rates,
-    total_steps,
     trainable_groups,
     warmup_steps,
 )
@@ -170,6 +170,6 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
         ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
     ],
 )
-def test_total_steps(train, per_epoch, micro_batches, steps):
+def test_count_of_steps(train, per_epoch, micro_batches, steps):
     settings = Settings.model_validate({"TRAIN": train})
-    assert total_steps(settings, per_epoch, micro_batches) == steps
+    assert count_steps(settings, per_epoch, micro_batches) == steps
