@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from experiments import write_figures
+from experiments import write_measurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.clips.clips import ClipDataset
@@ -70,7 +70,7 @@ KINDS = ("counts", "bits")
 ENOUGH = 2 * 10**9
 """Bytes of cache that hold all of the small data set."""
 
-Figures: TypeAlias = Iterable[tuple[str, float, str]]
+Measurements: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
 
 # Prints its own peak memory: the parent's would count for its children.
@@ -162,7 +162,7 @@ def cpu_times(works: Works, repeat: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def decoding(path: Path) -> Figures:
+def decoding(path: Path) -> Measurements:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
@@ -179,7 +179,7 @@ def decoding(path: Path) -> Figures:
         yield f"voxels: {name}", value, "ms"
 
 
-def megabytes_per_frame(manifest: Path) -> Figures:
+def megabytes_per_frame(manifest: Path) -> Measurements:
     """Size on disk of each array, per frame."""
     for name in Store(manifest.parent / "train" / "s0.zarr").layout.shapes:
         files = [p for p in manifest.parent.glob(f"*/*.zarr/{name}/**/*") if p.is_file()]
@@ -187,7 +187,7 @@ def megabytes_per_frame(manifest: Path) -> Figures:
         yield f"store: {name}", size / (SEQUENCES * FRAMES * 1e6), "MB per frame"
 
 
-def ingestion(folder: Path) -> Figures:
+def ingestion(folder: Path) -> Measurements:
     """Checking a sequence beside reading its files, and a process that builds its store."""
     raw = folder / "raw"
 
@@ -233,7 +233,7 @@ class Samples:
         return self._clips[int(self._random.integers(len(self._clips)))]
 
 
-def sample_times(manifest: Path, raw: Path) -> Figures:
+def sample_times(manifest: Path, raw: Path) -> Measurements:
     """CPU time of a random training sample, by representation; files are in the page cache."""
     random = np.random.default_rng(1)
     plain: Works = {
@@ -255,7 +255,7 @@ def batches_of(clips: ClipDataset, workers: int = 0, **loader: int) -> ShuffledB
     return ShuffledBatches(clips, settings, processes, ranks)
 
 
-def loader_rates(manifest: Path, samples: int = 800) -> Figures:
+def loader_rates(manifest: Path, samples: int = 800) -> Measurements:
     """Samples a second through two workers, augmentation included, start-up excluded."""
     variants = [(kind, kind, 0) for kind in KINDS]
     variants.append(("counts, all cached", "counts", ENOUGH))
@@ -270,7 +270,7 @@ def loader_rates(manifest: Path, samples: int = 800) -> Figures:
         yield f"DataLoader: 2 workers, {title}", rate, "samples/s"
 
 
-def caching(folder: Path, first: Path) -> Figures:
+def caching(folder: Path, first: Path) -> Measurements:
     """Measure a cache that holds a fifth of the data."""
     manifest = repeat_data(folder, first)
     layout = Store(first.with_suffix(".zarr")).layout
@@ -296,7 +296,7 @@ def caching(folder: Path, first: Path) -> Figures:
                 pass
             epochs.append(CacheUse(*np.subtract(cache_use(), begin).tolist()))
         name = f"cache of 20 %: hits in a second epoch, DATALOADER.SHUFFLE_BLOCK {block}"
-        yield name, 100 * epochs[1].figures()["hit_rate"], "%"
+        yield name, 100 * epochs[1].record()["hit_rate"], "%"
 
 
 def main() -> None:
@@ -317,7 +317,7 @@ def main() -> None:
             *loader_rates(manifest),
             *caching(folder / "many", manifest.parent / "train" / "s0.json"),
         ]
-    write_figures(rows, arguments.output, "data")
+    write_measurements(rows, arguments.output, "data")
 
 
 if __name__ == "__main__":

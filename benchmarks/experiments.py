@@ -81,7 +81,7 @@ def run_experiment(
         atomic_write_text(page, text)
 
 
-def trained(
+def train_preset(
     preset: str, changes: Mapping[str, object], dataset: Path, folder: Path
 ) -> PublishedRun:
     """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
@@ -110,7 +110,7 @@ class Variant:
 
 
 Runs = dict[str, dict[str, dict[str, float]]]
-"""Figures of the test split by variant and seed: ``psnr`` in dB, ``tof`` in pixels, and others."""
+"""Metrics of the test split by variant and seed: ``psnr`` in dB, ``tof`` in pixels, and others."""
 
 
 def measure_variants(
@@ -127,7 +127,7 @@ def measure_variants(
         variants: variants by the names that the page shows.
         inputs: data of the experiment; the PSNR of a real frame is stored under its name.
         runs: known runs; missing ones are added.
-        further: returns further figures, from a variant's settings.
+        further: returns further values, from a variant's settings.
     """
     for name, variant in variants.items():
         by_seed = runs.setdefault(name, {})
@@ -136,17 +136,17 @@ def measure_variants(
                 continue
             with TemporaryDirectory() as folder:
                 changes = {**variant.changes, "SEED": seed}
-                run = trained(preset, changes, inputs.dataset, Path(folder))
+                run = train_preset(preset, changes, inputs.dataset, Path(folder))
                 result = Path(folder) / "result"
                 output = Path(folder) / "evaluation"
                 job = EvaluationJob(result / WEIGHTS, run, inputs.dataset, output, CPU)
                 task.evaluate(job)
                 metrics = read_json(output / "summary.json")["metrics"]
-                figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
+                values = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
                 if inputs.samples is not None:
-                    figures |= sample_psnr(result, inputs.samples)
-            figures["blurry"] = metrics["psnr"]["blurry"]
-            by_seed[str(seed)] = {**figures, **further(deblurring_settings(run.settings, preset))}
+                    values |= sample_psnr(result, inputs.samples)
+            values["blurry"] = metrics["psnr"]["blurry"]
+            by_seed[str(seed)] = {**values, **further(deblurring_settings(run.settings, preset))}
             print(f"{name}, seed {seed}: {by_seed[str(seed)]}", flush=True)
             yield
 
@@ -158,21 +158,21 @@ def variants_table(
 
     Args:
         variants: the present variants.
-        runs: figures of all runs.
-        columns: title and decimals of the mean of further figures; a variant without them has a
+        runs: metrics of all runs.
+        columns: title and decimals of the mean of further values; a variant without them has a
             dash.
     """
     rows = []
     for name in [*variants, *(name for name in runs if name not in variants)]:
-        figures = list(runs.get(name, {}).values())
-        values = [run["psnr"] for run in figures]
-        spread = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one seed"
+        by_seed = list(runs.get(name, {}).values())
+        psnr = [run["psnr"] for run in by_seed]
+        spread = f"{min(psnr):.2f} to {max(psnr):.2f}" if len(psnr) > 1 else "one seed"
         means = []
         for key, (_, decimals) in columns.items():
-            measured = [run[key] for run in figures if key in run]
+            measured = [run[key] for run in by_seed if key in run]
             means.append(f"{statistics.fmean(measured):.{decimals}f}" if measured else "-")
         title = name if name in variants else f"*{name}*"
-        rows.append([title, f"{statistics.fmean(values):.2f}", spread, *means])
+        rows.append([title, f"{statistics.fmean(psnr):.2f}", spread, *means])
     titles = [title for title, _ in columns.values()]
     return markdown(["network", "PSNR, dB, mean", "range of seeds", *titles], rows)
 
@@ -191,7 +191,7 @@ def with_part(page: Path, program: str, text: str) -> str:
 
 
 def require_current(page: Path, text: str, program: str) -> None:
-    """End with status 1 if a page differs from its figures.
+    """End with status 1 if a page differs from its results.
 
     Args:
         page: the file.
@@ -202,9 +202,11 @@ def require_current(page: Path, text: str, program: str) -> None:
         raise SystemExit(f"{page} is outdated; run: python benchmarks/{program}")
 
 
-def write_figures(rows: Iterable[tuple[str, float, str]], folder: Path | None, name: str) -> None:
+def write_measurements(
+    rows: Iterable[tuple[str, float, str]], folder: Path | None, name: str
+) -> None:
     """Print names, values and units, and write them to ``<folder>/<name>.csv`` if there is one."""
-    table = pd.DataFrame(rows, columns=["figure", "value", "unit"])
+    table = pd.DataFrame(rows, columns=["measurement", "value", "unit"])
     print(table.to_string(index=False, float_format="{:.4g}".format))
     if folder is not None:
         text = table.to_csv(index=False, float_format="%.4g", lineterminator="\n")

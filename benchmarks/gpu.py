@@ -74,7 +74,7 @@ LIMITS = {"32": 1e-2, "bf16-mixed": 0.05}
 norms; on a CPU rounding to bfloat16 changes ``baseline`` by 0.01."""
 
 Clip = tuple[Tensor, Tensor]
-Figures = Iterator[tuple[str, dict[str, Any]]]
+Measurements = Iterator[tuple[str, dict[str, Any]]]
 
 
 def load(name: str, *overrides: str) -> Settings:
@@ -134,7 +134,7 @@ def loss(restored: Tensor) -> Tensor:
     return charbonnier(restored.float(), torch.tensor(0.5, device=restored.device))
 
 
-def agreement(device: torch.device) -> Figures:
+def agreement(device: torch.device) -> Measurements:
     """Compare output and gradients with those of a CPU in float32, without dropout."""
     for name in presets(device, FIRST[:2]):
         settings = load(name)
@@ -148,8 +148,8 @@ def agreement(device: torch.device) -> Figures:
                 output = relative_difference(measured[0], expected[0])
                 gradients = relative_difference(measured[1], expected[1])
                 agrees = output <= limit and gradients <= limit
-                figures = {"agrees": agrees, "output": output, "gradients": gradients}
-                yield f"{name}, {precision}", figures
+                differences = {"agrees": agrees, "output": output, "gradients": gradients}
+                yield f"{name}, {precision}", differences
 
 
 def relative_difference(measured: Tensor, expected: Tensor) -> float:
@@ -170,13 +170,13 @@ def results(
     return restored.detach().float().cpu() - clip[0], torch.cat(gradients).cpu()
 
 
-def training(device: torch.device, names: Sequence[str], *, compiled: bool = False) -> Figures:
+def training(device: torch.device, names: Sequence[str], *, compiled: bool = False) -> Measurements:
     """Time micro-steps of presets."""
     for name in presets(device, names):
         yield name, train(load(name), device, compiled)
 
 
-def counted(names: Sequence[str]) -> Figures:
+def counted(names: Sequence[str]) -> Measurements:
     """Yield the operations, memory traffic and arithmetic of a micro-step of each preset."""
     for name in names:
         settings = load(name)
@@ -193,14 +193,14 @@ def counted(names: Sequence[str]) -> Figures:
             )
 
 
-def attention(device: torch.device) -> Figures:
+def attention(device: torch.device) -> Measurements:
     """Time micro-steps of a preset with each implementation of window attention."""
     for name in ATTENTION:
         settings = load(presets(device, FIRST[:1])[-1], f"MODEL.VRT.ATTENTION={name}")
         yield name, train(settings, device, compiled=False)
 
 
-def kernels(device: torch.device) -> Figures:
+def kernels(device: torch.device) -> Measurements:
     """Measure the slowest kernels of a micro-step."""
     on_gpu = device.type == "cuda"
     activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
@@ -272,7 +272,7 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
     return {"clips/s": 1e3 * batch / ms, "peak GiB": peak, "ms": ms, "optimizer ms": update}
 
 
-def restoring(device: torch.device) -> Figures:
+def restoring(device: torch.device) -> Measurements:
     """Compute the frames per second of a long clip from the time of one of its tiles."""
     for name in presets(device, FIRST[:2]):
         settings = load(name)
@@ -290,7 +290,7 @@ def restoring(device: torch.device) -> Figures:
         yield name, {"frames/s": rate / (sides[0] * sides[1]), "tile": tile, "ms": ms}
 
 
-PARTS: dict[str, tuple[int, Callable[[torch.device], Figures]]] = {
+PARTS: dict[str, tuple[int, Callable[[torch.device], Measurements]]] = {
     "agreement": (40, agreement),
     "training": (50, partial(training, names=FIRST)),
     "attention": (50, attention),
@@ -325,8 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise RunError("no GPU here that PyTorch can use; --device cpu tries the parts without one")
     if options.answer is not None:
         answer: dict[str, Any] = {}
-        for name, figures in PARTS[options.only[0]][1](device):
-            answer[name] = finite_or_null(figures)
+        for name, measured in PARTS[options.only[0]][1](device):
+            answer[name] = finite_or_null(measured)
             write_json(options.answer, answer)
         return 0
     results: dict[str, Any] = {
@@ -350,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
-    """Run a part in a process of its own; returns its ``status``, ``seconds`` and ``figures``."""
+    """Run a part in a process of its own; returns ``status``, ``seconds`` and ``measurements``."""
     limit = PARTS[part][0] * patience
     start = time.monotonic()
     messages: list[str] = []
@@ -367,17 +367,17 @@ def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
                 messages = done.stderr.splitlines()[-15:]
         except subprocess.TimeoutExpired:
             status = f"cut off after {limit:.0f} s"
-        figures = read_json(answer) if answer.is_file() else {}
-    if any(row.get("agrees") is False for row in figures.values()):
+        measurements = read_json(answer) if answer.is_file() else {}
+    if any(row.get("agrees") is False for row in measurements.values()):
         status = "failed"
     seconds = round(time.monotonic() - start, 1)
-    return {"status": status, "seconds": seconds, "figures": figures, "said": messages}
+    return {"status": status, "seconds": seconds, "measurements": measurements, "said": messages}
 
 
 def table(part: str, result: dict[str, Any]) -> Iterator[str]:
-    """Yield lines of text: the status of the part, and a row for each of its figures."""
+    """Yield lines of text: the status of the part, and a row for each of its measurements."""
     yield f"{part}: {result['status']}, {result['seconds']} s"
-    for name, row in result["figures"].items():
+    for name, row in result["measurements"].items():
         texts = []
         for key, value in row.items():
             texts.append(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}")

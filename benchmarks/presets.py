@@ -5,9 +5,9 @@ A micro-step of the preset's own clips and largest crop is counted on tensors wi
 which ``vrtspike advise`` reads, and from there to ``docs/presets.md``.
 
 Examples:
-    python benchmarks/presets.py --write            # count all presets, write figures and page
+    python benchmarks/presets.py --write            # count all presets, write counts and page
     python benchmarks/presets.py --write fast       # count this one again
-    python benchmarks/presets.py --check            # count again: are the figures and page current?
+    python benchmarks/presets.py --check            # count again: are the counts and page current?
     python benchmarks/presets.py --page             # count nothing: is the page current?
 """
 
@@ -66,7 +66,7 @@ micro-batch; more micro-steps with fewer clips need less. `vrtspike benchmark` m
 time on your GPU.
 """
 COUNTING = """
-## How the figures are counted
+## How the costs are counted
 
 A micro-step (forward and backward pass) of each preset at its own crop, clip length and precision.
 GPU memory and hours are **estimated**: arithmetic and memory of a step are counted on tensors
@@ -86,7 +86,7 @@ first layers need no gradient of their inputs.
 ## Measured steps
 
 Measured on an H100 of 80 GB with PyTorch 2.11 at commit 6c05e456 (`make gpu`). At that commit,
-attention kept all scores, so compare these figures with each other, not with the table above.
+attention kept all scores, so compare these values with each other, not with the table above.
 
 | preset | clips of a micro-step | clips/s | GPU memory | frames/s, restoring 720p |
 | --- | --- | --- | --- | --- |
@@ -101,7 +101,7 @@ PURPOSES = """
 The [README](../README.md#presets) says what `light`, `light_small`, `finetune` and `reproduce` are
 for. The others are not for a first model:
 
-- `light_spk`: `light` for comparison with SpkDeblurNet's published figure, on `blur_gamma` of
+- `light_spk`: `light` for comparison with SpkDeblurNet's published results, on `blur_gamma` of
   Spk-GoPro, without augmentation of the sensor
   ([comparison](recipes.md#comparing-with-published-results)).
 - `general_first`, `general_second`, `general`: training the bundled weights again, `make general`,
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument("--write", nargs="*", metavar="PRESET", help="count these presets, or all")
     mode.add_argument("--check", nargs="*", metavar="PRESET", help="count again and compare")
-    mode.add_argument("--page", action="store_true", help="compare the page with the figures")
+    mode.add_argument("--page", action="store_true", help="compare the page with the counts")
     options = parser.parse_args(arguments)
     if options.write is not None:
         kept = read_json(FILE)["presets"] if options.write else {}
@@ -191,7 +191,7 @@ def require_equal(name: str, counted: Mapping[str, Any], stored: Mapping[str, An
 
 
 def page() -> str:
-    """Return the page, from the stored figures."""
+    """Return the page, from the stored counts."""
     head = ["preset", "parameters", "clip", "clips x micro-steps"]
     head += ["TFLOP per clip, 3 x forward", "TFLOP per clip, counted with recomputation"]
     head += ["TB per clip", "operations", "GPU memory"]

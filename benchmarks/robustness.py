@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from experiments import CPU, ROOT, Inputs, markdown, run_experiment, trained
+from experiments import CPU, ROOT, Inputs, markdown, run_experiment, train_preset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
@@ -96,7 +96,7 @@ def flipped(spikes: list[Spikes]) -> list[Spikes]:
     return [bits ^ (random.random(bits.shape) < 0.01).astype(np.uint8) for bits in spikes]
 
 
-def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
+def mean_psnr(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
     """Compute the mean PSNR in dB of the test sequences, by sensor."""
     values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
@@ -130,12 +130,12 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
             continue
         augmentation = zip(KEYS, name.split(","), strict=True)
         with TemporaryDirectory() as folder:
-            run = trained(
+            run = train_preset(
                 "light_demo", {**GIVEN, **dict(augmentation)}, inputs.dataset, Path(folder)
             )
             settings = deblurring_settings(run.settings, run.name)
             model = load_model(Path(folder) / "result" / WEIGHTS, settings, CPU)
-        results[name] = figures(model, settings, load_dataset(inputs.dataset))
+        results[name] = mean_psnr(model, settings, load_dataset(inputs.dataset))
         print(name, results[name], flush=True)
         yield
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments import write_figures
+from experiments import write_measurements
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, FrameEntry, IngestManifest
@@ -138,7 +138,7 @@ def main() -> None:
         make_demo_data(folder / DATA, height=64, width=96, exposures=2)
         write_manifests(folder, arguments.sequences, arguments.frames)
         rows = measure_programs(folder, arguments.sequences)
-    write_figures([("sequences", arguments.sequences, ""), *rows], arguments.output, "scale")
+    write_measurements([("sequences", arguments.sequences, ""), *rows], arguments.output, "scale")
 
 
 if __name__ == "__main__":

@@ -53,15 +53,15 @@ def reconstructions() -> dict[str, Reconstruction]:
 
 def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
     """Mean of each metric over the frames of a sequence."""
-    figures: dict[str, list[float]] = {metric.name: [] for metric in scores}
+    values: dict[str, list[float]] = {metric.name: [] for metric in scores}
     with ClipMeter(scores) as meter:
         for images in frames(entry, rate):
             row = meter.measure(images)
             for metric in scores:
-                figure = row[f"{metric.name}_spikes"]
-                if not math.isnan(figure):
-                    figures[metric.name].append(figure)
-    return {name: statistics.fmean(values) for name, values in figures.items()}
+                value = row[f"{metric.name}_spikes"]
+                if not math.isnan(value):
+                    values[metric.name].append(value)
+    return {name: statistics.fmean(of_frames) for name, of_frames in values.items()}
 
 
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
@@ -79,17 +79,17 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
         return
     entries = load_dataset(inputs.dataset).split("test")
     scores: Scores = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
-    results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "figures": []}
+    results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "rows": []}
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]
         means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
-        results["figures"].append({"reconstruction": name, **means})
+        results["rows"].append({"reconstruction": name, **means})
     yield
 
 
 def section(results: Mapping[str, Any]) -> str:
     """The results as a table; the best of each column in bold."""
-    rows = results["figures"]
+    rows = results["rows"]
     best = {m.name: m.best(row[m.name] for row in rows) for m in MEASURED}
     body = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Published figures: reproduction of VRT from its weights, and a leaderboard with own runs.
+"""Published results: reproduction of VRT from its weights, and a leaderboard with own runs.
 
 Uses functions/devices.smk, functions/presets.smk, functions/report.smk and functions/results.smk.
 """
@@ -32,7 +32,7 @@ rule reproduce_vrt:
 
 
 rule leaderboard:
-    """Compare the presets in PRESETS with published figures, by protocol."""
+    """Compare the presets in PRESETS with published results, by protocol."""
     input:
         **evaluation_inputs(seeds_of(*PRESETS)),
     output:

@@ -5,7 +5,7 @@ Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and funct
 
 
 rule page:
-    """The report page on the presets in PRESETS: pictures, figures, curves, origin."""
+    """The report page on the presets in PRESETS: pictures, metrics, curves, origin."""
     input:
         **page_inputs(PRESETS, results_of(PRESETS)),
         rerun_damaged=rerun_damaged("index.html"),

@@ -1,4 +1,4 @@
-"""Compare own runs with published figures, by protocol."""
+"""Compare own runs with published results, by protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One HTML file about finished runs: verdict, pictures, figures, curves, findings, origin."""
+"""One HTML file about finished runs: verdict, pictures, metrics, curves, findings, origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate VRT's published weights under its own protocol and compare with the published figure."""
+"""Evaluate VRT's published weights under its own protocol and compare with the published result."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Continue it, on as many GPUs as divide its batches per step:
     torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
 
 The folder contains settings.json, code.json (digests of the code), statistics.json (with which
-inputs are standardised), run.json (environment, starts, status, figures), metrics.jsonl,
+inputs are standardised), run.json (environment, starts, status, metrics), metrics.jsonl,
 tensorboard/, logs/ (time and memory), pictures/, checkpoints/, best.safetensors (of the best
 validation) and at the end weights.safetensors.
 

@@ -128,7 +128,7 @@ def test_the_calls_for_notebooks_restore_a_clip(examples, demo, small_run, monke
     expected = load(small_run.train).restore(*arrays(small_run.raw / "test" / "b"))
     np.testing.assert_array_equal(names["restored"], expected)
     assert [path.parent for path in names["result"].files] == [Path("restored/restored")] * 5
-    assert {"psnr_blur", "psnr"} <= set(names["result"].figures)
+    assert {"psnr_blur", "psnr"} <= set(names["result"].metrics)
 
 
 def test_the_example_restores_a_clip(examples, demo, small_run):

@@ -60,6 +60,6 @@ def test_what_a_chinese_page_lacks_is_listed_and_fails_nothing(repository, tmp_p
     page = tmp_path / "docs/glossary.md"
     title = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)[-1]
     with page.open("a", encoding="utf-8") as stream:
-        stream.write("\nA figure, 98765, and a `new_name`.\n")
+        stream.write("\nA number, 98765, and a `new_name`.\n")
     added = [line for line in missing_page(tmp_path).splitlines() if line not in before]
     assert [line for line in added if title in line and "98765, `new_name`" in line]

@@ -53,6 +53,23 @@ def test_prose_says_data_set(repository, folder):
     assert others == []
 
 
+DRAWING = ("vrtspike/plotting/", "vrtspike/paper_figures/", "vrtspike/commands/figures.py")
+"""Modules whose figures are pictures."""
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_figures_are_pictures(repository, folder):
+    """Numbers are metrics, measurements, results or values."""
+    others = [
+        f"{source.relative_to(repository)}:{line}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        if not any(part in source.as_posix() for part in DRAWING)
+        for line, text in docstrings(source)
+        if re.search(r"\bfigures?\b", CODE.sub("", text), re.IGNORECASE)
+    ]
+    assert others == []
+
+
 def test_every_file_of_tests_says_its_subject(repository):
     silent = [
         str(source.relative_to(repository))

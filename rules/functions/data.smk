@@ -11,7 +11,7 @@ from vrtspike.deblurring.planning.prepared_data import prepared_data
 @user_errors()
 def dataset_of(wildcards):
     """The data set of a job."""
-    return DEBLURRING.named(wildcards.dataset)
+    return DEBLURRING.dataset_named(wildcards.dataset)
 
 
 @user_errors()

@@ -41,7 +41,7 @@ def swept_presets(wildcards):
 @user_errors()
 def ablated_presets(wildcards):
     """The job's preset, or all in PRESETS, with their variants and all seeds."""
-    return WORKFLOW.ablated([*wildcards] or PRESETS)
+    return WORKFLOW.ablation_trainings([*wildcards] or PRESETS)
 
 
 files_of = preset_inputs.files_of

@@ -6,10 +6,10 @@ Uses functions/devices.smk.
 from pathlib import Path
 
 from vrtspike.workflow.starting import begin_run
-from vrtspike.workflow.training import retrained
+from vrtspike.workflow.training import retrained_names
 from vrtspike.workflow.training_inputs import training_inputs
 
-RETRAINED = retrained(WORKFLOW)
+RETRAINED = retrained_names(WORKFLOW)
 
 
 @user_errors()

@@ -1,4 +1,4 @@
-"""Ablation of the spikes: figures of the table, and runs that cannot be compared."""
+"""Ablation of the spikes: values of the table, and runs that cannot be compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODELS = ({}, {"USE_SPIKE": False}, {"SPIKE_ORDER": "shuffled"})
 SUMMARY = {"dataset_digest": "d", "split": "test", "tile": {"SIZE": 64}}
 
 
-def figures(before, after, loss=False):
+def means(before, after, loss=False):
     gain = None if after is None else (before - after if loss else after - before)
     return {"blurry": before, "restored": after, "gain": gain}
 
@@ -32,7 +32,7 @@ def ablation(publish):
             name = pattern.format(preset)
             runs.append(publish(name, MODEL=model))
             change(runs[-1] / "run.json", step=5, parameters=1000 - number)
-            metrics = {"psnr": figures(20.0, psnr[number]), "ssim": figures(0.5, ssim[number])}
+            metrics = {"psnr": means(20.0, psnr[number]), "ssim": means(0.5, ssim[number])}
             evaluated(runs[-1], metrics)
         return runs
 
@@ -82,11 +82,11 @@ def test_three_rows_for_each_preset_in_whatever_order_runs_are_given(ablation, t
 def test_means_over_seeds_and_differences_below_their_spread(publish, tmp_path):
     psnr = {"": (30.0, 31.0), "-without-spikes": (27.0, 28.0), "-shuffled-spikes": (30.25, 30.25)}
     runs = []
-    for (suffix, figure), model in zip(psnr.items(), MODELS, strict=True):
-        for number, value in enumerate(figure):
+    for (suffix, values), model in zip(psnr.items(), MODELS, strict=True):
+        for number, value in enumerate(values):
             name = f"one{suffix}" + (f"-seed-{number + 1}" if number else "")
             runs.append(publish(name, MODEL=model, SEED=3 + number))
-            evaluated(runs[-1], {"psnr": figures(20.0, value)})
+            evaluated(runs[-1], {"psnr": means(20.0, value)})
     table, sentences = compare_variants(runs[::-1], tmp_path / "out")
     assert table["seeds"].tolist() == [2, 2, 2]
     assert table["psnr restored"].tolist() == [30.5, 27.5, 30.25]
@@ -131,7 +131,7 @@ NO_USE = "This model makes no use of which spikes belong to which frame."
 def test_gains_are_positive(ablation, tmp_path, metric, restored, differences, without):
     runs = ablation()
     for run, value in zip(runs, restored, strict=True):
-        change(summary_of(run), metrics={metric: figures(0.5, value, loss=metric == "lpips")})
+        change(summary_of(run), metrics={metric: means(0.5, value, loss=metric == "lpips")})
     table, sentences = compare_variants(runs, tmp_path / "out")
     assert [name for name in table if "restored" in name] == [f"{metric} restored"]
     difference = table[f"{metric} difference"]
@@ -234,7 +234,7 @@ def seeds(publish):
     runs = []
     for number, psnr in enumerate(PSNR):
         runs.append(publish(f"one-seed-{number + 1}" if number else "one", SEED=5 + number))
-        evaluated(runs[-1], {"psnr": figures(20.0, psnr)})
+        evaluated(runs[-1], {"psnr": means(20.0, psnr)})
     return runs
 
 
@@ -255,7 +255,7 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     assert write_seeds(seeds, tmp_path / "out")["note"].tolist() == notes
     assert "standard deviation over seeds" in page
     # Two of three seeds have no mean.
-    evaluated(seeds[1], {"psnr": figures(20.0, None)})
+    evaluated(seeds[1], {"psnr": means(20.0, None)})
     incomplete = write_seeds(seeds, tmp_path / "out")
     assert incomplete[["psnr restored", "psnr spread"]].iloc[-1].isna().all()
 

@@ -12,7 +12,7 @@ from vrtspike.analysis.compare import find_candidates
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 
-FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125}
+MEANS = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125}
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def runs(publish, tmp_path):
 
 
 def stored(path, changes):
-    """A baseline of the run ``one`` with some figures changed."""
-    runs = {"one": {"fingerprint": "x", "figures": FIGURES | changes}}
+    """A baseline of the run ``one`` with some metrics changed."""
+    runs = {"one": {"fingerprint": "x", "figures": MEANS | changes}}
     path.write_text(json.dumps({"schema": 1, "runs": runs}))
     return path
 
@@ -98,5 +98,5 @@ def test_other_test_frames_are_reported(tmp_path, runs):
     (fault,) = below_baseline(path, find_candidates([tmp_path / "train/one"]))
     assert fault == (
         "one: evaluated on other frames than the baseline (split: val, the baseline's None); its "
-        "figures cannot be compared"
+        "metrics cannot be compared"
     )

@@ -9,7 +9,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.io.flatten import unequal
 from vrtspike.settings import Settings
-from vrtspike.training.optimizers import total_steps
+from vrtspike.training.optimizers import count_steps
 
 PHASES = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 2}]
 
@@ -32,7 +32,7 @@ def test_a_timed_training_has_equal_steps_no_end_and_no_notifications(train, cha
     timed, changed = timed_settings(before, after, 7)
     dumped = [settings.model_dump(mode="json") for settings in (before, timed, changed)]
     assert list(unequal(*dumped[1:])) == [change.partition("=")[0]]
-    steps = total_steps(timed, per_epoch=1, micro_batches=1)
+    steps = count_steps(timed, per_epoch=1, micro_batches=1)
     assert steps >= 10**6
     assert timed.TRAIN.EARLY_STOPPING is None
     assert min(timed.LOG.VAL_EVERY_STEPS, timed.TRAIN.SAVE_EVERY_STEPS) >= steps

@@ -80,7 +80,7 @@ def test_one_run_gives_one_row_and_a_run_given_twice_is_refused(publish, tmp_pat
         write_comparison([one, one], tmp_path / "compare")
 
 
-def test_figures_of_two_protocols_share_no_column(publish, tmp_path):
+def test_metrics_of_two_protocols_share_no_column(publish, tmp_path):
     names = ("one", "two", "both")
     folders = [publish(name) for name in names]
     paths = [
@@ -109,7 +109,7 @@ def runs(publish, tmp_path):
 
 def test_text(runs):
     lines = comparison_text(runs, "text").splitlines()
-    assert lines[0].split() == ["figure", "one", "second"]
+    assert lines[0].split() == ["measurement", "one", "second"]
     cells = {line[:16].strip(): line[16:].split() for line in lines}
     assert cells["psnr restored"] == ["–", "31.50"]
     assert cells["psnr gain"] == ["–", "+6.50"]
@@ -127,7 +127,7 @@ def test_csv_has_only_a_row_per_run_and_markdown_is_a_table(runs):
     assert table.at["second", "psnr restored"] == 31.5
     assert table.at["one", "samples/s"] == pytest.approx(2)
     lines = comparison_text(runs, "markdown").splitlines()
-    assert lines[:2] == ["| figure | one | second |", "| --- | ---: | ---: |"]
+    assert lines[:2] == ["| measurement | one | second |", "| --- | ---: | ---: |"]
     assert "| psnr restored | – | 31.50 |" in lines
     assert "| key | one | second |" in lines
     assert "| TRAIN.BATCH_SIZE | 1 | 3 |" in lines
@@ -169,7 +169,7 @@ def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_
     assert '<td class="text">one</td>' not in counted
     assert '<td class="text">one</td>' in not_counted
     markdown = comparison_text(runs, "markdown")
-    assert markdown.startswith("| figure | two | one (not counted) |\n")
+    assert markdown.startswith("| measurement | two | one (not counted) |\n")
     assert markdown.endswith("one: chosen on the test split.\n")
     assert not [line for line in markdown.splitlines() if line.startswith("| note")]
 
@@ -177,7 +177,7 @@ def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_
 @pytest.mark.parametrize(
     "key", ["dataset", "split", "blur_dir", "sequences", "frames", "dataset_digest"]
 )
-def test_figures_of_different_frames_give_a_warning(publish, tmp_path, key):
+def test_metrics_of_different_frames_give_a_warning(publish, tmp_path, key):
     folders = [publish("one"), publish("two"), publish("three")]
     for name, value, bins in (("one", 1, 8), ("two", 2, 8), ("three", 1, 4)):
         path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"

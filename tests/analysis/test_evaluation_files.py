@@ -29,7 +29,7 @@ def test_a_summary_of_an_earlier_version_has_no_digest(tmp_path):
     assert read_summary(tmp_path / "summary.json") == CONTENTS
 
 
-def test_a_figure_that_was_changed_by_hand_is_noticed(tmp_path):
+def test_a_value_that_was_changed_by_hand_is_noticed(tmp_path):
     path = tmp_path / "summary.json"
     write_summary(path, CONTENTS)
     path.write_text(path.read_text().replace("29.18", "39.99"))

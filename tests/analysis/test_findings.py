@@ -11,7 +11,7 @@ from vrtspike.settings import Settings
 
 def finding(symptom: str, **keys: object) -> Finding:
     dotted = {key.replace("__", "."): value for key, value in keys.items()}
-    return Finding(symptom, "warning", 0.5, f"figure of {symptom}", "change", "effect", dotted)
+    return Finding(symptom, "warning", 0.5, f"evidence of {symptom}", "change", "effect", dotted)
 
 
 RECOMPUTING = Settings.model_validate(
@@ -51,11 +51,11 @@ def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path,
     assert load_preset(tmp_path / "proposed.yaml") == expected
 
 
-def test_every_key_stands_with_the_figure_that_proposed_it():
+def test_every_key_stands_with_the_evidence_that_proposed_it():
     findings = [FIRST, SECOND, finding("third", TRAIN__COMPILE_MODEL=False)]
     text = preset_text("slow", "", proposed_keys(findings, RECOMPUTING), findings)
     assert set(text.splitlines()[1:4]) == {
         "# Put in: BASE, the preset that it was trained with.",
-        "# TRAIN.BATCH_SIZE: first: figure of first",
-        "# TRAIN.COMPILE_MODEL: second: figure of second",
+        "# TRAIN.BATCH_SIZE: first: evidence of first",
+        "# TRAIN.COMPILE_MODEL: second: evidence of second",
     }

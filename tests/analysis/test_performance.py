@@ -49,7 +49,7 @@ def test_the_proposal_for_a_seed_has_its_preset_as_base_and_that_for_a_variant_n
     assert "# Put in: BASE" in (tmp_path / PROPOSED).read_text()
 
 
-def test_findings_name_figures_and_keys(analysed):
+def test_findings_name_evidence_and_keys(analysed):
     findings, output = analysed
     assert [finding.symptom for finding in findings] == [
         "waiting for data", "cache misses", "unused GPU memory",

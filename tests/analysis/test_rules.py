@@ -1,4 +1,4 @@
-"""Every rule's limit, weight, text and proposal, from figures on both sides of the limit."""
+"""Every rule's limit, weight, text and proposal, from measurements on both sides of the limit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.figures import Health, Memory, RunFigures, SpeedFigures
 from vrtspike.analysis.findings import Finding, find, symptoms
 from vrtspike.analysis.rules import RunFacts
+from vrtspike.analysis.run_measurements import Health, Memory, RunMeasurements, Speed
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 
@@ -25,26 +25,26 @@ def settings(**sections: Any) -> Settings:
     return Settings.model_validate(sections)
 
 
-def figures(**values: Any) -> RunFigures:
-    """The figures of a run, each in the group that has one of this name; None was not logged."""
+def measurements(**values: Any) -> RunMeasurements:
+    """Measurements of a run, each in the group that has one of this name; None was not logged."""
     measured = {name: value for name, value in values.items() if value is not None}
     groups = [
         kind(**{name: value for name, value in measured.items() if name in kind.__annotations__})
-        for kind in (SpeedFigures, Health, Memory)
+        for kind in (Speed, Health, Memory)
     ]
-    return RunFigures(*groups)
+    return RunMeasurements(*groups)
 
 
 def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
-    """The findings of a run with these figures."""
+    """The findings of a run with these measurements."""
     preset = settings() if preset is None else preset
-    finding = next(symptoms()[symptom].findings(RunFacts(figures(**values), preset)), None)
-    assert finding is None or finding in find(figures(**values), preset)
+    finding = next(symptoms()[symptom].findings(RunFacts(measurements(**values), preset)), None)
+    assert finding is None or finding in find(measurements(**values), preset)
     return finding  # type: ignore[return-value]
 
 
 LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
-    # Symptom, figure, its value at the limit and beyond, other figures.
+    # Symptom, measurement, its value at the limit and beyond, other measurements.
     ("waiting for data", "data_ms", 10.0, 10.1, {"data_share": 0.01}),
     ("waiting for data", "data_share", 0.05, 0.051, {"data_ms": 1.0}),
     # However long: where it is under 1 % of a step there is nothing to gain.
@@ -91,12 +91,12 @@ ROOMY = {"gpu_peak_mb": 300.0, "gpu_total_mb": 1000.0}
 LOST = {"logged_steps": 9, "losses_not_finite": 2}
 
 
-# Symptom, figures, settings, and what is found: nothing, or attributes of the finding; a figure
-# by its beginning, a change and an effect by some of its words.
+# Symptom, measurements, settings, and what is found: nothing, or attributes of the finding;
+# evidence by its beginning, a change and an effect by some of its words.
 FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]] = [
     # Without a fifth of the time, 1 / 0.8 as many samples.
     ("waiting for data", {"data_ms": 20.0, "data_share": 0.2}, {},
-     {"figure": "20.0 ms wait for each batch, 20.0% of a step's time", "weight": 0.2,
+     {"evidence": "20.0 ms wait for each batch, 20.0% of a step's time", "weight": 0.2,
       "effect": "at most 25% more samples a second"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.049}, {}, {"severity": "hint"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.051}, {}, {"severity": "warning"}),
@@ -118,14 +118,14 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("slow forward pass", SLOW, train(PRECISION="32"), {"keys": {}}),
     ("slow forward pass",
      SLOW | {"slowest_section": ("vrt/stage8", 500.0), "step_parts": {"forward": 0.4}}, {},
-     {"figure": "2000 ms forward (limit 1500 ms); most of it in vrt/stage8, 500 ms (25%)",
+     {"evidence": "2000 ms forward (limit 1500 ms); most of it in vrt/stage8, 500 ms (25%)",
       "weight": 0.4}),
     ("low throughput", {"samples_per_second": 0.25, "step_parts": {"data": 0.5, "loss": 0.3}}, {},
-     {"figure": "0.25 samples a second (limit 1); data takes 50% of a step", "weight": 0.5,
+     {"evidence": "0.25 samples a second (limit 1); data takes 50% of a step", "weight": 0.5,
       "effect": "at most 100% more samples a second"}),
     # Misses count where a full cache makes steps wait: 0.06 x 0.8 of the time.
     ("cache misses", {"cache_hit_rate": 0.25, "data_share": 0.4}, {},
-     {"figure": "25% of the chunks were found in the cache", "weight": 0.3}),
+     {"evidence": "25% of the chunks were found in the cache", "weight": 0.3}),
     ("cache misses", COLD | {"data_share": 0.3}, {}, {"severity": "warning"}),
     ("cache misses", COLD, {}, {"severity": "hint"}),
     ("cache misses", COLD | {"data_share": 0.06}, {}, {"severity": "hint"}),
@@ -134,7 +134,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("cache misses", COLD | {"data_share": 0.3}, {"DATA": {"USE_RAM_CACHE": False}}, None),
     ("system memory nearly full", {"system_percent": 95.0}, {}, {"weight": 0.95}),
     ("memory grows", {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500}, {},
-     {"keys": {}, "change": "fewer workers", "figure":
+     {"keys": {}, "change": "fewer workers", "evidence":
       "1000 MB more within 500 steps, of 4000 MB at most"}),
     # From 30 to 90 percent: three times as fast.
     ("GPU idle", {"gpu_utilisation": 30.0}, {},
@@ -145,10 +145,10 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("GPU idle", {"gpu_utilisation": 20.0, "data_share": 0.4}, {},
      {"keys": {}, "change": "steps wait for data: begin with that"}),
     ("loss not finite", {"logged_steps": 9, "losses_not_finite": 2, "first_not_finite": 7}, {},
-     {"figure": "2 of 9 logged losses are not finite, the first at step 7"}),
+     {"evidence": "2 of 9 logged losses are not finite, the first at step 7"}),
     # An explosion that clipping has met is no error.
     ("gradient norm exploding", EXPLODED, {},
-     {"figure": "largest gradient norm 60, 120 times the median 0.5", "severity": "warning"}),
+     {"evidence": "largest gradient norm 60, 120 times the median 0.5", "severity": "warning"}),
     ("gradient norm exploding", EXPLODED, train(MAX_GRAD_NORM=None), {"severity": "error"}),
     ("gradient norm exploding", EXPLODED | {"losses_not_finite": 1}, {}, {"severity": "error"}),
     ("gradient norm vanishing", VANISHED, train(PRECISION="16-mixed"), {"keys": BF16}),
@@ -259,7 +259,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
         )
     ),
     ("unused GPU memory", ROOMY, {},
-     {"figure": "peak 0.3 of 1.0 GiB, 70% never used", "change": "larger batches may fit; or"}),
+     {"evidence": "peak 0.3 of 1.0 GiB, 70% never used", "change": "larger batches may fit; or"}),
     ("unused GPU memory", ROOMY | {"gpu_activations_mb": 300.0}, {},
      {"change": "batches of 3 fit by the numbers, 0.3 GiB a sample; or recompute less"}),
     # Calmer arithmetic and tighter clipping.
@@ -285,7 +285,7 @@ def test_findings(symptom, values, sections, expected):
         return
     for name, value in expected.items():
         field = getattr(finding, name)
-        if name == "figure":
+        if name == "evidence":
             assert field.startswith(value)
         elif name in ("change", "effect"):
             assert value in field
@@ -302,8 +302,8 @@ def test_findings_name_only_keys_of_the_task():
 
 
 def test_errors_come_first_then_the_largest_share():
-    assert find(RunFigures(), settings()) == []
-    bad = figures(
+    assert find(RunMeasurements(), settings()) == []
+    bad = measurements(
         data_ms=50, data_share=0.1, forward_ms=2000, samples_per_second=0.2,
         step_parts={"forward": 0.8}, logged_steps=5, losses_not_finite=1, first_not_finite=5,
         gpu_peak_mb=1_000, gpu_total_mb=80_000,
@@ -313,7 +313,7 @@ def test_errors_come_first_then_the_largest_share():
         "low throughput",
     ]  # fmt: skip
     # A loss that is lost altogether weighs more than a single bad batch.
-    both = replace(bad, speed=SpeedFigures(), memory=Memory())
+    both = replace(bad, speed=Speed(), memory=Memory())
     both = replace(both, health=Health(losses_not_finite=2, **EXPLODED))
     selection = find(both, settings())
     assert [f.symptom for f in selection] == ["loss not finite", "gradient norm exploding"]

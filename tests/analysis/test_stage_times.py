@@ -82,7 +82,7 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
         assert "give it away: vrtspike pack results/train/other -o other_model" in rows
 
 
-def test_figures_of_two_protocols_are_called_by_them(tmp_path):
+def test_values_of_two_protocols_are_called_by_them(tmp_path):
     summaries = [
         evaluation(tmp_path, "demo", 2.5), evaluation(tmp_path, "other", 1.0, protocol="vrt"),
     ]  # fmt: skip

@@ -20,14 +20,14 @@ VALUES = {
 
 
 def test_a_row_for_each_preset_the_best_validation_first(publish, tmp_path):
-    figures = {"rates-a": 30.0, "rates-b": 32.0, "rates-c": 31.0}
-    folders = [publish(name, psnr=psnr) for name, psnr in figures.items()]
+    by_name = {"rates-a": 30.0, "rates-b": 32.0, "rates-c": 31.0}
+    folders = [publish(name, psnr=psnr) for name, psnr in by_name.items()]
     for folder in folders:  # an earlier validation does not count
         log = folder / "metrics.jsonl"
         earlier = {"kind": "validation", "step": 0, "psnr": 99.0, "ssim": 0.99}
         log.write_text(f"{json.dumps(earlier)}\n{log.read_text()}")
     table = write_sweep(folders, VALUES, tmp_path / "out", "rates")
-    last = {name: last_psnr(folder) for name, folder in zip(figures, folders, strict=True)}
+    last = {name: last_psnr(folder) for name, folder in zip(by_name, folders, strict=True)}
     assert table["preset"].tolist() == ["rates-b", "rates-c", "rates-a"]
     assert table["psnr"].tolist() == pytest.approx([last[name] for name in table["preset"]])
     assert table["TRAIN.OPTIM.LR"].tolist() == ["0.002", "0.002", "0.01"]
@@ -61,7 +61,7 @@ def test_means_over_seeds_and_a_note_on_the_test_split(publish, tmp_path):
     assert table.at["rates-a", "psnr spread"] == pytest.approx(abs(first - second) / 2**0.5)
     assert table.at["rates-b", "psnr spread"] == 0
     assert "chosen on the test split" in (tmp_path / "out/table.html").read_text()
-    # Of two seeds one ended without a figure, or was not validated.
+    # Of two seeds one ended without a metric, or was not validated.
     for kind in ("validation", "train"):
         lines = [{"kind": kind, "step": 1, "psnr": 30.0}, {"kind": kind, "step": 2, "psnr": None}]
         write_lines(folders[1] / "metrics.jsonl", lines)

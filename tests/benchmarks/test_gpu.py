@@ -40,9 +40,9 @@ RARELY = pytest.mark.endurance
 def test_parts_are_tried_on_a_cpu(part, monkeypatch):
     if part == "compiled":  # the other model takes half a minute, and is compiled in its own tests
         monkeypatch.setattr(gpu, "SMALL", ["light_demo"])
-    figures = dict(gpu.PARTS[part][1](CPU))
-    assert list(figures) == list(gpu.ATTENTION if part == "attention" else gpu.SMALL)
-    for row in figures.values():
+    measurements = dict(gpu.PARTS[part][1](CPU))
+    assert list(measurements) == list(gpu.ATTENTION if part == "attention" else gpu.SMALL)
+    for row in measurements.values():
         assert row["frames/s" if part == "restoring" else "clips/s"] > 0
 
 
@@ -58,11 +58,11 @@ def test_what_was_counted_stands_beside_what_is_measured():
 
 def test_kernels_are_sorted_by_time(monkeypatch):
     monkeypatch.setattr(gpu, "SMALL", ["light_demo"])
-    figures = list(gpu.kernels(CPU))
-    assert len(figures) == gpu.MAX_KERNELS
-    assert figures[0][1]["ms"] > figures[-1][1]["ms"] > 0
-    assert 0 < sum(row["share"] for _, row in figures) <= 1
-    assert any("convolution_backward" in name for name, _ in figures)
+    kernels = list(gpu.kernels(CPU))
+    assert len(kernels) == gpu.MAX_KERNELS
+    assert kernels[0][1]["ms"] > kernels[-1][1]["ms"] > 0
+    assert 0 < sum(row["share"] for _, row in kernels) <= 1
+    assert any("convolution_backward" in name for name, _ in kernels)
 
 
 def test_results_that_differ_do_not_agree(monkeypatch):
@@ -74,10 +74,10 @@ def test_results_that_differ_do_not_agree(monkeypatch):
             return next(factors) * restored.float().mean()
 
         monkeypatch.setattr(gpu, "loss", loss)
-        figures = dict(gpu.agreement(CPU))
-        assert figures["light_demo, 32"]["agrees"] is agrees
-        assert figures["light_demo, 32"]["output"] == 0
-        assert 0 < figures["light_demo, bf16-mixed"]["gradients"]
+        agreement = dict(gpu.agreement(CPU))
+        assert agreement["light_demo, 32"]["agrees"] is agrees
+        assert agreement["light_demo, 32"]["output"] == 0
+        assert 0 < agreement["light_demo, bf16-mixed"]["gradients"]
 
 
 def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, 
     assert set(results["counted"]) == {*gpu.FIRST, *gpu.MORE}
     assert capsys.readouterr().out.startswith("attention: cut off after 0 s")
     result = gpu.run_apart("attention", "nonsense", 5.0)
-    assert (result["status"], result["figures"]) == ("failed", {})
+    assert (result["status"], result["measurements"]) == ("failed", {})
     assert "nonsense" in "".join(gpu.table("attention", result))
 
 

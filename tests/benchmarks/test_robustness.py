@@ -1,4 +1,4 @@
-"""Figures of the table of other sensors."""
+"""Values of the table of other sensors."""
 
 from __future__ import annotations
 

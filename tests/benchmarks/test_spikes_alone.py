@@ -12,7 +12,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def test_the_window_of_the_baseline_is_the_best_that_was_measured():
-    rows = read_json(BENCHMARKS / "results" / "spikes_alone.json")["figures"]
+    rows = read_json(BENCHMARKS / "results" / "spikes_alone.json")["rows"]
     best = max(rows, key=lambda row: row["psnr_y"])
     assert best["reconstruction"] == f"window of {short_window(88)} steps (TFP)"
     assert Settings().TEST.SPIKES_ALONE == "tfp"

@@ -104,7 +104,7 @@ def test_every_documented_command_runs(folder, documented_machine, capsys):
             shown = shown[-2:]
         missing = {label(line) for line in shown if not line.startswith("no findings")} - labels
         assert not missing, (words, missing, labels)
-        if words[0] in ("advise", "data"):  # all figures are those of the page's machine or data
+        if words[0] in ("advise", "data"):  # all numbers are those of the page's machine or data
             assert set(shown) <= set(printed.out.splitlines())
     assert (folder / "000226_spikes.mp4").stat().st_size > 1000
     assert (folder / "analysis/findings.html").is_file()
@@ -159,6 +159,6 @@ def test_compare_takes_folders_of_runs(publish, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(publish("one"), "runs/one/0123456789ab")
     main.run_command(["compare", "runs/one"])
-    assert capsys.readouterr().out.splitlines()[0].split() == ["figure", "one"]
+    assert capsys.readouterr().out.splitlines()[0].split() == ["measurement", "one"]
     with pytest.raises(UserError, match="nosuch: no such file or folder; expected that of a run"):
         main.run_command(["compare", "nosuch"])

@@ -36,7 +36,7 @@ def call(small_run, tmp_path, capsys):
     return run
 
 
-def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
+def test_it_prints_metrics_and_where_things_lie(small_run, call, tmp_path):
     sequence = small_run.raw / "test" / "b"
     spikes = ("--spikes", sequence / "spike")
     status, shown = call(*spikes, "--sharp", sequence / "sharp", "--video")
@@ -170,18 +170,18 @@ def test_a_folder_without_pictures_is_refused_before_missing_spikes(call, tmp_pa
         call(frames=tmp_path / "empty")
 
 
-def test_figures_from_spikes_of_another_sequence_are_left_out_beside_the_warning(small_run, call):
+def test_metrics_from_spikes_of_another_sequence_are_left_out_beside_the_warning(small_run, call):
     shown = call("--spikes", small_run.raw / "test/c/spike")[1].out
     assert "warning: spikes that do not fit (5)" in shown
-    assert "figures from the spikes: left out, as the spikes do not fit the frames" in shown
+    assert "metrics from the spikes: left out, as the spikes do not fit the frames" in shown
     assert "blurred again" not in shown
     assert "correlation with the spikes" not in shown
 
 
-def test_figures_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
+def test_metrics_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
     sequence = shutil.copytree(small_run.raw / "test/b", tmp_path / "b")
     lines = [f"{number:06d},0,56,24" for number in range(1, 6)]
-    lines[2] = "000003,20,28,24"  # too short for figures
+    lines[2] = "000003,20,28,24"  # too short for metrics
     (sequence / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
     shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
     assert "correlation with the spikes at the sharp instant: " in shown

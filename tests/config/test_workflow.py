@@ -47,21 +47,21 @@ def test_different_datasets_have_different_names(folder):
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
     clash = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
     with pytest.raises(ConfigError, match=clash):
-        deblurring().named("go_pro")
+        deblurring().dataset_named("go_pro")
     # A cluster's jobs cannot tell which preset is needed.
     with pytest.raises(ConfigError, match=clash):
-        deblurring().need("plain", alone=False)
+        deblurring().require_dataset("plain", alone=False)
 
 
 def test_only_presets_that_a_target_needs_are_compared(folder):
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
     workflow = deblurring()
-    workflow.need("rooted", alone=True)
-    workflow.need("other", alone=True)
-    assert workflow.named("go_pro").spike_size == (3, 8)
+    workflow.require_dataset("rooted", alone=True)
+    workflow.require_dataset("other", alone=True)
+    assert workflow.dataset_named("go_pro").spike_size == (3, 8)
     assert gate_options(workflow, "go_pro", 32).clip_length == 5
     with pytest.raises(ConfigError, match=r"preset plain: data of DATA.SPIKE_SIZE None and, in"):
-        workflow.need("plain", alone=True)
+        workflow.require_dataset("plain", alone=True)
 
 
 @pytest.mark.parametrize("key", ["RESULTS", "RUNS"])
@@ -71,14 +71,14 @@ def test_results_among_the_sequences_are_refused(folder, key, folder_of_results)
         data = {data_key: str(folder / "raw"), **other}
         overrides = {"DATA": data, key: str(folder / "raw" / folder_of_results)}
         with pytest.raises(ConfigError, match=rf"^{key} is .*, where .* DATA.{data_key} .*/raw"):
-            deblurring(**overrides).need("plain", alone=True)
-    deblurring(**overrides).need("rooted", alone=True)
+            deblurring(**overrides).require_dataset("plain", alone=True)
+    deblurring(**overrides).require_dataset("rooted", alone=True)
 
 
 def test_results_beside_the_splits_are_accepted(folder):
-    deblurring(DATA={"ROOT": "."}).need("plain", alone=True)
+    deblurring(DATA={"ROOT": "."}).require_dataset("plain", alone=True)
     overrides = {"DATA": {"ROOT": "raw"}, "RESULTS": "raw/results", "RUNS": "raw/runs"}
-    deblurring(**overrides).need("plain", alone=True)
+    deblurring(**overrides).require_dataset("plain", alone=True)
 
 
 SOURCE = (
@@ -178,7 +178,7 @@ def test_an_invalid_preset_blocks_no_other(folder):
     assert DeblurringWorkflow(workflow).dataset_names == ["go_pro", "demo"]
     assert workflow.presets_with_ablation == workflow.preset_names
     assert workflow.seeds("draft") == ["draft"]
-    for ask in (workflow.preset, workflow.derived):
+    for ask in (workflow.preset, workflow.variant_names):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
@@ -240,14 +240,14 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
         DeblurringWorkflow(workflow).dataset("sea")
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
-        workflow.derived("sea")
-    assert workflow.ablated(["plain"]) == [
+        workflow.variant_names("sea")
+    assert workflow.ablation_trainings(["plain"]) == [
         "plain",
         "plain-without-spikes",
         "plain-shuffled-spikes",
     ]
     with pytest.raises(ConfigError, match="which has no ablation"):
-        workflow.ablated(["plain", "sea"])
+        workflow.ablation_trainings(["plain", "sea"])
 
 
 def test_files_of_evaluations_and_of_raw_data_are_those_of_the_task(folder):

@@ -1,4 +1,4 @@
-"""`vrtspike show`: figures, plots and videos of spike files, mismatching frames."""
+"""`vrtspike show`: statistics, plots and videos of spike files, mismatching frames."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def exposure(tmp_path_factory):
     return folder, spikes
 
 
-def test_figures(exposure):
+def test_statistics(exposure):
     folder, spikes = exposure
     lines = describe(view_spike_file(folder / "a.dat"))
     mean = spikes.mean()

@@ -1,4 +1,4 @@
-"""Own runs beside published figures."""
+"""Own runs beside published results."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def publish(results, name: str, spikes: bool, **summary):
 
 
 def test_own_runs_stand_beside_published_rows_of_their_protocol_alone(tmp_path):
-    figures = {"metrics": {"psnr": {"restored": 34.5}, "ssim": {"restored": 0.97}}}
+    results = {"metrics": {"psnr": {"restored": 34.5}, "ssim": {"restored": 0.97}}}
     folders = [
-        publish(tmp_path, "mine", True, other_protocols={"vrt": figures, "basicsr": figures}),
+        publish(tmp_path, "mine", True, other_protocols={"vrt": results, "basicsr": results}),
         publish(tmp_path, "plain", False, warnings=["of other data than it was trained on"]),
     ]
     output = tmp_path / "leaderboard"
@@ -97,14 +97,14 @@ def test_own_runs_stand_beside_published_rows_of_their_protocol_alone(tmp_path):
 
 
 def test_latex_has_few_columns_and_marks_the_best_of_each_data_set(tmp_path):
-    def figures(psnr: float, ssim: float) -> dict[str, dict[str, float]]:
+    def results(psnr: float, ssim: float) -> dict[str, dict[str, float]]:
         return {"psnr": {"restored": psnr}, "ssim": {"restored": ssim}}
 
     folders = [
-        publish(tmp_path, "a_1", True, metrics=figures(33.0, 0.9501)),
-        publish(tmp_path, "b", True, metrics=figures(32.0, 0.95014)),
-        publish(tmp_path, "c", True, metrics=figures(31.0, 0.94)),
-        publish(tmp_path, "other", True, metrics=figures(39.0, 0.99), dataset="demo"),
+        publish(tmp_path, "a_1", True, metrics=results(33.0, 0.9501)),
+        publish(tmp_path, "b", True, metrics=results(32.0, 0.95014)),
+        publish(tmp_path, "c", True, metrics=results(31.0, 0.94)),
+        publish(tmp_path, "other", True, metrics=results(39.0, 0.99), dataset="demo"),
     ]
     write_leaderboard(folders, tmp_path / "board")
     latex = (tmp_path / "board/leaderboard.tex").read_text()
@@ -126,7 +126,7 @@ def test_latex_has_few_columns_and_marks_the_best_of_each_data_set(tmp_path):
     assert "| standard error, dB |" in (tmp_path / "wide/leaderboard.md").read_text()
 
 
-def test_figures_that_are_no_test_have_a_table_of_their_own(tmp_path):
+def test_results_that_are_no_test_have_a_table_of_their_own(tmp_path):
     better = {"psnr": {"restored": 40.0}, "ssim": {"restored": 0.99}}
     warnings = {
         "leaked": ["not a test: 2 of 3 test sequences hold frames that were trained on"],
@@ -176,8 +176,8 @@ def test_several_seeds_are_one_row_with_their_spread(tmp_path):
     table = write_leaderboard(folders, tmp_path / "leaderboard")
     (row,) = table[table["protocol"] == "own"].to_dict("records")
     assert (row["model"], row["note"]) == ("mine", "chosen; mean of 2 seeds")
-    figures = [row[name] for name in ("psnr", "psnr_error", "psnr_spread", "ssim")]
-    assert figures == pytest.approx([33.225, 0.4, 0.2 / 2**0.5, 0.96])
+    results = [row[name] for name in ("psnr", "psnr_error", "psnr_spread", "ssim")]
+    assert results == pytest.approx([33.225, 0.4, 0.2 / 2**0.5, 0.96])
     folders.append(publish(tmp_path, "mine-seed-3", False))
     with pytest.raises(RunError, match=r"mine-seed-3: MODEL.USE_SPIKE .* only in its seed"):
         write_leaderboard(folders, tmp_path / "leaderboard")

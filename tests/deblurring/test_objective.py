@@ -1,4 +1,4 @@
-"""Losses, figures, counts and pictures of a batch, computed again by other code."""
+"""Losses, metrics, counts and pictures of a batch, computed again by other code."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, ou
         assert losses == pytest.approx(due, rel=1e-5)
 
 
-def test_figures_are_means_over_the_frames_of_each_clip(batch, output):
+def test_metrics_are_means_over_the_frames_of_each_clip(batch, output):
     objective = DeblurringObjective(None, [], SCORES)
     scores = objective.metrics(output, objective.prepare(batch, CPU))
     assert len(scores) == CLIPS
     sharp = batch["sharp"].numpy().astype(float)
-    for figures, restored, truth in zip(scores, images(output), sharp, strict=True):
-        for name, figure in (("psnr", decibels), ("ssim", similarity)):
-            expected = [figure(*pair) for pair in zip(restored, truth, strict=True)]
-            assert figures[name] == pytest.approx(np.mean(expected))
+    for metrics, restored, truth in zip(scores, images(output), sharp, strict=True):
+        for name, metric in (("psnr", decibels), ("ssim", similarity)):
+            expected = [metric(*pair) for pair in zip(restored, truth, strict=True)]
+            assert metrics[name] == pytest.approx(np.mean(expected))
 
 
 def test_clips_and_frames_are_counted(batch):

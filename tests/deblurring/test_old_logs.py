@@ -82,8 +82,8 @@ def test_blocks_of_the_timing_logger(tmp_path):
         "step/forward/spike_encoder": 50,
     }
     analysis = analyze_old_logs(log)
-    assert analysis.figures.speed.forward_ms == 300  # the first step is a warm-up
-    assert math.isnan(analysis.figures.speed.step_ms)  # the log's own total counts parts twice
+    assert analysis.measurements.speed.forward_ms == 300  # the first step is a warm-up
+    assert math.isnan(analysis.measurements.speed.step_ms)  # the log's own total counts parts twice
     assert any("clocks of this log stood on the host" in note for note in analysis.notes)
     assert any("Only the forward pass" in note for note in analysis.notes)
 
@@ -93,7 +93,7 @@ def test_a_backward_pass_makes_a_step(tmp_path):
     line = "反向传播总耗时 : 500.00ms ( 60.0%) [avg: 500.00ms]\n数据加载 : 20.00ms ( 1.0%)\n"
     text = BLOCK.format(step=1, forward=280).replace("Total-", line + "Total-")
     log.write_text(text)
-    speed = analyze_old_logs(log).figures.speed
+    speed = analyze_old_logs(log).measurements.speed
     assert (speed.step_ms, speed.data_ms) == (800, 20)
     assert speed.data_share == pytest.approx(0.025)
 
@@ -102,7 +102,8 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
     log = tmp_path / "train_1.log"
     log.write_text(TRAIN)
     analysis = analyze_old_logs(log)
-    speed, health, memory = analysis.figures.speed, analysis.figures.health, analysis.figures.memory
+    measurements = analysis.measurements
+    speed, health, memory = measurements.speed, measurements.health, measurements.memory
     assert speed.samples_per_second == pytest.approx(0.5)  # without the first line
     assert speed.data_ms == pytest.approx(20)
     assert (health.logged_steps, health.last_loss, health.losses_not_finite) == (2, 0.5, 0)
@@ -111,19 +112,19 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
     assert analysis.logs.train["lr"].tolist() == [2e-4, 1e-4]
     findings = {finding.symptom: finding for finding in analysis.findings}
     assert "system memory nearly full" in findings
-    assert findings["low throughput"].figure == (
+    assert findings["low throughput"].evidence == (
         "0.5 samples a second (limit 1); what was not timed takes 100% of a step"
     )
     assert not any("clocks" in note for note in analysis.notes)
     log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")
-    assert analyze_old_logs(log).figures.health.first_not_finite == 7
+    assert analyze_old_logs(log).measurements.health.first_not_finite == 7
 
 
 def test_prints_of_the_debugging_version(tmp_path):
     log = tmp_path / "timing_debug.log"
     log.write_text(PRINTED + PRINTED.replace("1930.85ms", "1830.85ms"))
-    figures = means(log)
-    assert figures == {
+    ms = means(log)
+    assert ms == {
         "step/forward": pytest.approx(1880.85),
         "step/forward/spike_encoder": pytest.approx(128.40),
         "step/forward/spike_attention": pytest.approx(567.89),
@@ -149,8 +150,8 @@ def test_this_projects_own_text_log_gives_its_own_times(tmp_path):
     (tmp_path / "timing_2.log").write_text(step_text(3, measured, measured))
     assert means(tmp_path) == measured
     analysis = analyze_old_logs(tmp_path)
-    assert analysis.figures.speed.step_ms == 200
-    assert analysis.figures.speed.recomputation_share == pytest.approx(0.2)
+    assert analysis.measurements.speed.step_ms == 200
+    assert analysis.measurements.speed.recomputation_share == pytest.approx(0.2)
     assert not any("clocks" in note for note in analysis.notes)
 
 
@@ -163,8 +164,8 @@ def test_a_folder_gives_times_and_progress_together(tmp_path):
     names = [file.name for file in old_log_files(tmp_path)]
     assert names == ["timing_1.log", "train_1.log"]
     analysis = analyze_old_logs(tmp_path, Settings())
-    assert analysis.figures.speed.forward_ms == 280
-    assert analysis.figures.memory.system_percent == 91.2
+    assert analysis.measurements.speed.forward_ms == 280
+    assert analysis.measurements.memory.system_percent == 91.2
     assert not any("settings" in note for note in analysis.notes)
     write_analysis(analysis, tmp_path / "out")
     assert (tmp_path / "out/findings.html").is_file()
@@ -184,5 +185,5 @@ def test_files_without_known_layout_are_refused(tmp_path):
     )
     for line in garbled:
         (tmp_path / "a.log").write_text(line)
-        with pytest.raises(RunError, match=r"a figure is no number \(.*'1\.2\.3'\); correct"):
+        with pytest.raises(RunError, match=r"a value is not a number \(.*'1\.2\.3'\); correct"):
             analyze_old_logs(tmp_path)

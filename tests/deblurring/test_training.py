@@ -34,12 +34,12 @@ BIN_EDGES = (0, 35, 40, 46, 88)
 """First steps of the four bins of an exposure of 88 steps, and its end."""
 
 
-def test_a_run_publishes_weights_settings_records_and_their_figures(place, result, tmp_path):
+def test_a_run_publishes_weights_settings_records_and_their_metrics(place, result, tmp_path):
     publish(result, tmp_path / "result")
     check_published(tmp_path / "result")
-    figures = json.loads((tmp_path / "result" / "run.json").read_text())["metrics"]
+    metrics = json.loads((tmp_path / "result" / "run.json").read_text())["metrics"]
     expected = validated_by_hand(place, tmp_path / "result")
-    assert figures["psnr"] == pytest.approx(expected, abs=1e-3)
+    assert metrics["psnr"] == pytest.approx(expected, abs=1e-3)
 
 
 def validated_by_hand(place: Path, folder: Path) -> float:
@@ -59,15 +59,15 @@ def validated_by_hand(place: Path, folder: Path) -> float:
     voxels = ((gain * rate - statistics.mean) / statistics.std).repeat(2, axis=2).repeat(2, axis=3)
     # The middle of the frames; the second clip is moved back to end with the sequence.
     blur, sharp = (frames[:, 8:40, 16:48].transpose(0, 3, 1, 2) / 255 for frames in (blur, sharp))
-    figures = []
+    psnr = []
     for start in (0, 1):
         clip = slice(start, start + 2)
         inputs = (blur[None, clip], voxels[None, clip, :, 8:40, 16:48])
         with torch.no_grad():
             output = model(*(torch.from_numpy(array).float() for array in inputs))[0].numpy()
         error = np.rint(255 * output.clip(0, 1).astype(float)) - 255 * sharp[clip]
-        figures += [10 * np.log10(255**2 / np.mean(frame**2)) for frame in error]
-    return float(np.mean(figures))
+        psnr += [10 * np.log10(255**2 / np.mean(frame**2)) for frame in error]
+    return float(np.mean(psnr))
 
 
 @pytest.mark.endurance
@@ -182,7 +182,7 @@ def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeyp
     assert all("step/forward/teacher" in name for name in names)
     epochs = [r for r in metrics(tmp_path / "run") if r["kind"] == "epoch"]
     assert [(r["epoch"], r["samples"]) for r in epochs] == [(1, 4), (2, 4)]
-    # The final weights are the moving average's, and so are the figures.
+    # The final weights are the moving average's, and so are the metrics.
     (last,) = [r for r in metrics(tmp_path / "run") if r["kind"] == "validation"][-1:]
     folder = tmp_path / "published"
     publish(tmp_path / "run", folder)

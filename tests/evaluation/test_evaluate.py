@@ -109,7 +109,7 @@ def frames_of(output: Path) -> pd.DataFrame:
     return pd.read_csv(output / "frames.csv", dtype={"frame": str})
 
 
-def test_figures_are_those_of_the_models_output_against_the_sharp_files(
+def test_metrics_are_those_of_the_models_output_against_the_sharp_files(
     small_run, evaluated, restored
 ):
     frames = frames_of(evaluated)
@@ -202,8 +202,9 @@ def test_the_terminal_shows_means_and_the_worst_frames(evaluated):
     header = " ".join(lines[2].split())
     assert header == "metric blurry restored spikes alone (grey) standard error"
     means, alone = summary["metrics"]["psnr"], summary["spikes_alone"]["psnr"]
-    figures = (means["blurry"], means["restored"], alone, means["restored_error"])
-    assert lines[3].split() == ["psnr", *" dB ".join(f"{f:.2f}" for f in figures).split(), "dB"]
+    values = (means["blurry"], means["restored"], alone, means["restored_error"])
+    cells = " dB ".join(f"{value:.2f}" for value in values)
+    assert lines[3].split() == f"psnr {cells} dB".split()
     sequence, frame, psnr = worst.iloc[0]
     named = f"Worst restored frames by psnr: {sequence}/{frame} ({psnr:.2f} dB)"
     assert lines[-1].startswith(named)
@@ -275,8 +276,8 @@ def test_the_summary_has_the_means_and_notes_of_each_protocol(
     settings = run.settings.model_copy(update={"DATA": data})
     run = replace(run, settings=settings, dataset_digest="another")
     columns = ["protocol", "sequence", "frame", "psnr_blur", "psnr"]
-    figures = [("b", "1", 30.0), ("b", "2", 30.0), ("b", "3", 30.0), ("c", "1", 34.0)]
-    rows = [(name, s, frame, 20.0, psnr) for name in ("own", "vrt") for s, frame, psnr in figures]
+    values = [("b", "1", 30.0), ("b", "2", 30.0), ("b", "3", 30.0), ("c", "1", 34.0)]
+    rows = [(name, s, frame, 20.0, psnr) for name in ("own", "vrt") for s, frame, psnr in values]
     measured = {PROTOCOLS[name]: [METRICS["psnr"]] for name in ("own", "vrt")}
     dataset, frames = load_dataset(small_run.dataset), pd.DataFrame(rows, columns=columns)
     job = EvaluationJob(small_run.train, run, small_run.dataset, tmp_path, CPU)
@@ -343,7 +344,7 @@ def test_a_picture_of_the_middle_frame_of_each_sequence(small_run, evaluated, re
         assert np.abs(blur.astype(int) - expected).mean() > 1
 
 
-def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated, tmp_path):
+def test_repeating_gives_the_same_results_and_no_leftovers(small_run, evaluated, tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "of_an_older_run.png").touch()
     (tmp_path / "videos").mkdir()

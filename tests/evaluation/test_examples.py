@@ -1,4 +1,4 @@
-"""The choice of frames that are kept as pictures, from given figures."""
+"""The choice of frames that are kept as pictures, from given values."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ KINDS = {"blurry": 0, "restored": 50, "sharp": 100}
 def write_examples(
     folder: Path, metric: ImageMetric, **sequences: tuple[float, ...]
 ) -> dict[str, Any]:
-    """The index of sequences with these figures; the pictures show the number of their frame."""
+    """The index of sequences with these values; the pictures show the number of their frame."""
     examples = Examples(folder, metric)
-    for sequence, figures in sequences.items():
-        for number, figure in enumerate(figures):
-            row = {"sequence": sequence, "frame": f"{number:03d}", metric.name: figure}
+    for sequence, values in sequences.items():
+        for number, value in enumerate(values):
+            row = {"sequence": sequence, "frame": f"{number:03d}", metric.name: value}
             pictures = {k: np.full((6, 8, 3), n + number, np.uint8) for k, n in KINDS.items()}
             pictures["spikes"] = np.full((3, 4), 150 + number, np.uint8)
-            examples.offer(row, pictures, middle=number == len(figures) // 2)
+            examples.offer(row, pictures, middle=number == len(values) // 2)
         examples.end_sequence()
     examples.write_index()
     return json.loads((folder / "examples.json").read_text())
 
 
 @pytest.mark.parametrize(
-    ("metric", "figures", "chosen"),
+    ("metric", "values", "chosen"),
     [
         (PSNR, (30, 20, 25, 40, 35), {"001": ["worst"], "002": ["middle"], "003": ["best"]}),
         (PSNR, (30, 20, 10, 40), {"002": ["worst", "middle"], "003": ["best"]}),
@@ -48,8 +48,8 @@ def write_examples(
         (TOF, (NAN, 3.0, 1.0, 5.0, 2.0), {"003": ["worst"], "002": ["middle", "best"]}),
     ],
 )
-def test_the_worst_the_middle_and_the_best_frame_each_once(tmp_path, metric, figures, chosen):
-    index = write_examples(tmp_path, metric, a=figures)
+def test_the_worst_the_middle_and_the_best_frame_each_once(tmp_path, metric, values, chosen):
+    index = write_examples(tmp_path, metric, a=values)
     assert {entry["frame"]: entry["chosen"] for entry in index["examples"]} == chosen
     assert f"the worst and the best {metric.title} of" in index["choice"]
 

@@ -46,13 +46,13 @@ def test_frames_have_equal_weights():
 @pytest.mark.parametrize(
     ("psnr", "spikes", "expected"),
     [
-        # Frames without a figure do not count: a temporal metric has none of a first frame.
+        # Frames without a value do not count: a temporal metric has none of a first frame.
         ([np.nan, 1.0, 3.0], [4.0, 4.0, 4.0], {"restored": 2.0, "gain": 2.0, "spikes": 4.0}),
         ([1.0, 1.0, np.inf], [1.0, 2.0, 3.0], {"restored": None, "gain": None, "reason": "equal"}),
         ([1.0, 1.0, 1.0], [np.inf, 2.0, 3.0], {"restored": 1.0, "spikes": None}),
     ],
 )
-def test_means_are_over_finite_figures(psnr, spikes, expected):
+def test_means_are_over_finite_values(psnr, spikes, expected):
     frames = pd.DataFrame({"frame": range(3), "psnr": psnr, "psnr_spikes": spikes})
     frames = frames.assign(protocol="own", sequence="a", psnr_blur=0.0)
     means = overall_means(sequence_means(frames), [PSNR])["psnr"]
@@ -60,7 +60,7 @@ def test_means_are_over_finite_figures(psnr, spikes, expected):
     assert {name: means[name] for name in expected} == expected
 
 
-def test_a_metric_without_a_figure_has_a_reason():
+def test_a_metric_without_a_value_has_a_reason():
     frames = pd.DataFrame([["own", "b", 0, np.nan, np.nan]])
     frames.columns = ["protocol", "sequence", "frame", "tof_blur", "tof"]
     means = overall_means(sequence_means(frames), [TOF])["tof"]

@@ -1,4 +1,4 @@
-"""The figures of single frames, and the worst of them."""
+"""The metrics of single frames, and the worst of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_temporal_metric_compares_a_frame_with_the_one_before():
     with ClipMeter({CHANGE: CHANGE.load(None, None)}) as meter:
         first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
         assert list(first) == ["change_blur", "change", "change_spikes"]
-        assert all(np.isnan(figure) for figure in first.values())
+        assert all(np.isnan(value) for value in first.values())
         second = meter.measure(flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55))
         assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
         third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))

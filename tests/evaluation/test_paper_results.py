@@ -1,4 +1,4 @@
-"""Published figures: sources, protocols and tolerances of a reproduction."""
+"""Published results: sources, protocols and tolerances of a reproduction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_published_row_has_its_source_and_measurement():
         assert wrong == [], f"{column}: {wrong}"
 
 
-def test_figures_of_basicsr_were_measured_as_the_protocol_measures():
+def test_results_of_basicsr_were_measured_as_the_protocol_measures():
     rows = read_paper_results().set_index("model")
     of_basicsr = rows[rows["protocol"] == "basicsr"]
     assert set(of_basicsr.index) == {"NAFNet, width 32", "NAFNet, width 64"}
@@ -54,16 +54,16 @@ def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
     row = read_paper_results().set_index("model").loc["S-SDM (LDN)"]
     assert row["source"].endswith("NeurIPS 2024, https://arxiv.org/abs/2403.09486")
     assert "trains on the test frames" in row["note"]
-    assert row["note"].endswith("Figure: read in log/Deblur/test_log.txt of the repository")
+    assert row["note"].endswith("Result: read in log/Deblur/test_log.txt of the repository")
 
 
 @pytest.mark.parametrize(
-    ("figure", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
+    ("psnr", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
 )
-def test_the_limit_of_a_reproduction(figure, within):
+def test_the_limit_of_a_reproduction(psnr, within):
     expected = PaperResult(34.81, 11, 1111, 0.02)
-    assert expected.is_reproduced_by(figure) is within
-    assert ("within the limit of 0.02 dB" in expected.verdict(figure)) is within
+    assert expected.is_reproduced_by(psnr) is within
+    assert ("within the limit of 0.02 dB" in expected.verdict(psnr)) is within
 
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])

@@ -1,4 +1,4 @@
-"""Each protocol's figures, computed again from the files and the model without its code."""
+"""Each protocol's metrics, computed again from the files and the model without its code."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def evaluated(small_run, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["vrt", "ssdm", "basicsr"])
-def test_figures_are_those_of_the_definition(small_run, evaluated, name):
+def test_metrics_are_those_of_the_definition(small_run, evaluated, name):
     output, summary = evaluated
     frames = pd.read_csv(output / "frames.csv", dtype={"frame": str})
     frames = frames[frames["protocol"] == name]
@@ -96,12 +96,12 @@ def test_a_summary_names_its_protocol_and_unknown_details(evaluated):
         assert words in page
 
 
-def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, tmp_path):
-    """Other protocols do not change the figures of the first."""
+def test_the_main_metrics_are_those_of_the_protocol_alone(small_run, evaluated, tmp_path):
+    """Other protocols do not change the metrics of the first."""
     alone = evaluate(small_run, tmp_path)
     assert alone["protocol"] == "own"
     beside = evaluated[1]["other_protocols"]["own"]["metrics"]
-    assert {name: pytest.approx(figures) for name, figures in beside.items()} == alone["metrics"]
+    assert {name: pytest.approx(values) for name, values in beside.items()} == alone["metrics"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
     assert result == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
 
 
-def test_figures_of_basicsr_are_means_over_frames_rounded_to_8_bits():
+def test_metrics_of_basicsr_are_means_over_frames_rounded_to_8_bits():
     """Sequences of one and of three frames, against scikit-image and SSIM window by window."""
     rng = np.random.default_rng(0)
     protocol = PROTOCOLS["basicsr"]
@@ -150,10 +150,10 @@ def test_figures_of_basicsr_are_means_over_frames_rounded_to_8_bits():
         assert abs(psnr - not_rounded) > 0.01
         expected.append((psnr, volume_similarity(rounded, sharp)))
         image = protocol.image(restored.transpose(2, 0, 1).astype(np.float32))
-        figures = {"psnr": score_psnr(image, sharp), "ssim": score_ssim(image, sharp)}
-        assert tuple(figures.values()) == pytest.approx(expected[-1], abs=1e-9)
+        values = {"psnr": score_psnr(image, sharp), "ssim": score_ssim(image, sharp)}
+        assert tuple(values.values()) == pytest.approx(expected[-1], abs=1e-9)
         blurry = {"psnr_blur": 20.0, "ssim_blur": 0.5}
-        rows.append({"protocol": "basicsr", "sequence": sequence, "frame": "0"} | figures | blurry)
+        rows.append({"protocol": "basicsr", "sequence": sequence, "frame": "0"} | values | blurry)
     means = overall_means(sequence_means(pd.DataFrame(rows)), metrics, protocol.mean)
     result = [means[name]["restored"] for name in ("psnr", "ssim")]
     assert result == pytest.approx(np.mean(expected, axis=0), abs=1e-9)
@@ -207,10 +207,10 @@ def test_lpips_is_measured_if_a_protocol_has_a_backbone(name, measured):
 
 
 @pytest.mark.shared
-def test_a_real_pair_has_a_different_figure_under_each_ssim(shared):
-    """One blurry GoPro frame against its sharp one: four figures, and none is another's.
+def test_a_real_pair_has_a_different_value_under_each_ssim(shared):
+    """One blurry GoPro frame against its sharp one: four values, all different.
 
-    Our own figures, whose definitions the other tests compute from first principles. The figures
+    Our own values, whose definitions the other tests compute from first principles. The values
     0.8699 (channels), 0.9299 (Y), 0.8910 (volume) and 0.8659 (scikit-image), which are said of a
     pair of real frames, fit no pair of the samples, neither blurry nor sharp ones, whole or scaled.
     """
@@ -218,6 +218,6 @@ def test_a_real_pair_has_a_different_figure_under_each_ssim(shared):
     pair = [read_rgb(folder / kind / "000001.png") for kind in ("blur", "sharp")]
     expected = {"own": 0.7170, "spkdeblurnet": 0.7467, "vrt": 0.7963, "ssdm": 0.6514}
     expected["basicsr"] = expected["vrt"]
-    for name, figure in expected.items():
+    for name, value in expected.items():
         (ssim,) = PROTOCOLS[name].metrics(["ssim"])
-        assert ssim.load(None, CPU)(*pair) == pytest.approx(figure, abs=5e-5), name
+        assert ssim.load(None, CPU)(*pair) == pytest.approx(value, abs=5e-5), name

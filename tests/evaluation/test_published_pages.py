@@ -1,4 +1,4 @@
-"""Published figures on the pages, against the table and the presets."""
+"""Published results on the pages, against the table and the presets."""
 
 from __future__ import annotations
 

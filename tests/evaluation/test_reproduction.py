@@ -57,24 +57,24 @@ def settings(shared, small_run) -> Settings:
 
 
 @pytest.mark.endurance
-def test_the_figure_is_that_of_the_published_model_over_all_frames(
+def test_the_psnr_is_that_of_the_published_model_over_all_frames(
     settings, small_run, shared, tmp_path
 ):
     vrt = VRT(settings.MODEL).eval()
     load_vrt(vrt, load_file(shared / "golden/vrt_tiny_weights.safetensors"), "golden")
-    figures = []
+    psnr = []
     for sequence in "bc":
         blur, sharp = (raw_frames(small_run, sequence, kind) for kind in ("blur", "sharp"))
         with torch.no_grad():
             output = vrt(torch.from_numpy(blur.transpose(0, 3, 1, 2) / 255).float()[None])[0]
         restored = (255 * output.clamp(0, 1)).round().permute(0, 2, 3, 1).numpy()
-        figures += [decibels(*pair) for pair in zip(restored, sharp, strict=True)]
-    mean = float(np.mean(figures))
+        psnr += [decibels(*pair) for pair in zip(restored, sharp, strict=True)]
+    mean = float(np.mean(psnr))
     message = reproduce(settings, tmp_path, PaperResult(round(mean, 2), 2, 10))
     assert message.startswith(f"{mean:.2f} dB expected, found {mean:.2f} dB, difference ")
     assert message.endswith("within the limit of 0.02 dB")
     table = pd.read_csv(tmp_path / "frames.csv")
-    assert table["psnr"].tolist() == pytest.approx(figures, abs=1e-2)
+    assert table["psnr"].tolist() == pytest.approx(psnr, abs=1e-2)
     assert table["sequence"].tolist() == ["b"] * 5 + ["c"] * 5
     with pytest.raises(RunError, match=r"difference \+0\.03 dB: beyond the limit"):
         reproduce(settings, tmp_path, PaperResult(mean - 0.03, 2, 10))

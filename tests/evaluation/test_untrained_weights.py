@@ -140,7 +140,7 @@ def test_it_restores_and_is_packed_like_any_run(kept, sequence, tmp_path):
     assert not run_command(["pack", str(kept.train), "-o", str(tmp_path / "packed")])
     np.testing.assert_array_equal(load(tmp_path / "packed", device="cpu").restore(*clip), expected)
     card = (tmp_path / "packed/README.md").read_text()
-    assert re.search(r"^The run trained nothing; its figures are of `\w+`, digest", card, re.M)
+    assert re.search(r"^The run trained nothing; its metrics are of `\w+`, digest", card, re.M)
     assert "- none: the weights stay as they came\n- begins with the weights of MODEL.P" in card
     assert "steps of" not in card
     assert "Trained on" not in card

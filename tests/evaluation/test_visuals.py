@@ -30,7 +30,7 @@ def test_three_columns_in_the_order_blurry_restored_sharp(frames):
         np.testing.assert_array_equal(column(picture, number)[LABEL_HEIGHT:], large)
 
 
-def test_each_label_has_the_figure_of_its_frame(frames):
+def test_each_label_has_the_value_of_its_frame(frames):
     blur, restored, sharp = frames
 
     def labels(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:

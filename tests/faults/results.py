@@ -20,7 +20,7 @@ MEASURED = {
     # When and where a run was begun, each time.
     "run.json": ("starts", "updated"),
 }
-"""Keys and columns of files that hold measured figures beside results."""
+"""Keys and columns of files that hold measured values beside results."""
 
 FROM_MEASURED = ("performance/", "compare/table.", "index.html", "report.html")
 """Below the results: tables, pictures and pages that are made of measured times and memory."""
@@ -32,7 +32,7 @@ WITHOUT = ("logs/", "benchmarks/", "train/{preset}/memory.jsonl")
 
 
 def results(folder: Path, preset: str = "tiny") -> dict[str, Any]:
-    """Every result of a project by its path: a digest, or what stays without measured figures."""
+    """Every result of a project by its path: a digest, or what stays without measured values."""
     contents: dict[str, Any] = {}
     top = folder / "results"
     for path in sorted(path for path in top.rglob("*") if path.is_file()):

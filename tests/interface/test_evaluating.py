@@ -18,7 +18,7 @@ from vrtspike.system.errors import ConfigError, RunError
 __all__ = ["small_run"]
 
 
-def test_figures_are_those_of_the_stage(small_run, tmp_path):
+def test_metrics_are_those_of_the_stage(small_run, tmp_path):
     evaluation = evaluate(str(small_run.train), device="cpu")
     identity = read_published(small_run.train)
     job = EvaluationJob(

@@ -12,7 +12,7 @@ from skimage.color import rgb2ycbcr
 from vrtspike.metrics.psnr import psnr, psnr_of_values, psnr_y
 
 
-def test_frames_and_their_luma_have_the_figures_of_scikit_image(pair):
+def test_frames_and_their_luma_have_the_values_of_scikit_image(pair):
     luma = [rgb2ycbcr(image)[..., 0] for image in pair]
     expected = reference.peak_signal_noise_ratio(*pair)
     assert psnr(*pair) == pytest.approx(expected, abs=1e-9)
@@ -25,5 +25,5 @@ def test_values_are_neither_rounded_nor_clipped():
     assert values == pytest.approx(20 * math.log10(25.5))
 
 
-def test_equal_frames_have_an_infinite_figure(pair):
+def test_equal_frames_have_an_infinite_value(pair):
     assert psnr(pair[0], pair[0]) == psnr_y(pair[0], pair[0]) == math.inf

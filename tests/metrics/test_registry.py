@@ -22,7 +22,7 @@ Measure = Callable[[np.ndarray, np.ndarray], float]
 
 @pytest.fixture
 def measure(metric, tmp_path) -> Measure:
-    """The figure of two frames and their sharp ones; LPIPS has random weights here."""
+    """The value of two frames and their sharp ones; LPIPS has random weights here."""
     if metric == LPIPS:
         torch.manual_seed(0)
         network = build_lpips(alexnet(weights=None).state_dict(), "alex")
@@ -45,7 +45,7 @@ def noisy(clip: np.ndarray, strength: float) -> np.ndarray:
 
 
 @each_metric
-def test_more_noise_gives_a_worse_figure(metric, measure, clip):
+def test_more_noise_gives_a_worse_value(metric, measure, clip):
     none, weak, strong = (measure(noisy(clip, strength), clip) for strength in (0, 5, 40))
     assert metric.gain(none, weak) > 0
     assert metric.gain(weak, strong) > 0
@@ -64,7 +64,7 @@ def test_a_metric_without_colour_is_the_same_on_the_luma(metric, measure, clip):
     assert close is not metric.of_colour
 
 
-def test_gains_and_figures_in_words_in_either_direction():
+def test_gains_and_values_in_words_in_either_direction():
     psnr, lpips = METRICS["psnr"], METRICS["lpips"]
     assert (psnr.gain(31.0, 30.5), lpips.gain(0.25, 0.5), lpips.gain(0.5, 0.25)) == (
         0.5,

@@ -13,13 +13,13 @@ from vrtspike.metrics.ssim import ssim, ssim_3d, ssim_of_values, ssim_uniform, s
 from vrtspike.system.errors import DataError
 
 
-def test_frames_and_their_luma_have_the_figures_of_scikit_image(pair):
+def test_frames_and_their_luma_have_the_values_of_scikit_image(pair):
     luma = [rgb2ycbcr(image)[..., 0] for image in pair]
     assert ssim(*pair) == pytest.approx(similarity(*pair), abs=1e-9)
     assert ssim_y(*pair) == pytest.approx(similarity(*luma), abs=1e-6)
 
 
-def test_values_that_are_not_rounded_have_the_figure_of_scikit_image(pair):
+def test_values_that_are_not_rounded_have_the_value_of_scikit_image(pair):
     values = [image * 0.77 + 3.3 for image in pair]
     assert ssim_of_values(*values) == pytest.approx(similarity(*values), abs=1e-9)
 
@@ -50,7 +50,7 @@ def test_frames_smaller_than_the_window_are_refused(kind, window):
 
 
 @pytest.mark.shared
-def test_figure_of_a_real_pair_under_the_uniform_window(shared):
+def test_value_of_a_real_pair_under_the_uniform_window(shared):
     """On [0, 255], where scikit-image's luminance term has another origin than on [-1, 1]."""
     folder = shared / "samples" / "gopro_test" / "GOPR0384_11_00"
     blur, sharp = (read_rgb(folder / kind / "000001.png") for kind in ("blur", "sharp"))

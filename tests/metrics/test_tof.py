@@ -32,7 +32,7 @@ def test_the_flow_is_the_motion_to_the_right_and_down(texture):
     np.testing.assert_allclose(np.median(inside, axis=(0, 1)), [3, -2], atol=0.1)
 
 
-def test_the_figure_is_the_length_of_the_difference_of_motions(texture):
+def test_the_value_is_the_length_of_the_difference_of_motions(texture):
     start = cut(texture, 0, 0)
     right = [start, cut(texture, 3, 0)]
     assert tof(right, right) == 0
@@ -41,7 +41,7 @@ def test_the_figure_is_the_length_of_the_difference_of_motions(texture):
     assert tof([start, cut(texture, 5, 0)], right) == pytest.approx(2, abs=0.15)
 
 
-def test_the_figure_is_that_of_the_published_program(texture):
+def test_the_value_is_that_of_the_published_program(texture):
     """Chu et al.: RGB to grey, Farneback (0.5, 3, 15, 3, 5, 1.2), mean Euclidean length."""
     rng = np.random.default_rng(2)
     sharp = [cut(texture, 0, 0), cut(texture, 2, 1)]

@@ -101,7 +101,7 @@ def test_last_records_are_the_whole_ones_within_a_size(tmp_path):
 
 
 def test_a_process_that_has_just_begun_has_no_hits():
-    begun = CacheUse(lookups=9, reads=15).figures()  # it has read more than chunks
-    figures = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
-    assert figures == [0, 9, 0, False]
-    assert CacheUse(0, 0).figures()["hit_rate"] == 0
+    begun = CacheUse(lookups=9, reads=15).record()  # it has read more than chunks
+    values = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
+    assert values == [0, 9, 0, False]
+    assert CacheUse(0, 0).record()["hit_rate"] == 0

@@ -72,7 +72,7 @@ class Scene:
             for sequence in "ab"
             for name in FRAMES
         ]
-        defaults = {"figures": pd.DataFrame(rows)}
+        defaults = {"frame_psnr": pd.DataFrame(rows)}
         return Result(
             label,
             f"results/{label}",

@@ -35,7 +35,7 @@ def restored(small_run, evaluated, tmp_path_factory):
     return folders
 
 
-def test_the_folder_gives_frames_input_and_figures(restored, small_run):
+def test_the_folder_gives_frames_input_and_psnr(restored, small_run):
     result = read_restored(restored["b"])
     clip = result.clips["b"]
     frame = "000003"
@@ -47,14 +47,14 @@ def test_the_folder_gives_frames_input_and_figures(restored, small_run):
         )
     assert clip.spikes(frame).shape == (24, 32)
     entries = json.loads((restored["b"] / "restore.json").read_text())["frames"]
-    assert result.figures["psnr"].tolist() == [entry["psnr"] for entry in entries]
-    assert result.figures["frame"].tolist() == list(clip.frames)
+    assert result.frame_psnr["psnr"].tolist() == [entry["psnr"] for entry in entries]
+    assert result.frame_psnr["frame"].tolist() == list(clip.frames)
 
 
 def test_sequences_of_one_model_are_one_result(restored, restoring):
     (result,) = read_results(list(restored.values()), restoring)
     assert list(result.clips) == ["b", "c"]
-    assert set(result.figures["sequence"]) == {"b", "c"}
+    assert set(result.frame_psnr["sequence"]) == {"b", "c"}
     for name in "bc":
         (image,) = result.restored(name, ["000001"])
         assert np.array_equal(image, read_rgb(restored[name] / "restored/000001.png"))

@@ -27,8 +27,8 @@ def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring,
         sharp = read_rgb(small_run.raw / f"test/b/sharp/{frame}.png")
         assert decibels(image, sharp) == pytest.approx(measured, abs=1e-5)
         assert np.array_equal(result.clips["b"].sharp(frame), sharp)
-    assert result.figures["psnr"].tolist()[:5] == pytest.approx(rows["psnr"].tolist())
-    assert result.cost.psnr == pytest.approx(result.figures["psnr"].mean(), abs=1e-4)
+    assert result.frame_psnr["psnr"].tolist()[:5] == pytest.approx(rows["psnr"].tolist())
+    assert result.cost.psnr == pytest.approx(result.frame_psnr["psnr"].mean(), abs=1e-4)
     assert result.cost.device == "cpu"
     assert result.cost.seconds > 0
 

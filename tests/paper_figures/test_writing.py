@@ -144,7 +144,7 @@ def test_published_rows_of_the_same_protocol_stand_beside_own_ones(scene, write)
 
 
 def test_figures_without_data_are_left_out_with_the_reason(scene, models, write):
-    bare = [replace(result, figures=result.figures[:0], cost=None) for result in models]
+    bare = [replace(result, frame_psnr=result.frame_psnr[:0], cost=None) for result in models]
     folder, lines = write(bare)
     left_out = {line.split(":")[0]: line for line in lines if "left out" in line}
     assert list(left_out) == ["psnr_over_frames", "gain_over_motion", "quality_over_cost"]
@@ -185,9 +185,9 @@ def test_wrong_sequences_and_rows_are_refused(models, write):
 
 def test_results_of_different_frames_do_not_compare(scene, models, write):
     other = scene.result("other", scene.sharp)
-    table = other.figures.assign(psnr_blur=other.figures["psnr_blur"] + 1)
+    table = other.frame_psnr.assign(psnr_blur=other.frame_psnr["psnr_blur"] + 1)
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
-        write([models[0], replace(other, figures=table)], names=["psnr_over_frames"])
+        write([models[0], replace(other, frame_psnr=table)], names=["psnr_over_frames"])
     clips = {"a": replace(other.clips["a"], blurry=lambda name: scene.sharp[0, 0])}
     place = CropPlace("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):

@@ -47,9 +47,9 @@ def note_status(folder: Path, status: str, **facts: Any) -> None:
     write_json(folder / "run.json", record | facts)
 
 
-def append_step(folder: Path, step: int, **figures: Any) -> None:
+def append_step(folder: Path, step: int, **values: Any) -> None:
     """Log another step of the run."""
-    line: Mapping[str, Any] = {**metric_lines(step, 0.0)[step - 1], **figures}
+    line: Mapping[str, Any] = {**metric_lines(step, 0.0)[step - 1], **values}
     append_text(folder, json.dumps(line) + "\n")
 
 

@@ -86,10 +86,10 @@ def make_evaluation(
         sequence, frame = sequences[number // 3], f"{number % 3 + 1:06d}"
         row = {"sequence": sequence, "frame": frame}
         psnr = 20.0 + number
-        figures = {"psnr_blur": psnr - gain, "psnr": psnr, "lpips_blur": 0.5, "lpips": 0.25}
+        values = {"psnr_blur": psnr - gain, "psnr": psnr, "lpips_blur": 0.5, "lpips": 0.25}
         if spikes:
-            figures |= {"psnr_spikes": 15.0, "lpips_spikes": 0.75}
-        rows.append(row | figures)
+            values |= {"psnr_spikes": 15.0, "lpips_spikes": 0.75}
+        rows.append(row | values)
         shown = ("blurry", "restored", "sharp", *(("spikes",) if spikes else ()))
         files = {what: f"{sequence}/{frame}/{what}.png" for what in shown}
         for place, (what, file) in enumerate(files.items()):
@@ -97,7 +97,7 @@ def make_evaluation(
             gray = image[::2, ::2, 0] if what == "spikes" else image
             write_picture(folder / "examples" / file, gray)
         chosen = [("worst", "middle", "best")[number % 3]]
-        entry = {"label": sequence, "chosen": chosen, "metrics": figures, "files": files}
+        entry = {"label": sequence, "chosen": chosen, "metrics": values, "files": files}
         examples.append(row | entry)
     frames = pd.DataFrame(rows)
     frames.to_csv(folder / "frames.csv", index=False)

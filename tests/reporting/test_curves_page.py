@@ -62,5 +62,5 @@ def test_lines_are_drawn_and_a_phone_shows_them_whole(page):
         assert window.evaluate("document.documentElement.scrollWidth") == 390
         note = window.text_content("#training .note")
         assert note.strip().startswith("Validations while training are of centre crops")
-        assert "figures above" not in note
+        assert "metrics above" not in note
     assert messages == []

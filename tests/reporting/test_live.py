@@ -11,7 +11,7 @@ from vrtspike.reporting.live import LiveRun, ValidationValue
 from vrtspike.system.errors import RunError
 
 
-def test_the_figures_of_a_running_training(tmp_path):
+def test_the_values_of_a_running_training(tmp_path):
     folder = make_live_run(tmp_path / "run")
     snapshot = LiveRun(folder).read(now=25.0)
     assert (snapshot.name, snapshot.status, snapshot.has_ended) == ("demo", "running", False)

@@ -1,4 +1,4 @@
-"""The figures of a running training as lines of text."""
+"""The values of a running training as lines of text."""
 
 from __future__ import annotations
 

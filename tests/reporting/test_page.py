@@ -174,7 +174,7 @@ FACTS = (
     "8 CPUs, host node7",
 )
 START = "Preset a takes 6 frames of data set gopro from "
-UNMEASURED = "Trained, without figures of test frames: "
+UNMEASURED = "Trained, without metrics of test frames: "
 NOT_EVALUATED = "a: not evaluated: no summary.json of run print of a; evaluate again"
 COMMIT = ", at commit 01234567"
 
@@ -225,14 +225,14 @@ BETTER = measured(30.0, 40.0)
         ),
         # If the PSNR is infinite, the sentence uses another metric.
         ({"a": {"metrics": NONE | measured(0.5, 0.1, "lpips")["metrics"]}}, "a", "from LPIPS", ()),
-        # If a figure is missing, it uses another metric as well.
+        # If a value is missing, it uses another metric as well.
         (
             {"a": {"metrics": UNMEASURED_INPUT | measured(0.5, 0.1, "lpips")["metrics"]}},
             "a",
             "from LPIPS",
             (),
         ),
-        # Figures of other test frames do not compare.
+        # Metrics of other test frames do not compare.
         (
             {
                 "a": {},
@@ -266,7 +266,7 @@ BETTER = measured(30.0, 40.0)
             {"a": {"evaluated": False}, "b": {"metrics": NONE}},
             "",
             f"{UNMEASURED}a{COMMIT}, b{COMMIT}.",
-            (NOT_EVALUATED, "b: the evaluation has no finite figure"),
+            (NOT_EVALUATED, "b: the evaluation has no finite value"),
         ),
     ],
 )
@@ -276,7 +276,7 @@ def test_the_result_is_a_sentence_and_facts(tmp_path, made, best, text, facts):
     assert text in result.text
     assert [fact for fact in result.facts if fact in facts] == list(facts)
     bold = result.sentence.split("**")[1::2]
-    assert all(figure in bold for figure in re.findall(r"\d+\.\d\d dB", text) if best)
+    assert all(value in bold for value in re.findall(r"\d+\.\d\d dB", text) if best)
 
 
 @pytest.mark.parametrize(("git", "code"), [(True, []), (False, ["x.py"])])

@@ -69,7 +69,7 @@ def test_every_chart_is_drawn_shows_values_under_the_pointer_and_sends_nothing(p
     assert drawn.first.evaluate("p => p._context.plotlyServerURL") == ""
 
 
-def test_charts_and_costs_show_the_figures_of_the_results(page):
+def test_charts_and_costs_show_the_metrics_of_the_results(page):
     wait_for_plots(page)
     cells = ["1,000", "2", "30.0", "1000", "10000", "0.5"]
     assert texts(page, "#cost tbody td") == ["with_spikes", *cells, "without", *cells]
@@ -136,9 +136,9 @@ def test_points_and_picture_of_a_chart_are_saved(page, tmp_path):
 
 def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
     wait_for_plots(page)
-    chart = page.locator("#figures .chart", has=page.locator(".plot"))
-    assert texts(page, "#figures .chart .legendtext") == ["no change", "with_spikes", "without"]
-    page.select_option("#figures select", "LPIPS")
+    chart = page.locator("#metrics .chart", has=page.locator(".plot"))
+    assert texts(page, "#metrics .chart .legendtext") == ["no change", "with_spikes", "without"]
+    page.select_option("#metrics select", "LPIPS")
     assert chart.locator("h3").text_content().startswith("LPIPS of every test frame, improved bel")
     page.wait_for_function(
         "plot => plot.layout.yaxis.title.text.startsWith('LPIPS')",
@@ -155,13 +155,13 @@ def test_many_runs_have_switches_instead_of_legends_and_fold_their_parts(show, t
         make_evaluation(tmp_path, name, ("one",))
     page = show(written(tmp_path, *names))
     wait_for_plots(page)
-    assert texts(page, "#figures .legendtext") == []
+    assert texts(page, "#metrics .legendtext") == []
     groups = page.locator("[role=group][aria-label=Runs]")
     assert groups.count() == 2
     boxes = [group.locator("input").nth(1) for group in groups.all()]
     boxes[1].uncheck()
     assert not boxes[0].is_checked()
-    frames = page.locator("#figures .plot")
+    frames = page.locator("#metrics .plot")
     page.wait_for_function("plot => plot.data.length === 9", arg=frames.element_handle())
     symbols = frames.evaluate("p => p.data.map(t => [t.name, t.marker?.symbol])")
     assert symbols[1:3] == [["preset-0", "circle"], ["preset-2", "circle"]]

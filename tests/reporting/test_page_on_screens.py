@@ -37,11 +37,11 @@ def test_a_phone_needs_no_scrolling_to_the_side_and_two_fingers_zoom(show, addre
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator(STAGE).first.bounding_box()["width"] > 340
     # The main columns are visible without scrolling, and it is visible that there are more.
-    for table in page.locator("#figures table", has=page.get_by_text("gain")).all():
+    for table in page.locator("#metrics table", has=page.get_by_text("gain")).all():
         gain = table.locator("th", has_text="gain").bounding_box()
         assert gain["x"] + gain["width"] <= 390
     shade = "e => getComputedStyle(e).backgroundAttachment"
-    assert page.locator("#figures .scroll").first.evaluate(shade) == "local, scroll"
+    assert page.locator("#metrics .scroll").first.evaluate(shade) == "local, scroll"
     assert min(b.bounding_box()["height"] for b in page.locator(".bar button").all()) >= 44
 
 
@@ -51,9 +51,9 @@ def test_a_phone_shows_the_gain_beside_long_names(show, tmp_path):
         make_run(tmp_path, name)
         make_evaluation(tmp_path, name, ("GOPR0384_11_00", "GOPR0385_11_01"))
     page = show(written(tmp_path, *names), **PHONE)
-    table = page.locator("#figures .tall table")
+    table = page.locator("#metrics .tall table")
     for metric in ("PSNR", "LPIPS"):
-        page.select_option("#figures select", metric)
+        page.select_option("#metrics select", metric)
         for cell in (table.locator("th", has_text="gain"), table.locator("td:nth-child(4)").first):
             box = cell.bounding_box()
             assert box["x"] + box["width"] <= 375, metric

@@ -141,8 +141,8 @@ def test_panels_sides_and_runs_are_chosen(page):
 def test_the_pictures_begin_with_the_preset_of_the_headline(show, tmp_path):
     for name, gain in (("first", 4.0), ("better", 5.0)):
         make_run(tmp_path, name)
-        figures = {"psnr": {"blurry": 18.0, "restored": 18 + gain, "gain": gain}}
-        make_evaluation(tmp_path, name, metrics=figures)
+        metrics = {"psnr": {"blurry": 18.0, "restored": 18 + gain, "gain": gain}}
+        make_evaluation(tmp_path, name, metrics=metrics)
     page = show(written(tmp_path, "first", "better"))
     assert page.text_content("h1").startswith("Preset better")
     chosen = page.locator("#pictures .bar select").evaluate("s => s.selectedOptions[0].textContent")
@@ -150,12 +150,12 @@ def test_the_pictures_begin_with_the_preset_of_the_headline(show, tmp_path):
     assert "Restored by first" in texts(page, f"{RIGHT} option")
 
 
-def test_frames_that_equal_the_sharp_ones_have_no_figure_and_no_other_ones(show, tmp_path):
+def test_frames_that_equal_the_sharp_ones_have_no_psnr_and_no_other_values(show, tmp_path):
     """A dash for the infinite PSNR of the restored frame, not the blurry one's PSNR alone."""
     make_run(tmp_path, "a")
     reason = "some frames equal the sharp ones: the mean is not finite"
-    figures = {"psnr": {"blurry": 18.0, "restored": None, "gain": None, "reason": reason}}
-    folder = make_evaluation(tmp_path, "a", ("one",), metrics=figures)
+    metrics = {"psnr": {"blurry": 18.0, "restored": None, "gain": None, "reason": reason}}
+    folder = make_evaluation(tmp_path, "a", ("one",), metrics=metrics)
     index = read_json(folder / "examples/examples.json")
     index["examples"] = index["examples"][:1]
     index["examples"][0]["metrics"] |= {"psnr": None, "lpips": None, "lpips_blur": None}
@@ -163,8 +163,8 @@ def test_frames_that_equal_the_sharp_ones_have_no_figure_and_no_other_ones(show,
     page = show(written(tmp_path, "a"))
     assert page.text_content(".thumb b") == "–"
     assert page.text_content(CAPTION).endswith("PSNR16.00 → – dB (spikes alone, grey 15.00)")
-    assert f"No PSNR of a: {reason}." in page.text_content("#figures details")
-    assert texts(page, "#figures tbody td")[:5] == ["PSNR, dB", "–", "–", "18.00", "15.00 (grey)"]
+    assert f"No PSNR of a: {reason}." in page.text_content("#metrics details")
+    assert texts(page, "#metrics tbody td")[:5] == ["PSNR, dB", "–", "–", "18.00", "15.00 (grey)"]
 
 
 def test_pictures_of_validations_follow_a_slider(show, tmp_path):

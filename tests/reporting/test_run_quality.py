@@ -29,7 +29,7 @@ def read(folder, **keys):
     return evaluation
 
 
-def test_figures_of_all_metrics_with_the_baseline(tmp_path):
+def test_values_of_all_metrics_with_the_baseline(tmp_path):
     evaluation = read(make_evaluation(tmp_path, "a", spikes=True))
     psnr, lpips = evaluation["metrics"]
     expected = {"title": "PSNR", "unit": "dB", "decimals": 2, "gain": 4.0}
@@ -75,7 +75,7 @@ def test_tables_keep_names_as_texts(tmp_path):
     assert [e["label"] for e in evaluation["examples"]] == ["007"] * 3 + ["街道"] * 3
 
 
-def test_figures_of_another_protocol_are_called_by_it(tmp_path):
+def test_values_of_another_protocol_are_called_by_it(tmp_path):
     """So that the page, which joins metrics by name, sets them beside no others."""
     folder = make_evaluation(tmp_path, "a")
     default = read(folder)
@@ -141,7 +141,7 @@ def test_a_missing_evaluation_has_a_reason(tmp_path):
     assert read_evaluation(tmp_path / "train/a", RUN) == reason
 
 
-def test_no_figure_is_shown_of_a_summary_that_was_changed(tmp_path):
+def test_no_value_is_shown_of_a_summary_that_was_changed(tmp_path):
     path = make_evaluation(tmp_path, "a") / "summary.json"
     write_summary(path, json.loads(path.read_text()))
     path.write_text(path.read_text().replace("22.5", "39.99"))

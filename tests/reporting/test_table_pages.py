@@ -46,7 +46,7 @@ def clipped(page: Page) -> list[int]:
     return [pixels for pixels in page.locator(".wide").evaluate_all(hidden) if pixels > 0]
 
 
-def test_the_leaderboard_is_seen_whole_and_its_figures_on_a_phone(browser, tmp_path):
+def test_the_leaderboard_is_seen_whole_and_its_values_on_a_phone(browser, tmp_path):
     folders = [
         publish(tmp_path, "reproduce-without-spikes", True),
         publish(tmp_path, "low_memory", True, warnings=["of other data than it was trained on"]),
@@ -62,7 +62,7 @@ def test_the_leaderboard_is_seen_whole_and_its_figures_on_a_phone(browser, tmp_p
     page.close()
 
 
-def test_an_ablation_shows_its_figure_on_a_phone(browser, tmp_path):
+def test_an_ablation_shows_its_value_on_a_phone(browser, tmp_path):
     kinds = [f"{name} {kind}" for name in ("psnr", "lpips") for kind in ("blurry", "gain")]
     models = {
         "preset": ["reproduce"] * 3,
@@ -122,7 +122,7 @@ def test_a_comparison_of_many_presets_is_seen_whole(browser, tmp_path):
     page.close()
 
 
-def test_the_best_figures_of_a_leaderboard_are_bold(browser, tmp_path):
+def test_the_best_values_of_a_leaderboard_are_bold(browser, tmp_path):
     metrics = {"psnr": {"restored": 34.0}, "ssim": {"restored": 0.9}}
     folders = [publish(tmp_path, "a", True, metrics=metrics), publish(tmp_path, "b", True)]
     write_leaderboard(folders, tmp_path / "board")

@@ -45,7 +45,7 @@ EXPOSURES = 3
 BLURRY = 27.04
 """Mean PSNR in dB of the known scene's blurry frames: simulated, the same everywhere."""
 MIN_RESTORED = 35.37
-"""Minimum figures of the restored frames when the weights were bundled, less 0.1 dB."""
+"""Minimum PSNR of the restored frames when the weights were bundled, less 0.1 dB."""
 MAX_ERROR_RATIO = 4
 """Largest error of ONNX Runtime over that of PyTorch: both round to float32, in other orders."""
 
@@ -88,8 +88,8 @@ def test_the_pack_is_whole_small_and_in_half_precision(model):
         for name in ("figures.json", "settings.json", "statistics.json", "weights.safetensors")
     }
     assert (model.run.name, model.limits is None) == (GENERAL, False)
-    figures = json.loads((FOLDER / "figures.json").read_text())
-    assert figures["fingerprint"] == model.run.fingerprint
+    evaluation = json.loads((FOLDER / "figures.json").read_text())
+    assert evaluation["fingerprint"] == model.run.fingerprint
     card = (FOLDER / "README.md").read_text()
     digest = re.escape(str(model.run.dataset_digest))
     assert re.search(

@@ -99,7 +99,7 @@ def test_without_a_folder_they_become_those_of_the_package(finished, former, mon
 
 
 def test_the_script_takes_the_folder_of_the_evaluation(repository, results, former):
-    evaluation = shutil.move(results / "evaluate/general", results / "figures")
+    evaluation = shutil.move(results / "evaluate/general", results / "evaluation")
     options = {"--run": results / "train/general", "--evaluation": evaluation, "--output": former}
     words = [str(word) for option in options.items() for word in option]
     done = run_python(repository / "scripts/bundle_weights.py", *words)
@@ -158,8 +158,8 @@ def grow(results: Path) -> None:
     [
         (change_record(status="running"), r"run\.json: the run is running, expected finished"),
         (remove("train/general/run.json"), r"run\.json: no such file; expected the folder of a"),
-        (remove("evaluate/general/summary.json"), r"general: no figures: evaluate it first"),
-        (change_settings(fingerprint="fedcba987654"), r"general: no figures: evaluate it first"),
+        (remove("evaluate/general/summary.json"), r"general: no metrics: evaluate it first"),
+        (change_settings(fingerprint="fedcba987654"), r"general: no metrics: evaluate it first"),
         (change_settings(name="other"), "a run of the preset other, expected one of general"),
         (flip_a_bit, r"weights\.safetensors: was changed after it was published"),
         (forget_limits, r"statistics\.json: no limits of recordings"),

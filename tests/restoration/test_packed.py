@@ -70,7 +70,7 @@ def test_the_pack_and_its_card_name_half_precision(packed, half):
     for folder, name in ((packed, "float32"), (half, "float16")):
         assert floating_type(folder / "weights.safetensors") == name
         assert json.loads((folder / "run.json").read_text())["weights_precision"] == name
-    rounded = "weights are kept in float16; figures were measured before they were rounded to it"
+    rounded = "weights are kept in float16; the metrics were measured before this rounding"
     assert f"\n- {rounded}\n" in (half / "README.md").read_text()
     assert "\n- weights are kept in float32\n" in (packed / "README.md").read_text()
 
@@ -112,11 +112,11 @@ def test_a_full_disk_is_reported_before_anything_is_written(results, tmp_path):
         assert [path.name for path in place.iterdir()] == ["other"]
 
 
-def test_figures_and_card_name_the_measured_data(results, packed):
+def test_metrics_and_card_name_the_measured_data(results, packed):
     summary = json.loads((results / "evaluate/given/summary.json").read_text())
-    figures = json.loads((packed / "figures.json").read_text())
-    assert figures["metrics"] == summary["metrics"]
-    assert figures["protocol"] == "own"
+    evaluation = json.loads((packed / "figures.json").read_text())
+    assert evaluation["metrics"] == summary["metrics"]
+    assert evaluation["protocol"] == "own"
     card = (packed / "README.md").read_text()
     assert card.startswith("---\nlicense: mit\n")
     assert f"\n- seed 123\n- code at commit `{COMMIT}`, with changes that were not commi" in card
@@ -208,7 +208,7 @@ def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, t
     words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
     run_command(words)
     output = capsys.readouterr().out
-    assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in output
+    assert "note: no metrics: evaluate it first (snakemake evaluate_alone)" in output
     assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
     with pytest.raises(ConfigError, match="already exists; give another name"):
         run_command(words)

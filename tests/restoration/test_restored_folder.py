@@ -1,4 +1,4 @@
-"""Restoration into a folder from Python: files, figures, warnings and the representation."""
+"""Restoration into a folder from Python: files, metrics, warnings and the representation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vrtspike.system.errors import ConfigError
 pytestmark = pytest.mark.filterwarnings("ignore:warning. frames that came out worse")
 
 
-def test_files_figures_and_the_representation(small_run, model, sequence, tmp_path, capsys):
+def test_files_metrics_and_the_representation(small_run, model, sequence, tmp_path, capsys):
     output = tmp_path / "out"
     result = model.restore_folder(
         sequence / "blur", sequence / "spike", output, sharp=sequence / "sharp", video=True
@@ -26,8 +26,8 @@ def test_files_figures_and_the_representation(small_run, model, sequence, tmp_pa
     np.testing.assert_array_equal(np.stack([read_rgb(path) for path in result.files]), expected)
     assert (output / "restored.mp4").is_file()
     assert result.record == json.loads((output / "restore.json").read_text())
-    assert list(result.figures.index) == [path.stem for path in result.files]
-    assert list(result.figures["psnr"]) == [frame["psnr"] for frame in result.record["frames"]]
+    assert list(result.metrics.index) == [path.stem for path in result.files]
+    assert list(result.metrics["psnr"]) == [frame["psnr"] for frame in result.record["frames"]]
     # No call follows that could add notes, so that the command prints the same.
     words = ["restore", small_run.train, sequence / "blur", "--spikes", sequence / "spike"]
     words += ["--sharp", sequence / "sharp", "--device", "cpu", "-o", tmp_path / "command"]
@@ -39,10 +39,10 @@ def test_files_figures_and_the_representation(small_run, model, sequence, tmp_pa
     assert lines[-1].endswith(f"{output}; record: {output / 'restore.json'}")
 
 
-def test_without_sharp_frames_figures_come_from_the_spikes(model, sequence, tmp_path):
+def test_without_sharp_frames_metrics_come_from_the_spikes(model, sequence, tmp_path):
     result = model.restore_folder(str(sequence / "blur"), str(sequence / "spike"), tmp_path / "out")
-    assert "psnr" not in result.figures
-    assert result.figures["reblur"].notna().all()
+    assert "psnr" not in result.metrics
+    assert result.metrics["reblur"].notna().all()
     assert result.notes == []
 
 
@@ -62,7 +62,7 @@ def test_warnings_are_in_the_result_and_given_at_once(small_run, model, sequence
     with pytest.warns(UserWarning, match="spikes that do not fit"):
         result = model.restore_folder(sequence / "blur", other, tmp_path / "out")
     assert result.warnings[0].startswith("warning: spikes that do not fit (5):")
-    assert "figures from the spikes: left out" in repr(result)
+    assert "metrics from the spikes: left out" in repr(result)
 
 
 def test_pictures_of_16_bits_keep_them_in_memory_and_on_disk(model, sequence, tmp_path):

@@ -1,4 +1,4 @@
-"""The contents of the pictures of an evaluation: lines and maps against its figures."""
+"""The contents of the pictures of an evaluation: lines and maps against its values."""
 
 from __future__ import annotations
 

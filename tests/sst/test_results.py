@@ -11,7 +11,7 @@ from vrtspike.sst.results import metric_tables
 from vrtspike.sst.scores import MODEL
 
 
-def test_tables_of_the_pipeline_agree_with_the_figures(evaluation):
+def test_tables_of_the_pipeline_agree_with_the_scores(evaluation):
     frames, sequences = metric_tables(evaluation)
     assert list(sequences["sequence"]) == ["2 months ahead", "3 months ahead"]
     assert list(sequences["frames"]) == [SAMPLES] * 2

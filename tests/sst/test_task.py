@@ -126,7 +126,7 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
 
 
-def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
+def test_a_gain_is_of_the_leads_at_which_both_have_a_value(store, tmp_path):
     run = PublishedRun("sea", settings(), str(store.path), "0123")
     job = EvaluationJob(tmp_path, run, store.path, tmp_path, torch.device("cpu"))
     columns = ["frame", "sequence", "rmse_baseline", "rmse", "acc_baseline", "acc"]
@@ -139,7 +139,7 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_of_validation_years_carry_a_warning(store, tmp_path):
+def test_values_of_validation_years_carry_a_warning(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     values = {
         "TASK": "sst",

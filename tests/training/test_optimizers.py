@@ -15,10 +15,10 @@ from vrtspike.settings import Settings
 from vrtspike.training.optimizers import (
     build_optimizer,
     cosine_factor,
+    count_steps,
     parameter_groups,
     scaled_learning_rate,
     set_learning_rates,
-    total_steps,
     trainable_groups,
     warmup_steps,
 )
@@ -128,7 +128,9 @@ def test_steps_of_the_warm_up(written, total, steps):
 def test_a_warm_up_that_is_not_written_follows_the_steps_of_the_run():
     optimizer = torch.optim.AdamW([{"params": [torch.zeros(1)], "base_lr": 1.0}])
     settings = ScheduleSettings(WARMUP_STEPS=None)
-    first, second = (set_learning_rates(optimizer, settings, 1.0, n, total=40) for n in (0, 1))
+    first, second = (
+        set_learning_rates(optimizer, settings, 1.0, n, total_steps=40) for n in (0, 1)
+    )
     assert (first, second) == (0.5, 1.0)
 
 
@@ -143,7 +145,7 @@ def test_rates_of_groups_keep_their_ratio_and_end_at_min_lr():
     optimizer = torch.optim.AdamW(groups)
     settings = ScheduleSettings(WARMUP_STEPS=4, MIN_LR=1e-6)
     for step in (*range(20), 3):
-        rate = set_learning_rates(optimizer, settings, 2e-4, step, total=20)
+        rate = set_learning_rates(optimizer, settings, 2e-4, step, total_steps=20)
         slow, fast = (group["lr"] for group in optimizer.param_groups)
         assert fast == rate
         assert slow == pytest.approx(rate / 4)
@@ -168,6 +170,6 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
         ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
     ],
 )
-def test_total_steps(train, per_epoch, micro_batches, steps):
+def test_count_of_steps(train, per_epoch, micro_batches, steps):
     settings = Settings.model_validate({"TRAIN": train})
-    assert total_steps(settings, per_epoch, micro_batches) == steps
+    assert count_steps(settings, per_epoch, micro_batches) == steps

@@ -16,8 +16,8 @@ def test_the_best_weights_and_patience_follow_the_watched_metric():
     errors, skills = [3.0, 2.0, 2.5, float("nan"), 2.0, 1.0], [5.0, 6.0, 4.0, 6.5, 6.0, 6.5]
     for error, skill in zip(errors, skills, strict=True):
         counters.step += 10
-        figures = {"error": error, "skill": skill}
-        result.append(counters.note_validation(figures, "error", lower=["error"]))
+        metrics = {"error": error, "skill": skill}
+        result.append(counters.note_validation(metrics, "error", lower=["error"]))
     # As good as the best is not better, and what is no number is never the best.
     assert result == [True, True, False, False, False, True]
     assert counters.best == {"error": 1.0, "skill": 6.5}
@@ -32,7 +32,7 @@ def test_the_best_weights_and_patience_follow_the_watched_metric():
 def test_throughput_is_smoothed_and_what_remains_follows_from_this_process(monkeypatch):
     now = 100.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    throughput = Throughput(step=10, total=30)
+    throughput = Throughput(step=10, total_steps=30)
     assert throughput.remaining(10) == 0.0
     now = 102.0
     assert throughput.count(8) == 2.0

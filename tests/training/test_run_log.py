@@ -22,7 +22,7 @@ from vrtspike.training.run_log import RunLog, describe_environment, git_state
 CPU = torch.device("cpu")
 
 
-def figures(step: int) -> dict[str, Any]:
+def step_values(step: int) -> dict[str, Any]:
     losses = {"pixel": 0.5 * step, "other": 0.25}
     return {"loss": 0.5 * step + 0.25, "losses": losses, "lr": 1e-3 / step, "skipped": step == 2}
 
@@ -30,8 +30,8 @@ def figures(step: int) -> dict[str, Any]:
 class Tracked(list):
     """A tracker that keeps what it is given."""
 
-    def log(self, step: int, figures: dict[str, float]) -> None:
-        self.append((step, dict(figures)))
+    def log(self, step: int, values: dict[str, float]) -> None:
+        self.append((step, dict(values)))
 
     def close(self, finished: bool) -> None:
         """It keeps them."""
@@ -56,15 +56,15 @@ def log(tmp_path, tracked) -> RunLog:
     return log
 
 
-def test_figures_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
+def test_values_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
     for step in (1, 2, 3):
-        log.write("train", step, 7, figures(step))
+        log.write("train", step, 7, step_values(step))
     log.write("validation", 3, 7, {"psnr": 31.5})
     log.close()
     *records, last = read_records(tmp_path / "metrics.jsonl")
     for step, record in enumerate(records, 1):
         assert record.pop("time") > 0
-        assert record == {"kind": "train", "step": step, "epoch": 7, **figures(step)}
+        assert record == {"kind": "train", "step": step, "epoch": 7, **step_values(step)}
     assert (last["kind"], last["psnr"]) == ("validation", 31.5)
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     for tag, values in (
@@ -83,15 +83,15 @@ def test_figures_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked)
 
 def test_pictures_keep_their_colours(log, tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
-    log.pictures(7, {"restored": picture})
+    log.write_pictures(7, {"restored": picture})
     log.close()
     stored = read_rgb(tmp_path / "pictures" / "step_00000007_restored.png")
     np.testing.assert_array_equal(stored, picture)
 
 
 def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
-    log.memory(4, CPU, CacheUse(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
-    log.memory(5, CPU)
+    log.write_memory(4, CPU, CacheUse(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
+    log.write_memory(5, CPU)
     log.close()
     used, none = read_records(tmp_path / "logs" / "memory.jsonl")
     assert used["cache"] == {
@@ -112,7 +112,7 @@ def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch
         cache_key="SST.CACHE_GB",
     )
     log.begin(0)
-    log.memory(1, CPU)
+    log.write_memory(1, CPU)
     log.close()
     shown = capsys.readouterr().out
     assert "lower SST.CACHE_GB or DATALOADER.TRAIN_WORKERS before" in shown
@@ -121,8 +121,8 @@ def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
     models = [torch.nn.Linear(2, 3) for _ in range(2)]
     models[1].tied = models[1].weight  # two names of one tensor
-    log.weights(models[0], "best.safetensors")
-    log.weights(models[1], "weights.safetensors")
+    log.write_weights(models[0], "best.safetensors")
+    log.write_weights(models[1], "weights.safetensors")
     log.close()
     for name, model in zip(("best", "weights"), models, strict=True):
         with safe_open(tmp_path / f"{name}.safetensors", "pt") as stored:
@@ -133,10 +133,10 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
 def test_other_processes_write_nothing(tmp_path):
     log = RunLog(tmp_path, "f", Display(), enabled=False, tensorboard=True)
     log.begin(0)
-    log.write("train", 1, 1, figures(1))
-    log.pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})
-    log.memory(1, CPU)
-    log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
+    log.write("train", 1, 1, step_values(1))
+    log.write_pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})
+    log.write_memory(1, CPU)
+    log.write_weights(torch.nn.Linear(2, 3), "weights.safetensors")
     log.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -170,6 +170,6 @@ def test_git_state_distinguishes_changed_and_clean_checkouts(tmp_path):
 
 
 def test_weights_have_the_permissions_of_the_other_files_of_a_run(log, tmp_path):
-    log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
+    log.write_weights(torch.nn.Linear(2, 3), "weights.safetensors")
     (tmp_path / "other").touch()
     assert (tmp_path / "weights.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode

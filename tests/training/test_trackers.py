@@ -55,7 +55,7 @@ def test_mlflow_continues_its_run(tmp_path, store):
     assert result.data.params["LOG.ON_END"] == "(not shown)"
     history = client.get_metric_history(result.info.run_id, "validation/psnr")
     # MLflow sorts by milliseconds: what comes within one has no order.
-    assert sorted((figure.step, figure.value) for figure in history) == [(1, 31), (2, 32), (3, 33)]
+    assert sorted((metric.step, metric.value) for metric in history) == [(1, 31), (2, 32), (3, 33)]
 
 
 def test_a_store_that_mlflow_refuses_is_reported_before_training(tmp_path, store, monkeypatch):
@@ -65,7 +65,7 @@ def test_a_store_that_mlflow_refuses_is_reported_before_training(tmp_path, store
 
 
 @pytest.mark.slow
-def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, store):
+def test_metrics_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, store):
     messages: list[str] = []
     (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, messages.append)
     tracker.log(1, {"no such name!": 1.0})

@@ -57,8 +57,8 @@ def test_metrics_are_means_over_samples_not_over_batches():
     for index in range(SAMPLES):
         sample = {name: value[None] for name, value in data[index].items()}
         with torch.no_grad():
-            (figures,) = objective.metrics(model(sample["past"]), sample)
-        skills.append(figures["skill"])
+            (metrics,) = objective.metrics(model(sample["past"]), sample)
+        skills.append(metrics["skill"])
     assert metrics == {"skill": pytest.approx(np.mean(skills), rel=1e-5)}
     assert [index for batch in objective.seen for index in batch] == list(range(SAMPLES))
 

@@ -56,7 +56,7 @@ def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(fin
     for page in ("compare/table.html", "leaderboard/leaderboard.html", "index.html"):
         assert "weights are those of general, unchanged" in (results / page).read_text()
     assert finished.why(*targets) == {}
-    # Other weights are other figures.
+    # Other weights give other metrics.
     weights = finished.folder / general / "weights.safetensors"
     weights.write_bytes((results / "train/other/weights.safetensors").read_bytes())
     assert "MODEL.PRETRAINED: other weights" in finished.why("evaluate_kept")["train kept"]

@@ -18,8 +18,8 @@ def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stal
     pack = tiny.folder / "results/general/pack"
     assert load(pack, device="cpu").run.name == "general"
     assert floating_type(pack / "weights.safetensors") == "float16"
-    figures = json.loads((pack / "figures.json").read_text())
-    assert figures["preset"] == "general"
+    evaluation = json.loads((pack / "figures.json").read_text())
+    assert evaluation["preset"] == "general"
     assert not tiny.why("general")
     package = tiny.folder / "src/vrtspike/weights/general"
     done = tiny.python("scripts/bundle_weights.py")

@@ -1,4 +1,4 @@
-"""VRT's published weights against the published figure, with small ones of the published form."""
+"""VRT's published weights against the published result, with small ones of the published form."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def refused(project: Project) -> str:
 
 
 @pytest.mark.endurance
-def test_the_published_figure_is_looked_for_in_the_test_split_alone(project, shared):
+def test_the_published_result_is_looked_for_in_the_test_split_alone(project, shared):
     assert "no such file: weights/golden.safetensors" in refused(project)
     (project.folder / "weights").mkdir()
     weights = shared / "golden/vrt_tiny_weights.safetensors"
     shutil.copy(weights, project.folder / "weights/golden.safetensors")
-    assert "1 sequences of 3 frames; the published figure is of 11 of 1111" in refused(project)
+    assert "1 sequences of 3 frames; the published result is of 11 of 1111" in refused(project)
 
     project.replace(f"{PUBLISHED}.py", "sequences=11, frames=1111", "sequences=1, frames=3")
     missed = project.snakemake("--cores", "2", "reproduce_vrt")

@@ -33,14 +33,14 @@ def test_a_line_per_key_of_the_jobs_own_preset():
     }
     lines = setting_lines(Workflow(WorkflowSettings(), presets), "train.py")
 
-    def found(preset: str) -> list[str]:
+    def lines_of(preset: str) -> list[str]:
         return lines(SimpleNamespace(preset=preset))
 
-    different = set(found("slow")) ^ set(found("quick"))
+    different = set(lines_of("slow")) ^ set(lines_of("quick"))
     assert different == {"TRAIN.OPTIM.LR: 0.0001", "TRAIN.OPTIM.LR: 0.003"}
     expected = flat_settings(result_settings(presets["slow"]))
-    assert found("slow") == [f"{key}: {value}" for key, value in expected.items()]
-    assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in found("slow"))
+    assert lines_of("slow") == [f"{key}: {value}" for key, value in expected.items()]
+    assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in lines_of("slow"))
 
 
 def test_programs_that_select_no_settings_are_refused():

@@ -36,12 +36,12 @@ def restored(project: Project, preset: str) -> float:
 
 
 def test_seeds_are_trained_evaluated_and_their_mean_is_on_the_leaderboard(project):
-    figures = [restored(project, name) for name in ("tiny", "tiny-seed-2")]
-    assert figures[0] != figures[1]
+    means = [restored(project, name) for name in ("tiny", "tiny-seed-2")]
+    assert means[0] != means[1]
     table = pd.read_csv(project.folder / "results/seeds/tiny/table.csv", dtype={"seed": str})
     assert table["seed"].tolist() == ["123", "124", "mean of 2"]
-    mean = sum(figures) / 2
-    assert table["psnr restored"].tolist() == pytest.approx([*figures, mean], abs=1e-4)
+    mean = sum(means) / 2
+    assert table["psnr restored"].tolist() == pytest.approx([*means, mean], abs=1e-4)
     board = pd.read_csv(project.folder / "results/leaderboard/leaderboard.csv")
     row = board.set_index("model").loc["tiny"]
     assert (row["protocol"], row["note"]) == ("own", "mean of 2 seeds")

@@ -18,7 +18,7 @@ from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.workflow.training import Trainings, retrained
+from vrtspike.workflow.training import Trainings, retrained_names
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_no_run_goes_on_where_nothing_is_or_was_trained(here):
     tuned = started_from("general") | {"TRAIN": {"MAX_STEPS": 9}}
     for before, now in ((kept, tuned), (tuned, kept)):
         publish(before)
-        assert trainings(p=now).change("p").startswith("TRAIN.MAX_STEPS ")
+        assert trainings(p=now).describe_changes("p").startswith("TRAIN.MAX_STEPS ")
         assert trainings(p=now).continuation_notice("p") is None
 
 
@@ -176,30 +176,32 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
     give("vrt.pth")
     publish(GIVEN, file_digest("vrt.pth"))
     manifest = {"schema": DATASET.schema, "digest": "d"}
-    assert trainings(p=GIVEN).change("p") == ""
+    assert trainings(p=GIVEN).describe_changes("p") == ""
     # Results may stand anywhere.
     for dataset, other in (("gopro_spike/k32", ""), ("gopro_spike/k8", "another data set")):
         identity = RunIdentity.read(Path("results/train/p"))
         dataset = f"/elsewhere/data/{dataset}/dataset.json"
         replace(identity, dataset=dataset).write(Path("results/train/p"))
-        assert trainings(p=GIVEN).change("p") == other
+        assert trainings(p=GIVEN).describe_changes("p") == other
     # Data that are there are compared by their contents.
     write_json(DATA, manifest)
     more = {"LOG": {"MEMORY_EVERY_STEPS": 7}, "TEST": {"METRICS": ["psnr"]}}
-    assert trainings(p=GIVEN | more).change("p") == ""
+    assert trainings(p=GIVEN | more).describe_changes("p") == ""
     other = GIVEN | {"TRAIN": {"OPTIM": {"LR": 0.25}}, "SEED": 4}
-    assert trainings(p=other).change("p") == "SEED 123 -> 4, TRAIN.OPTIM.LR 0.0002 -> 0.25"
+    assert (
+        trainings(p=other).describe_changes("p") == "SEED 123 -> 4, TRAIN.OPTIM.LR 0.0002 -> 0.25"
+    )
     write_json(DATA, manifest | {"digest": "others"})
-    assert trainings(p=GIVEN).change("p") == "the data have changed"
+    assert trainings(p=GIVEN).describe_changes("p") == "the data have changed"
     give("vrt.pth", b"others")
-    change = trainings(p=GIVEN).change("p")
+    change = trainings(p=GIVEN).describe_changes("p")
     assert change == "the data have changed, MODEL.VRT.PRETRAINED: other weights"
     Path("vrt.pth").unlink()
-    assert trainings(p=GIVEN).change("p") == "the data have changed"
-    assert trainings(q=GIVEN).change("q") == ""
+    assert trainings(p=GIVEN).describe_changes("p") == "the data have changed"
+    assert trainings(q=GIVEN).describe_changes("q") == ""
     Path("results/train/p/settings.json").write_text("{")
     with pytest.raises(RunError, match=r"settings\.json: damaged, .* remove the folder to train"):
-        trainings(p=GIVEN).change("p")
+        trainings(p=GIVEN).describe_changes("p")
 
 
 def test_changed_code_of_a_trained_preset_is_one_line(here):
@@ -231,7 +233,7 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
 def test_retrain_names_trainings(retrain, expected):
     presets = {"p": Settings(), "q": Settings(), "s": Settings(SEEDS=2)}
     workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
-    assert retrained(workflow) == expected
+    assert retrained_names(workflow) == expected
 
 
 def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
@@ -243,7 +245,7 @@ def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
     }.items():
         give(path, text.encode())
     workflow = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
-    names = retrained(workflow)
+    names = retrained_names(workflow)
     members = set(workflow.sweep("rates").members)
     assert members < names
     assert {split_seed(name)[0] for name in names} == members

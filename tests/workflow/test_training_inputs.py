@@ -24,7 +24,7 @@ def planned(tmp_path, monkeypatch):
             changed_code=lambda preset: answers["changed_code"],
             require_files=lambda preset, retrain: required.append(retrain),
             result=lambda preset: Path("results/train", preset),
-            change=lambda preset: answers["change"],
+            describe_changes=lambda preset: answers["change"],
             continuation_notice=lambda preset: answers["continuation"],
             code_notice=lambda preset: answers["code"],
             weights=lambda preset, origin: {"KEY": Path(f"{origin}.pth")},

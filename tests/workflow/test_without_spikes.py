@@ -1,4 +1,4 @@
-"""Blurry and sharp frames only: the whole way, from the survey to the figures."""
+"""Blurry and sharp frames only: the whole way, from the survey to the metrics."""
 
 from __future__ import annotations
 

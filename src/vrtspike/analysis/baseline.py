@@ -16,6 +16,8 @@ from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
 
 SCHEMA = 1
+_METRICS_KEY = "figures"
+"""Key of a run's metrics in the file, by which baselines of earlier versions have them, too."""
 
 ALLOWED = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
 """Largest loss of a metric against the baseline; other metrics have :data:`ALLOWED_SHARE`."""
@@ -42,7 +44,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,
             "test_frames": frame_entries(candidate.evaluation),
-            "figures": _results(candidate.evaluation),
+            _METRICS_KEY: _means(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
 
@@ -71,7 +73,7 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
                 f"--write-baseline {path}"
             )
         faults += _frame_faults(name, candidate.evaluation, runs[name].get("test_frames"))
-        faults += _metric_faults(name, candidate.evaluation, runs[name]["figures"])
+        faults += _metric_faults(name, candidate.evaluation, runs[name][_METRICS_KEY])
     return faults
 
 
@@ -85,7 +87,7 @@ def _frame_faults(
     expected = {"protocol": OWN_PROTOCOL, **baseline_frames}
     return [
         f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
-        f"baseline's {expected.get(key)}); its figures cannot be compared"
+        f"baseline's {expected.get(key)}); its metrics cannot be compared"
         for key, value in frame_entries(evaluation).items()
         if value != expected.get(key)
     ]
@@ -95,7 +97,7 @@ def _metric_faults(
     name: str, evaluation: Summary | None, baseline_values: Mapping[str, float]
 ) -> list[str]:
     """Return lines for metrics of a run that are worse than in the baseline."""
-    results = {} if evaluation is None else _results(evaluation)
+    means = {} if evaluation is None else _means(evaluation)
     metrics = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     faults = []
     for column, baseline in baseline_values.items():
@@ -103,7 +105,7 @@ def _metric_faults(
             continue
         # Take the name without the protocol in brackets, as in "psnr (vrt) restored".
         metric = metrics.get(re.sub(r" \(\w+\)", "", column))
-        fault = _worse(metric, results.get(column), baseline)
+        fault = _worse(metric, means.get(column), baseline)
         if fault is not None:
             faults.append(f"{name}: {column}: {fault}")
     return faults
@@ -127,7 +129,7 @@ def _worse(metric: Metric | None, value: float | None, baseline: float) -> str |
     )
 
 
-def _results(evaluation: Summary) -> dict[str, float]:
+def _means(evaluation: Summary) -> dict[str, float]:
     """Return the finite means of an evaluation's results, by column."""
     table, metrics = quality_table([[evaluation]])
     columns = [f"{name} {metric.after}" for name, metric in metrics.items()]

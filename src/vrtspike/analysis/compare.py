@@ -179,8 +179,8 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
     """Return one row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
-        speed = candidate.analysis.figures.speed
-        memory = candidate.analysis.figures.memory
+        speed = candidate.analysis.measurements.speed
+        memory = candidate.analysis.measurements.memory
         row: dict[str, Any] = {
             "preset": candidate.name,
             "forward ms": speed.forward_ms,
@@ -247,7 +247,7 @@ def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) 
     is_counted = pd.Series(counts, index=cells.index)
     cells.loc[~is_counted, "preset"] += " (not counted)"
     cells = pd.concat([cells[is_counted], cells[~is_counted]])
-    return cells.set_index("preset").T.rename_axis("figure").reset_index()
+    return cells.set_index("preset").T.rename_axis("measurement").reset_index()
 
 
 def _aligned(rows: pd.DataFrame) -> str:

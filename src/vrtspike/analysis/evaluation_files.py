@@ -206,7 +206,7 @@ def trained_on(sequences: Mapping[str, str], total: int, key: str) -> str:
 
 
 NOT_COUNTED = "Not counted"
-NOT_COUNTED_NOTE = "In no order: these figures are no test of the model."
+NOT_COUNTED_NOTE = "In no order: these values are no test of the model."
 """Title and note of a table of evaluations that are no test of the model."""
 
 
@@ -290,7 +290,7 @@ def _summary_fault(summary: Mapping[str, Any]) -> str:
         return ""
     return (
         f"changed after the evaluation wrote it (digest of its contents {digest[:8]}, expected "
-        f"{str(written)[:8]}), its figures cannot be trusted"
+        f"{str(written)[:8]}), its values cannot be trusted"
     )
 
 

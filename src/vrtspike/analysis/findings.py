@@ -17,15 +17,15 @@ import pandas as pd
 from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
-from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFacts, Severity
+from vrtspike.analysis.run_measurements import RunMeasurements
 from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.texts import packaged_texts
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
+COLUMNS = ["rank", "severity", "symptom", "evidence", "change", "keys", "effect"]
 
 
 def advice() -> Sequence[Mapping[str, Any]]:
@@ -43,7 +43,7 @@ class Finding:
         severity: ``error``: spoils the result or ends the run; ``warning``: costs much time or
             endangers the run; ``hint``: a possible improvement.
         weight: affected share of the run's time (0 to 1); ranks findings of one severity.
-        figure: the measured value and its limit.
+        evidence: the measured value and its limit.
         change: sentence that says what to change.
         keys: dotted configuration keys and their proposed values; empty if the user must choose.
         effect: expected effect.
@@ -52,7 +52,7 @@ class Finding:
     symptom: str
     severity: Severity
     weight: float
-    figure: str
+    evidence: str
     change: str
     effect: str
     keys: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Symptom:
     measured: str
     reported: str
     cause: str
-    figure: str
+    evidence: str
     change: str | Mapping[str, str]
     effect: str
     limit: Mapping[str, float] = field(default_factory=dict)
@@ -82,14 +82,19 @@ class Symptom:
         """Yield a finding if a run has the symptom."""
         condition: Condition = getattr(rules, self.condition)
         for observation in condition(run, self.limit):
-            values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(observation)}
+            values = {
+                **vars(run.measurements),
+                "run": run,
+                "limit": self.limit,
+                **vars(observation),
+            }
             values |= {"faster": speed_up(observation.gain), **observation.values}
             by_gain: Severity = "warning" if observation.gain >= WARNING_SHARE else "hint"
             yield Finding(
                 self.symptom,
                 observation.severity or self.severity or by_gain,
                 observation.weight,
-                self.figure.format(**values),
+                self.evidence.format(**values),
                 self._change(observation).format(**values),
                 self.effect.format(**values),
                 observation.keys,
@@ -110,14 +115,14 @@ def symptoms() -> Mapping[str, Symptom]:
     return {entry["symptom"]: Symptom(**entry) for entry in advice()}
 
 
-def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
+def find(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
     """Return all findings for a run, the most important first.
 
     Args:
-        figures: the run's figures.
+        measurements: measurements of the run.
         settings: settings of the run.
     """
-    run = RunFacts(figures, settings)
+    run = RunFacts(measurements, settings)
     findings = [finding for symptom in symptoms().values() for finding in symptom.findings(run)]
     return sorted(
         findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight)
@@ -127,7 +132,7 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
     """Return findings as rows of text, ranked from 1."""
     rows = [
-        (rank, f.severity, f.symptom, f.figure, f.change, "; ".join(f.key_lines), f.effect)
+        (rank, f.severity, f.symptom, f.evidence, f.change, "; ".join(f.key_lines), f.effect)
         for rank, f in enumerate(findings, start=1)
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -137,7 +142,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
     """Return findings as lines for a terminal, the most important first."""
     lines = []
     for rank, finding in enumerate(findings, start=1):
-        lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
+        lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.evidence}")
         lines.append(f"   {finding.change}; {finding.effect}")
         lines += [f"   {line}" for line in finding.key_lines]
     return lines or ["no findings: no symptom crossed its limit"]
@@ -206,7 +211,7 @@ def preset_text(run: str, base: str, keys: Mapping[str, Any], findings: Sequence
         origin = next(
             finding for finding in findings if key in finding.keys and finding.keys[key] == value
         )
-        lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
+        lines.append(f"# {key}: {origin.symptom}: {origin.evidence}")
     stream = io.StringIO()
     YAML().dump(document, stream)
     return "\n".join(lines) + "\n" + stream.getvalue()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
+from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.config.seeds import split_seed
@@ -24,6 +25,8 @@ from vrtspike.runs.published import PublishedRun, read_published
 
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
+_STORED_EVIDENCE = "figure"
+"""Name of the evidence in ``findings.{json,csv}``, as in those of earlier versions."""
 
 MAX_BARS = 24
 _TRAINING = {"loss": "loss", "grad_norm": "gradient norm", "lr": "learning rate"}
@@ -40,14 +43,14 @@ class Analysis:
     Attributes:
         run: identity of the run; logs of another program have no fingerprint.
         logs: logs of the run.
-        figures: values from the logs.
+        measurements: measurements from the logs.
         findings: findings, the most important first.
         notes: sentences on the values.
     """
 
     run: PublishedRun
     logs: RunLogs
-    figures: RunFigures
+    measurements: RunMeasurements
     findings: Sequence[Finding]
     notes: tuple[str, ...] = ()
 
@@ -72,10 +75,10 @@ def read_analysis(folder: Path) -> Analysis:
     if start is not None:
         # Memory was logged, but no steps.
         note = untrained_note(start)
-        return Analysis(run, logs, RunFigures(), [], (f"{note[0].upper()}{note[1:]}.",))
+        return Analysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_task(run.settings.TASK).METRICS
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
-    return Analysis(run, logs, figures, find(figures, run.settings))
+    measurements = measure_run(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
+    return Analysis(run, logs, measurements, find(measurements, run.settings))
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
@@ -107,12 +110,14 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
         "schema": 1,
         "preset": run.name,
         "fingerprint": run.fingerprint or None,
-        "figures": finite_or_null(asdict(analysis.figures)),
-        "findings": [asdict(finding) for finding in findings],
+        # As in files of earlier versions.
+        "figures": finite_or_null(asdict(analysis.measurements)),
+        "findings": [_stored(finding) for finding in findings],
         "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
-    atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
+    stored_table = table.rename(columns={"evidence": _STORED_EVIDENCE})
+    atomic_write_text(output / f"{FINDINGS}.csv", stored_table.to_csv(index=False))
     base, _ = split_seed(run.name)
     ablation = run.settings.ablation
     is_variant = ablation is not None and bool(ablation.origin(base))
@@ -126,7 +131,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     elif run.settings.untrained_weights is None:
         notes.insert(0, "Nothing to fix: no symptom crossed its limit.")
     tables += [
-        Table(figures_table(analysis.figures, analysis.metrics), "The run in numbers"),
+        Table(measurements_table(analysis.measurements, analysis.metrics), "The run in numbers"),
         Table(
             sections.drop(columns="depth"),
             "Time per section",
@@ -138,11 +143,20 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     write_page(output / f"{FINDINGS}.html", title, " ".join(notes).strip(), tables)
 
 
-def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
-    """Format the main values of a run, with their units, as rows of text."""
-    speed = figures.speed
-    health = figures.health
-    memory = figures.memory
+def _stored(finding: Finding) -> dict[str, Any]:
+    """Return a finding with the keys of ``findings.json``."""
+    contents = asdict(finding)
+    contents[_STORED_EVIDENCE] = contents.pop("evidence")
+    return contents
+
+
+def measurements_table(
+    measurements: RunMeasurements, metrics: Mapping[str, Metric]
+) -> pd.DataFrame:
+    """Format the main measurements of a run, with their units, as rows of text."""
+    speed = measurements.speed
+    health = measurements.health
+    memory = measurements.memory
     best = [
         (f"best validation {metrics[name].title}", metrics[name].text(value), "{}")
         for name, value in health.best.items()
@@ -166,7 +180,7 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
     for name, value, form in rows:
         is_missing = value is None or value != value  # None or not a number
         cells.append((name, ABSENT if is_missing else form.format(value)))
-    return pd.DataFrame(cells, columns=["figure", "value"])
+    return pd.DataFrame(cells, columns=["measurement", "value"])
 
 
 def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:

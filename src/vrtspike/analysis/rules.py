@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import RunFigures, SpeedFigures
+from vrtspike.analysis.run_measurements import RunMeasurements, Speed
 from vrtspike.analysis.task_advice import TaskAdvice, task_advice
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
@@ -30,14 +30,14 @@ GPU_MEMORY_USABLE = 0.90
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Values and settings of a run; values that were not logged exceed no limit.
+    """Measurements and settings of a run.
 
     Attributes:
-        figures: values from the run's logs.
+        measurements: measurements of the run; those that were not logged exceed no limit.
         settings: settings of the run.
     """
 
-    figures: RunFigures
+    measurements: RunMeasurements
     settings: RunSettings
 
     @property
@@ -82,13 +82,13 @@ Condition = Callable[[RunFacts, Thresholds], Iterator[Observation]]
 
 def not_finite(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a loss that is not a number."""
-    if run.figures.health.losses_not_finite:
+    if run.measurements.health.losses_not_finite:
         yield Observation(1.0, keys=_more_stable(run))
 
 
 def exploding_gradient(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a gradient norm far above the median."""
-    health = run.figures.health
+    health = run.measurements.health
     median = health.gradient_norm_median
     largest = health.gradient_norm_max
     if largest > limit["times"] * median:
@@ -99,7 +99,7 @@ def exploding_gradient(run: RunFacts, limit: Thresholds) -> Iterator[Observation
 
 def vanishing_gradient(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a gradient norm that has fallen to nearly zero."""
-    health = run.figures.health
+    health = run.measurements.health
     if health.last_gradient_norms < limit["ratio"] * health.first_gradient_norms:
         keys: Keys = {}
         if run.has_loss_scale:
@@ -121,8 +121,8 @@ def _more_stable(run: RunFacts) -> Keys:
 
 def full_memory(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find system memory that is nearly full."""
-    used = run.figures.memory.system_percent
-    process_mb = run.figures.memory.process_mb
+    used = run.measurements.memory.system_percent
+    process_mb = run.measurements.memory.process_mb
     if used > limit["percent"]:
         this_run = ""
         if process_mb > 0:
@@ -159,16 +159,16 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
 
 def growing_memory(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a run whose memory grows."""
-    growth = run.figures.memory.growth_mb
-    process_mb = run.figures.memory.process_mb
+    growth = run.measurements.memory.growth_mb
+    process_mb = run.measurements.memory.process_mb
     if growth > max(limit["mb"], limit["share"] * process_mb):
         yield Observation(growth / process_mb)
 
 
 def data_wait(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find steps that wait for data."""
-    wait = run.figures.speed.data_ms
-    share = run.figures.speed.data_share
+    wait = run.measurements.speed.data_ms
+    share = run.measurements.speed.data_share
     if share >= limit["least"] and (wait > limit["ms"] or share > limit["share"]):
         yield Observation(share, keys=_faster_data(run), gain=share)
 
@@ -185,15 +185,15 @@ def _faster_data(run: RunFacts) -> Keys:
     if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
         factor = 2 * loader.TRAIN_PREFETCH_FACTOR
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, factor)
-    if run.figures.memory.has_gpu and not loader.PIN_MEMORY:
+    if run.measurements.memory.has_gpu and not loader.PIN_MEMORY:
         keys["DATALOADER.PIN_MEMORY"] = True
     return keys | run.advice.faster_loading(has_memory=_has_memory(run))
 
 
 def cold_cache(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a cache that mostly misses."""
-    memory = run.figures.memory
-    share = run.figures.speed.data_share
+    memory = run.measurements.memory
+    share = run.measurements.speed.data_share
     is_filling = memory.cache_is_full is False  # misses are normal in a cache that is being filled
     is_fast = share < limit["least"]  # False if the share was not logged, which is NaN
     if (
@@ -209,7 +209,7 @@ def cold_cache(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
 def _larger_cache(run: RunFacts) -> Keys:
     """Return the key for a cache of twice the size, if the machine's memory allows one."""
     size = run.settings.cache_gb
-    memory_mb = run.figures.memory.system_total_mb
+    memory_mb = run.measurements.memory.system_total_mb
     larger = 2 * size
     if memory_mb > 0:
         larger = min(larger, CACHE_OF_MEMORY * float(memory_mb) * 2**20 / 1e9)
@@ -220,15 +220,15 @@ def _larger_cache(run: RunFacts) -> Keys:
 
 def _has_memory(run: RunFacts) -> bool:
     """Return whether system memory is free for a larger cache; true if it was not logged."""
-    used = run.figures.memory.system_percent
+    used = run.measurements.memory.system_percent
     return math.isnan(used) or used < MEMORY_FOR_CACHE_PERCENT
 
 
 def idle_gpu(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find low GPU utilisation."""
-    busy = run.figures.memory.gpu_utilisation
+    busy = run.measurements.memory.gpu_utilisation
     if busy < limit["percent"]:
-        waits = run.figures.speed.data_share > WARNING_SHARE
+        waits = run.measurements.speed.data_share > WARNING_SHARE
         keys: Keys = {}
         if not waits and not run.settings.TRAIN.COMPILE_MODEL:
             keys["TRAIN.COMPILE_MODEL"] = True
@@ -242,8 +242,8 @@ def idle_gpu(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
 
 def slow_forward(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find a forward pass over the limit."""
-    forward = run.figures.speed.forward_ms
-    slowest_section = run.figures.speed.slowest_section
+    forward = run.measurements.speed.forward_ms
+    slowest_section = run.measurements.speed.slowest_section
     if forward > limit["ms"]:
         slowest = ""
         keys = _faster_arithmetic(run)
@@ -252,7 +252,7 @@ def slow_forward(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
             section_share = section_ms / forward
             slowest = f"; most of it in {section}, {section_ms:.0f} ms ({section_share:.0%})"
             keys |= run.advice.faster_section(section)
-        share = run.figures.speed.step_parts.get("forward", 1.0)
+        share = run.measurements.speed.step_parts.get("forward", 1.0)
         severity: Severity | None = None if keys else "hint"
         yield Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
 
@@ -261,20 +261,20 @@ def _faster_arithmetic(run: RunFacts) -> Keys:
     """Return keys for half precision and compiled blocks on a GPU, if they are not set yet."""
     train = run.settings.TRAIN
     keys: Keys = {}
-    if run.figures.memory.has_gpu and train.PRECISION == "32":
+    if run.measurements.memory.has_gpu and train.PRECISION == "32":
         keys["TRAIN.PRECISION"] = "bf16-mixed"
-    if run.figures.memory.has_gpu and not train.COMPILE_MODEL:
+    if run.measurements.memory.has_gpu and not train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
     return keys
 
 
 def low_throughput(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find low throughput, with advice on the largest part of a step."""
-    speed = run.figures.speed
+    speed = run.measurements.speed
     if speed.samples_per_second < limit["rate"]:
         parts = speed.step_parts or {"what was not timed": 1.0}
         part, share = max(parts.items(), key=lambda item: item[1])
-        used = run.figures.memory.gpu_peak_mb / run.figures.memory.gpu_total_mb
+        used = run.measurements.memory.gpu_peak_mb / run.measurements.memory.gpu_total_mb
         values = {"part": part, "order": ", then ".join(run.recomputation), "used": used}
         keys: Keys = {}
         gain = share
@@ -289,7 +289,7 @@ def low_throughput(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
         yield Observation(share, values, keys, gain=gain, severity=severity, change=change)
 
 
-def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
+def _recomputed_share(speed: Speed, backward: float) -> float:
     """Return the share of the step that recomputation takes.
 
     If the section was not timed, the time of the forward pass is an upper limit.
@@ -305,7 +305,7 @@ def _recomputed_share(speed: SpeedFigures, backward: float) -> float:
 
 def gpu_headroom(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
     """Find unused GPU memory, for larger batches or less recomputation."""
-    memory = run.figures.memory
+    memory = run.measurements.memory
     batch_size = run.settings.TRAIN.BATCH_SIZE
     peak = memory.gpu_peak_mb / 1024
     total = memory.gpu_total_mb / 1024

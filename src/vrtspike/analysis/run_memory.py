@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import RunFacts
+from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.process_memory import (
@@ -107,10 +107,10 @@ def memory_advice(
     """Yield warnings on memory, with keys to lower."""
     taken = sum(process.taken for process in processes)
     memory = Memory(process_mb=taken, system_percent=100 * system.used / system.total)
-    run = RunFacts(RunFigures(memory=memory), settings)
+    run = RunFacts(RunMeasurements(memory=memory), settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
-        yield f"{finding.figure}: {finding.change}{keys}"
+        yield f"{finding.evidence}: {finding.change}{keys}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "

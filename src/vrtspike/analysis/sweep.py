@@ -21,7 +21,7 @@ from vrtspike.system.errors import RunError
 
 PLOT = "parallel_coordinates.html"
 NOTE = (
-    "Figures of the last validation, the best preset first; the test split is not read for them. "
+    "Metrics of the last validation, the best preset first; the test split is not read for them. "
     "To train one of these presets further or to evaluate it, name its results: "
     "snakemake results/evaluate/PRESET/summary.json"
 )

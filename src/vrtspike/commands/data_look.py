@@ -21,7 +21,7 @@ _BLUR_DIR = "blur"
 _MAX_FAULTS = 5
 _VALIDATED_ON_TEST = (
     "A single training sequence cannot be divided: validation takes the test sequences "
-    "(DATA.VALIDATION: test), so that their figures are no test of the model. With more training "
+    "(DATA.VALIDATION: test), so that their metrics are no test of the model. With more training "
     "sequences, remove this key."
 )
 

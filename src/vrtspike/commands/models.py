@@ -86,7 +86,7 @@ def _add_spikes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
-    """Add the options on figures, videos and the page."""
+    """Add the options on metrics, videos and the page."""
     add = parser.add_argument
     add("--sharp", type=Path, metavar="FOLDER", help="sharp frames of the same names, to compare")
     add(

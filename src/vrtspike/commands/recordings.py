@@ -36,7 +36,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
+    """Show what a spike file holds: statistics, a picture, a video of a window that slides over it.
 
     The sensor's size is that of --sensor, the file, a config.yaml next to it or the layout, else
     half the frame's. With the sharp frame of the exposure the two are compared. The exit

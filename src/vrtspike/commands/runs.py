@@ -38,7 +38,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 def pack(arguments: argparse.Namespace) -> None:
     """Write a finished run of the deblurring as one folder for publication.
 
-    It contains weights, settings, statistics, the figures of its evaluation with their protocol,
+    It contains weights, settings, statistics, the metrics of its evaluation with their protocol,
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
@@ -100,7 +100,7 @@ def analyze(arguments: argparse.Namespace) -> None:
             "a run, which has its own settings: leave --settings out"
         )
     from vrtspike.analysis.findings import finding_lines
-    from vrtspike.analysis.performance import figures_table, read_analysis, write_analysis
+    from vrtspike.analysis.performance import measurements_table, read_analysis, write_analysis
     from vrtspike.deblurring.old_logs import analyze_old_logs
     from vrtspike.settings.schema import load_video_preset
 
@@ -111,8 +111,9 @@ def analyze(arguments: argparse.Namespace) -> None:
         analysis = analyze_old_logs(path, settings)
     for note in analysis.notes:
         print(note)
-    for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
-        print(f"{figure:<31} {value}")
+    table = measurements_table(analysis.measurements, analysis.metrics)
+    for name, value in table.itertuples(index=False):
+        print(f"{name:<31} {value}")
     print()
     print("\n".join(finding_lines(analysis.findings)))
     if arguments.output is not None:

@@ -44,9 +44,9 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
         "--no-browser", action="store_true", help="serve the page without opening a browser"
     )
     parser.add_argument(
-        "--terminal", action="store_true", help="show the figures here instead of on a page"
+        "--terminal", action="store_true", help="show the progress here instead of on a page"
     )
-    parser.add_argument("--once", action="store_true", help="print the figures once")
+    parser.add_argument("--once", action="store_true", help="print the progress once")
 
 
 def watch(arguments: argparse.Namespace) -> None:
@@ -54,7 +54,7 @@ def watch(arguments: argparse.Namespace) -> None:
 
     RUN is a preset, for its latest run, the run's folder (runs/<preset>/<fingerprint>) or its
     result (results/train/<preset>). A page for this machine only is opened in the browser; without
-    a display, or over SSH, the figures are shown in the terminal (--no-browser serves the page
+    a display, or over SSH, the progress is shown in the terminal (--no-browser serves the page
     there, too, for a tunnel: ssh -L). It ends with the training, or with Ctrl-C.
     """
     in_terminal = arguments.terminal or arguments.once
@@ -125,14 +125,14 @@ def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> 
 
 
 def _print(snapshot: Snapshot) -> None:
-    """Print the figures once, without control characters."""
+    """Print the progress once, without control characters."""
     from vrtspike.reporting.live_words import text_lines
 
     print("\n".join(text_lines(snapshot)))
 
 
 def show_in_terminal(run: LiveRun) -> None:
-    """Show the figures, refreshed in place, until the run has ended."""
+    """Show the progress, refreshed in place, until the run has ended."""
     from rich.live import Live
 
     snapshot = run.read()
@@ -144,7 +144,7 @@ def show_in_terminal(run: LiveRun) -> None:
 
 
 def terminal_text(snapshot: Snapshot) -> Text:
-    """The lines of the figures, each cut at the width of the terminal."""
+    """The lines of the progress, each cut at the width of the terminal."""
     from rich.text import Text
 
     from vrtspike.reporting.live_words import text_lines

@@ -163,12 +163,12 @@ class LogSettings(Section):
     TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
     TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
     WANDB: str | None = private(
-        "Weights & Biases project that gets the figures (package wandb); null: none",
+        "Weights & Biases project that gets the metrics (package wandb); null: none",
         None,
         min_length=1,
     )
     MLFLOW: str | None = private(
-        "MLflow experiment that gets the figures (package mlflow-skinny or mlflow; address in"
+        "MLflow experiment that gets the metrics (package mlflow-skinny or mlflow; address in"
         " MLFLOW_TRACKING_URI); null: none",
         None,
         min_length=1,

@@ -80,16 +80,16 @@ class Metric:
 
     @property
     def kinds(self) -> tuple[str, str, str]:
-        """Names of its figures in an evaluation: reference, result and gain."""
+        """Names of its values in an evaluation: reference, result and gain."""
         return self.before, self.after, "gain"
 
     @property
     def format(self) -> str:
-        """Format specification of a figure, such as ``.2f``."""
+        """Format specification of a value, such as ``.2f``."""
         return f".{self.decimals}f"
 
     def text(self, value: float) -> str:
-        """Return a figure with its unit, such as ``31.20 dB``."""
+        """Return a value with its unit, such as ``31.20 dB``."""
         return f"{value:{self.format}} {self.unit}".strip()
 
     def gain(self, value: float, reference: float) -> float:

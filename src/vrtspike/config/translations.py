@@ -25,7 +25,7 @@ PAGES = {
 """Translated pages by their English originals; the reference of the keys is generated."""
 _HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
 _SAME = re.compile(r"``.+?``|`[^`\n]+`|(?<![\w`])\d[\d.,]*\d|(?<![\w`])\d")
-"""Parts of a text that are equal in both languages: commands, names and figures."""
+"""Parts of a text that are equal in both languages: commands, names and numbers."""
 
 
 def chinese(text: str) -> str:
@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
 
 
 def page_gaps(english: str, chinese: str) -> list[str]:
-    """Return the commands, names and figures that a Chinese page lacks, section by section.
+    """Return the commands, names and numbers that a Chinese page lacks, section by section.
 
     >>> page_gaps("# A\\nUse `x` 3 times.", "# 甲\\n用 `x` 两次。")
     ['A: 3']

@@ -151,7 +151,7 @@ class Workflow:
             name for name in self.preset_names if name in self.broken or self.presets[name].ablation
         ]
 
-    def derived(self, preset: str) -> list[str]:
+    def variant_names(self, preset: str) -> list[str]:
         """Return the names of a preset's variants.
 
         Raises:
@@ -159,15 +159,15 @@ class Workflow:
         """
         return require_ablation(preset, self.preset(preset)).names(preset)
 
-    def ablated(self, presets: Sequence[str]) -> list[str]:
+    def ablation_trainings(self, presets: Sequence[str]) -> list[str]:
         """Return the trainings of presets and of their variants, with all seeds.
 
         Raises:
-            ConfigError: as :meth:`derived`, or if a variant is invalid.
+            ConfigError: as :meth:`variant_names`, or if a variant is invalid.
         """
         trainings = []
         for preset in presets:
-            for name in (preset, *self.derived(preset)):
+            for name in (preset, *self.variant_names(preset)):
                 trainings += self.seeds(name)
         # Invalid variants are errors before anything is computed.
         for name in trainings:

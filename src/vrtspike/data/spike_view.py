@@ -1,4 +1,4 @@
-"""Views of spike files: figures, picture and video."""
+"""Views of spike files: statistics, picture and video."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def view_spike_file(
 
 
 def describe(view: SpikeFileView) -> list[str]:
-    """Return the figures of a spike file, a line each."""
+    """Return the statistics of a spike file, a line each."""
     height, width = view.sensor
     picture = ""
     if view.spikes.columns != width:

@@ -17,7 +17,7 @@ from typing import Any
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.settings import Settings
 from vrtspike.training.arithmetic import TRAINING_FACTOR
-from vrtspike.training.optimizers import total_steps
+from vrtspike.training.optimizers import count_steps
 
 FILE = Path(__file__).with_name("preset_costs.json")
 
@@ -113,7 +113,7 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
 
 
 FRAME_SIDE = 256
-"""Side of the frame of :func:`forward_gflop` in pixels, as in most published figures."""
+"""Side of the frame of :func:`forward_gflop` in pixels, as in most published counts."""
 
 
 def forward_gflop(name: str, settings: Settings) -> float | None:
@@ -190,7 +190,7 @@ def training_cost(
     mean_area = sum(crop**2 * count for crop, count in phases) / epochs
     clips = max(1, frames - sequences * (data.CLIP_LEN - 1))
     per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
-    steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
+    steps = count_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
     return TrainingCost(
         steps=steps,
         clips=steps * train.samples_per_step,

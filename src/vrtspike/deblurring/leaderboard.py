@@ -1,4 +1,4 @@
-"""Leaderboard: own runs and published figures, a table for each protocol, in four formats."""
+"""Leaderboard: own runs and published results, a table for each protocol, in four formats."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DEFAULT_COLUMNS = ("model", "psnr", "ssim", "dataset", "inputs", "parameters", "
 HEADERS = {"protocol": "protocol", **COLUMNS}
 """Headers of all columns that tables may show."""
 RANKED = ("psnr", "ssim")
-"""Columns whose best figures are marked; larger values are better."""
+"""Columns whose best values are marked; larger values are better."""
 FORMATS = {
     "psnr": ".2f",
     "psnr_error": ".2f",
@@ -60,7 +60,7 @@ FORMATS = {
     "gflops": ".1f",
 }
 NOTE = (
-    "A table for each protocol (docs/metrics.md): figures of two tables do not compare, nor do "
+    "A table for each protocol (docs/metrics.md): values of two tables do not compare, nor do "
     "those of two data sets. What an empty cell would say is not known here, or was not measured. "
     "GFLOP: forward pass for a frame of 256 x 256 pixels, two for each multiplication with its "
     "addition, matrix products and convolutions alone."
@@ -72,17 +72,17 @@ OTHER_NOTE = (
 )
 
 Marks = tuple[Callable[[str], str], Callable[[str], str]]
-"""Functions that mark the best and the second-best figure."""
+"""Functions that mark the best and the second-best value."""
 
 
-def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
-    """Read the figures of own presets, a row per preset and protocol: means over its seeds.
+def own_results(folders: Sequence[Path]) -> pd.DataFrame:
+    """Read the results of own presets, a row per preset and protocol: means over its seeds.
 
     Args:
         folders: result folders of runs (``<results>/train/<preset>``), with evaluations beside.
 
     Returns:
-        :data:`COLUMNS`, ``protocol``, and ``counts``: False for figures that are no test.
+        :data:`COLUMNS`, ``protocol``, and ``counts``: False for results that are no test.
     """
     presets: dict[str, list[tuple[PublishedRun, Summary]]] = {}
     for folder in folders:
@@ -107,8 +107,8 @@ def _rows(
     first = summaries[0]
     settings = runs[0].settings
     table, _ = quality_table([summaries])
-    figures = table.iloc[0]
-    notes = [figures.get("note")]
+    means = table.iloc[0]
+    notes = [means.get("note")]
     if len(runs) > 1:
         notes.append(f"mean of {len(runs)} seeds")
     gflops = forward_gflop(name, settings) if isinstance(settings, Settings) else None
@@ -128,10 +128,10 @@ def _rows(
         ssim = column_name("ssim", protocol)
         quality = {
             "protocol": protocol,
-            "psnr": figures.get(f"{psnr} restored"),
-            "psnr_error": figures.get(f"{psnr} {STANDARD_ERROR}"),
-            "psnr_spread": figures.get(f"{psnr} {SPREAD}"),
-            "ssim": figures.get(f"{ssim} restored"),
+            "psnr": means.get(f"{psnr} restored"),
+            "psnr_error": means.get(f"{psnr} {STANDARD_ERROR}"),
+            "psnr_spread": means.get(f"{psnr} {SPREAD}"),
+            "ssim": means.get(f"{ssim} restored"),
         }
         rows.append({**common, **quality})
     return rows
@@ -141,14 +141,14 @@ def read_leaderboard(folders: Sequence[Path]) -> pd.DataFrame:
     """Read the rows of own runs and of published models.
 
     Args:
-        folders: folders of the results, as for :func:`own_figures`.
+        folders: folders of the results, as for :func:`own_results`.
 
     Returns:
         rows sorted by protocol, data set and PSNR, the best first; other protocols come last, and
         after them the rows that do not count.
     """
     published = read_paper_results().assign(counts=True)
-    parts = [part for part in (own_figures(folders), published) if len(part)]
+    parts = [part for part in (own_results(folders), published) if len(part)]
     table = pd.concat(parts).reindex(columns=["protocol", "counts", *COLUMNS])
     table = table.assign(counts=table["counts"].astype(bool), other=table["protocol"] == OTHER)
     order = {"counts": False, "other": True, "protocol": True, "dataset": True, "psnr": False}
@@ -162,7 +162,7 @@ def write_leaderboard(
     """Write the leaderboard in four formats.
 
     Args:
-        folders: folders of the results, as for :func:`own_figures`.
+        folders: folders of the results, as for :func:`own_results`.
         output: folder for ``leaderboard.{csv,md,tex,html}``; the CSV file has all columns.
         all_columns: if true, show all columns in the other files, too, instead of only
             :data:`DEFAULT_COLUMNS`.
@@ -270,7 +270,7 @@ def _sources(table: pd.DataFrame) -> list[str]:
 
 
 def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
-    """Find the figures of a rank in their data set, 0 for the best, by index and column.
+    """Find the values of a rank in their data set, 0 for the best, by index and column.
 
     Rows that do not count, or were measured by other protocols, are not compared.
     """
@@ -281,7 +281,7 @@ def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
         if len(group) < 2:
             continue
         for column in RANKED:
-            # Figures that are equal after rounding share their rank.
+            # Values that are equal after rounding share their rank.
             rounded = group[column].round(_decimals(column))
             values = sorted(set(rounded.dropna()), reverse=True)
             if rank < len(values):
@@ -290,7 +290,7 @@ def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
 
 
 def _mark(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
-    """Format the cells; the best and second-best figures of each data set are marked."""
+    """Format the cells; the best and second-best values of each data set are marked."""
     cells = texts(rows, FORMATS, absent="").set_index(rows.index)
     for rank, mark in enumerate(marks):
         for index, column in _places(rows, title, rank):
@@ -299,7 +299,7 @@ def _mark(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
 
 
 def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, int]]:
-    """Find the figures of a rank, by the numbers of row and column."""
+    """Find the values of a rank, by the numbers of row and column."""
     numbers = {index: number for number, index in enumerate(rows.index)}
     columns = [str(column) for column in rows.columns]
     places = _places(rows, title, rank)

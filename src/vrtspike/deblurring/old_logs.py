@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import SpeedFigures, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
+from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.analysis.section_times import BACKWARD, DATA, FORWARD
 from vrtspike.metrics.registry import METRICS
 from vrtspike.monitoring.timing_layout import ROOT
@@ -106,14 +106,14 @@ def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
 
 
 def _progress(text: str) -> pd.DataFrame:
-    """Read the figures of each step in lines of progress, as text: a loss may be "nan"."""
+    """Read the values of each step in lines of progress, as text: a loss may be "nan"."""
     lines = pd.DataFrame(_PROGRESS.findall(text), columns=["step", "line"], dtype=str)
     fields = {name: lines["line"].str.extract(pattern)[0] for name, pattern in _FIELDS.items()}
     return _by_step(pd.DataFrame({"step": lines["step"].astype(int), **fields}))
 
 
 def _memory(text: str) -> pd.DataFrame:
-    """Read the figures of each step in lines of memory, and of the cache lines that follow."""
+    """Read the values of each step in lines of memory, and of the cache lines that follow."""
     rows = [match.groupdict() for match in _MEMORY.finditer(text)]
     table = pd.DataFrame(rows, columns=[*_MEMORY.groupindex], dtype=float)
     before_training = table["step"].isna() & table["process_mb"].notna()
@@ -128,7 +128,7 @@ def _memory(text: str) -> pd.DataFrame:
 
 
 def _by_step(table: pd.DataFrame) -> pd.DataFrame:
-    """Keep the last figures of each step."""
+    """Keep the last values of each step."""
     return table.groupby("step", as_index=False).last()
 
 
@@ -179,7 +179,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         settings: settings of the run; None takes the defaults, and adds a note.
 
     Raises:
-        RunError: if there are no logs, none of a known layout, or a figure is garbled.
+        RunError: if there are no logs, none of a known layout, or a value is garbled.
     """
     files = old_log_files(path)
     text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
@@ -189,7 +189,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         memory = _memory(text)
     except ValueError as error:
         raise RunError(
-            f"{path}: a figure is no number ({error}); correct that line, or remove its step"
+            f"{path}: a value is not a number ({error}); correct that line, or remove its step"
         ) from error
     if not times and progress.empty and memory.empty:
         raise RunError(
@@ -203,14 +203,16 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         validation=pd.DataFrame(),
         memory=memory,
     )
-    figures = run_figures(logs, 1, METRICS)
-    figures = replace(figures, speed=_with_progress(figures.speed, progress))
+    measurements = measure_run(logs, 1, METRICS)
+    speed = _with_progress(measurements.speed, progress)
+    measurements = replace(measurements, speed=speed)
     notes = _notes(text, logs.timing)
     if settings is None:
         notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
         settings = Settings()
     run = PublishedRun(path.stem, settings, "", "")
-    return Analysis(run, logs, figures, find(figures, settings), tuple(notes))
+    findings = find(measurements, settings)
+    return Analysis(run, logs, measurements, findings, tuple(notes))
 
 
 def _notes(text: str, timing: pd.DataFrame) -> list[str]:
@@ -229,8 +231,8 @@ def _notes(text: str, timing: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _with_progress(speed: SpeedFigures, progress: pd.DataFrame) -> SpeedFigures:
-    """Add the figures of lines of progress; the first line is left out as a warm-up."""
+def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
+    """Add the values of lines of progress; the first line is left out as a warm-up."""
     steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
     samples_per_second, data_ms = steady.astype(float).mean()
     if not math.isnan(speed.data_ms):

@@ -43,7 +43,7 @@ class DeblurringPage(TaskPage):
     implied_metric = "PSNR"
     seconds = "restoring, s a frame"
     videos = "Videos: blurry, restored, sharp"
-    values_note = "The figures above are of whole test frames."
+    values_note = "The metrics above are of whole test frames."
     examples = ExampleKinds(GALLERY, truth="sharp", gray=frozenset({"spikes"}))
 
     def frames_detail(self, summary: Summary) -> str:
@@ -52,7 +52,7 @@ class DeblurringPage(TaskPage):
         return f", blurry ones of {folder}" if folder else ""
 
     def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference:
-        """Return the figures of pictures from spikes alone, which the sensor sees in grey."""
+        """Return the metrics of pictures from spikes alone, which the sensor sees in grey."""
         alone = summary.get("spikes_alone") or {}
         is_of_colour = not isinstance(metric, ImageMetric) or metric.of_colour
         return {

@@ -1,1 +1,1 @@
-"""Trained models on a test split: metrics, protocols, example pictures, published figures."""
+"""Trained models on a test split: metrics, protocols, example pictures, published results."""

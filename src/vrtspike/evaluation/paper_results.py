@@ -1,8 +1,8 @@
-"""Published figures (``paper_results.csv``), and the inputs of their reproduction.
+"""Published results (``paper_results.csv``), and the inputs of their reproduction.
 
-Each row has the source of the figure (``url``), the known conditions of its measurement
+Each row has the source of the result (``url``), the known conditions of its measurement
 (``measured``), and the place that it was read from (``seen``): its own source or another paper.
-Unknown entries are empty. The protocol of a figure is ``other`` if it is not known to be one of
+Unknown entries are empty. The protocol of a result is ``other`` if it is not known to be one of
 this project.
 """
 
@@ -25,7 +25,7 @@ WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
 @dataclass(frozen=True)
 class PaperResult:
-    """A figure of a paper and its test split.
+    """A result of a paper and its test split.
 
     Attributes:
         psnr: dB.
@@ -40,7 +40,7 @@ class PaperResult:
     limit: float = 0.02
 
     def is_reproduced_by(self, psnr: float) -> bool:
-        """Return True if another figure reproduces it."""
+        """Return True if another PSNR reproduces it."""
         return abs(psnr - self.psnr) <= self.limit
 
     def verdict(self, psnr: float) -> str:
@@ -86,7 +86,7 @@ def require_published_weights(settings: Settings) -> None:
     path = settings.MODEL.VRT.PRETRAINED
     if path is None or not Path(path).is_file():
         raise ConfigError(
-            f"MODEL.VRT.PRETRAINED: no such file: {path}. Reproducing VRT's figure needs its "
+            f"MODEL.VRT.PRETRAINED: no such file: {path}. Reproducing VRT's result needs its "
             f"weights 006_VRT_videodeblurring_GoPro.pth there, from {WEIGHTS_SOURCE} "
             "(docs/training.md), and the frames of GoPro's test split (DATA.ROOT)"
         )
@@ -95,16 +95,16 @@ def require_published_weights(settings: Settings) -> None:
 def require_published_frames(
     settings: Settings, blur_dir: str, expected: PaperResult
 ) -> list[SequenceFiles]:
-    """Return the frames of the test split of a published figure, found by their names.
+    """Return the frames of the test split of a published result, found by their names.
 
     Args:
         settings: DATA has their place; the training split may be missing.
         blur_dir: folder of the blurry frames.
-        expected: published figure, with its numbers of sequences and frames.
+        expected: published result, with its numbers of sequences and frames.
 
     Raises:
         DataError: if frames are missing, a sequence has faults, or the numbers of sequences and
-            frames are not those of the figure.
+            frames are not those of the published result.
     """
     data = settings.DATA
     sequences: list[SequenceFiles] = []
@@ -121,7 +121,7 @@ def require_published_frames(
     frames = sum(len(files.blur) for files in sequences)
     if len(sequences) != expected.sequences or frames != expected.frames:
         raise DataError(
-            f"{place}: {len(sequences)} sequences of {frames} frames; the published figure is of "
+            f"{place}: {len(sequences)} sequences of {frames} frames; the published result is of "
             f"{expected.sequences} of {expected.frames}: give GoPro's whole test split (DATA.ROOT)"
         )
     return sequences
@@ -132,5 +132,5 @@ def read_paper_results() -> pd.DataFrame:
     rows = pd.read_csv(FILE)
     return rows.assign(
         source=rows["source"] + ", " + rows["url"],
-        note=rows["measured"] + ". Figure: " + rows["seen"],
+        note=rows["measured"] + ". Result: " + rows["seen"],
     )

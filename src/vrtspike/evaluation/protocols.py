@@ -1,6 +1,6 @@
-"""Protocols of measurement of published figures, as plain data.
+"""Protocols of measurement of published results, as plain data.
 
-Figures of two protocols cannot be compared: blurry frames, tiles, rounding, SSIM and means differ.
+Results of two protocols cannot be compared: blurry frames, tiles, rounding, SSIM and means differ.
 Details that neither a paper nor its authors' programs give are those of ``own``, and are listed in
 ``unknown``.
 """
@@ -68,7 +68,7 @@ class EvaluationProtocol:
         ssim: kind of SSIM.
         mean: units of equal weight in the mean of a test set.
         lpips: backbone of LPIPS; None if the authors' programs do not measure it.
-        unknown: unknown details of a figure under this protocol.
+        unknown: unknown details of a result under this protocol.
     """
 
     name: ProtocolName

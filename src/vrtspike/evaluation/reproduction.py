@@ -1,4 +1,4 @@
-"""Reproduction of the published figure of VRT, from published weights and raw frames."""
+"""Reproduction of the published result of VRT, from published weights and raw frames."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def reproduce_vrt(
         output: folder for ``frames.csv``, with PSNR and SSIM of each frame.
         device: the device that computes.
         progress: called with the frames done and their total.
-        expected: the published figure; None is VRT's on GoPro.
+        expected: the published result; None is VRT's on GoPro.
 
     Returns:
-        the comparison of both figures in a sentence.
+        the comparison of both results in a sentence.
 
     Raises:
         ConfigError: if the weights are missing.
-        DataError: if the test split is not the one of the figure.
-        RunError: if the figure differs by more than the limit.
+        DataError: if the test split is not the one of the published result.
+        RunError: if the PSNR differs by more than the limit.
     """
     expected = expected or vrt_on_gopro()
     protocol = PROTOCOLS["vrt"]

@@ -134,7 +134,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
     if start is not None:
         name, digest = learned_dataset(folder)
         is_own = digest == dataset.digest
-        warnings.append(f"{untrained_note(start)}: {_learned(start, name, is_own)}")
+        warnings.append(f"{untrained_note(start)}: {_training_data_note(start, name, is_own)}")
         if not is_own:
             return warnings
     elif dataset.digest != run.dataset_digest:
@@ -151,7 +151,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
     return warnings
 
 
-def _learned(start: str, dataset: str, is_own: bool) -> str:
+def _training_data_note(start: str, dataset: str, is_own: bool) -> str:
     """Return the training data of weights that this run left unchanged, in words.
 
     Args:
@@ -167,7 +167,7 @@ def _learned(start: str, dataset: str, is_own: bool) -> str:
     return f"they were trained on the data set {dataset}"
 
 
-def _worst(summary: Mapping[str, Any]) -> list[str]:
+def _worst_frames_lines(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence with the worst frames, in a list; empty if no frame has a value."""
     worst = summary["worst"]
     if not worst:
@@ -232,7 +232,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
         f"frames from '{summary['blur_dir']}'. {'. '.join(summary['warnings'])}"
     )
-    closing = _worst(summary)
+    closing = _worst_frames_lines(summary)
     if summary["spikes_alone"]:
         closing.append(f"{summary['spikes_alone_note']}.")
     closing.append(
@@ -248,4 +248,4 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
     for entries in (summary, *summary["other_protocols"].values()):
         lines.append(f"protocol {entries['protocol']}")
         lines += means_table(entries).to_string(index=False).splitlines()
-    return [*lines, *_worst(summary)]
+    return [*lines, *_worst_frames_lines(summary)]

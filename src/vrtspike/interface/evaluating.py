@@ -36,16 +36,16 @@ _REPEAT = "evaluate again"
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Figures of a trained model on the test split of its data set.
+    """Metrics of a trained model on the test split of its data set.
 
     ``repr`` gives the table that the stage ``evaluate`` writes to its log.
 
     Attributes:
         summary: contents of ``summary.json``: means over the sequences, protocol, worst frames.
         sequences: means of each sequence and protocol.
-        frames: figures of each frame and protocol.
+        frames: metrics of each frame and protocol.
         lines: the main table, in lines of text.
-        folder: folder of tables, page and pictures; None if only the figures were kept.
+        folder: folder of tables, page and pictures; None if only the metrics were kept.
     """
 
     summary: Summary
@@ -79,7 +79,7 @@ def evaluate(
             for :func:`vrtspike.train`; others are those of the training.
         dataset: manifest of the prepared data (``results/data/<set>/k<bins>/dataset.json``); None
             is that of the training, as its path was there: in the project's folder.
-        output: folder to write tables, page and pictures to; None keeps the figures only.
+        output: folder to write tables, page and pictures to; None keeps the metrics only.
         device: ``cpu`` or ``cuda``; None takes a GPU if there is one.
 
     Raises:

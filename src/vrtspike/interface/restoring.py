@@ -62,7 +62,7 @@ def restore(
             frames. None with ``simulate_spikes`` and for a model without spikes.
         model: a loaded model, or its name or folder as for :func:`vrtspike.load`; ``general`` is
             the bundled weights.
-        output: folder for restored frames and figures, of frames and spikes in files; without it
+        output: folder for restored frames and metrics, of frames and spikes in files; without it
             the restored frames are returned and nothing is written.
         simulate_spikes: simulate spikes from the blurry frames; they add no information.
         anyway: restore a clip far outside the recordings of the training, too.

@@ -29,20 +29,20 @@ class TrainingResult:
     Attributes:
         folder: its result folder, ``<results>/train/<preset>``.
         run: name, fingerprint, settings, parameters and steps.
-        figures: figures of the last validation, such as ``psnr`` in dB; empty without one.
+        metrics: metrics of the last validation, such as ``psnr`` in dB; empty without one.
     """
 
     folder: Path
     run: PublishedRun
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
 
     def __repr__(self) -> str:
-        """Return place, size and figures in two lines."""
+        """Return place, size and metrics in two lines."""
         size = "" if self.run.parameters is None else f", {self.run.parameters / 1e6:.2f} M weights"
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in self.figures.items())
+        metrics = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
         return (
             f"{self.folder}: {self.run.name} ({self.run.fingerprint}), {self.run.steps} steps"
-            f"{size}\nlast validation: {figures or 'none'}"
+            f"{size}\nlast validation: {metrics or 'none'}"
         )
 
     def load(

@@ -39,7 +39,7 @@ class LpipsDistance(nn.Module):
 
 
 def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
-    """LPIPS with the published weights of a backbone; its figures compare with no other backbone.
+    """LPIPS with the published weights of a backbone; values of different backbones do not compare.
 
     Args:
         weights: folder with the backbone's file under its published name.

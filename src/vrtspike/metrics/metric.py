@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 Score = Callable[[Any, Any], float]
-"""Maps (restored, sharp) to the figure of one frame. Both images are uint8 (H, W, 3) RGB; for a
+"""Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for a
 metric of motion both are pairs of these images, the frame before and the frame."""
 
 Loader = Callable[[Path, "torch.device"], Score]
@@ -27,8 +27,8 @@ class ImageMetric(Metric):
     Attributes:
         load: returns the score; :func:`needs_nothing` if there is nothing to load.
         of_motion: compares the motion between neighbouring frames; the first frame of a clip then
-            has no figure.
-        of_colour: False if an image and its luma have the same figure.
+            has no value.
+        of_colour: False if an image and its luma have the same value.
     """
 
     load: Loader

@@ -1,4 +1,4 @@
-"""SSIM of single frames: that of this project, and the kinds of published figures."""
+"""SSIM of single frames: that of this project, and the variants of published results."""
 
 from __future__ import annotations
 

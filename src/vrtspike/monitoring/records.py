@@ -170,10 +170,10 @@ class CacheUse(NamedTuple):
     evictions: int = 0
     limit_bytes: int = 0
 
-    def figures(self) -> dict[str, float]:
+    def record(self) -> dict[str, float]:
         """Return the entry ``cache`` of a record of memory; every read has added an item.
 
-        >>> CacheUse(lookups=40, reads=10, evictions=2).figures()["hit_rate"]
+        >>> CacheUse(lookups=40, reads=10, evictions=2).record()["hit_rate"]
         0.75
         """
         hits = max(0, self.lookups - self.reads)

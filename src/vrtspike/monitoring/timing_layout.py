@@ -115,27 +115,27 @@ class Arithmetic(NamedTuple):
 def summarize(
     history: Mapping[str, Sequence[float]],
     totals: Mapping[str, int],
-    work: Arithmetic | None = None,
+    arithmetic: Arithmetic | None = None,
 ) -> dict[str, Any]:
     """Return statistics of a whole run.
 
     Args:
         history: milliseconds per path, one value for each step in which it occurred.
         totals: ``steps``, and ``samples`` and ``frames`` processed in them.
-        work: arithmetic of a sample, where it is known.
+        arithmetic: operations of a sample and peak of the device, where these are known.
 
     Returns:
         ``sections``: per path ``count``, ``mean``, ``min``, ``max``, ``p50``, ``p95`` in
         milliseconds; ``steps``; ``samples_per_second`` and ``frames_per_second`` over the time of
-        the steps; ``data_share``: the part of that time that waited for data; with ``work`` also
-        ``flops_per_second`` and ``flop_utilisation``.
+        the steps; ``data_share``: the part of that time that waited for data; with ``arithmetic``
+        also ``flops_per_second`` and ``flop_utilisation``.
     """
     sections: dict[str, dict[str, float]] = {}
     for path in tree_order(history):
         ms = np.asarray(history[path], dtype=np.float64)
-        figures = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
+        statistics = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
         names = ("mean", "min", "max", "p50", "p95")
-        sections[path] = {"count": len(ms), **dict(zip(names, figures, strict=True))}
+        sections[path] = {"count": len(ms), **dict(zip(names, statistics, strict=True))}
     seconds = sum(history.get(ROOT, ())) / 1e3
     data_seconds = sum(history.get(f"{ROOT}/data", ())) / 1e3
 
@@ -150,10 +150,10 @@ def summarize(
         "frames_per_second": round(per_second(totals["frames"]), 4),
         "data_share": round(per_second(data_seconds), 6),
     }
-    if work is not None and seconds:
-        rate = samples_per_second * work.flops_per_sample
+    if arithmetic is not None and seconds:
+        rate = samples_per_second * arithmetic.flops_per_sample
         summary["flops_per_second"] = round(rate)
-        summary["flop_utilisation"] = round(rate / work.peak_flops_per_second, 6)
+        summary["flop_utilisation"] = round(rate / arithmetic.peak_flops_per_second, 6)
     return summary
 
 

@@ -240,7 +240,7 @@ def _write(
 
 
 def _top_error(rows: Sequence[CropRow]) -> float:
-    """The error of the brightest colour: two figures, rounded up."""
+    """The error of the brightest colour: two digits, rounded up."""
     errors = [cell.error.ravel() for row in rows for cell in row.cells if cell.error is not None]
     if not errors:
         return 0.0

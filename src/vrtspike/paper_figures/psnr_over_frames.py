@@ -29,19 +29,19 @@ _SINGLE_HEIGHT = 2.1
 _LEGEND_HEIGHT = 0.25
 
 
-def psnr_table(figures: pd.DataFrame) -> pd.DataFrame:
+def psnr_table(frame_psnr: pd.DataFrame) -> pd.DataFrame:
     """The numbers of the figure, with the blurry input as a model of its own.
 
     Args:
-        figures: table from :func:`~vrtspike.paper_figures.results.joined_figures`.
+        frame_psnr: table from :func:`~vrtspike.paper_figures.results.joined_frame_psnr`.
 
     Returns:
         ``sequence``, ``frame``, ``number``, ``blurry`` and a column for each model, in dB.
     """
     keys = ["sequence", "frame", "number"]
-    names = list(dict.fromkeys(figures["model"]))
-    blurry = figures.groupby(keys, sort=False)["psnr_blur"].first()
-    models = figures.pivot_table(index=keys, columns="model", values="psnr", sort=False)
+    names = list(dict.fromkeys(frame_psnr["model"]))
+    blurry = frame_psnr.groupby(keys, sort=False)["psnr_blur"].first()
+    models = frame_psnr.pivot_table(index=keys, columns="model", values="psnr", sort=False)
     table = models.reindex(blurry.index)[names]
     table.insert(0, "blurry", blurry)
     table.columns.name = None

@@ -33,7 +33,7 @@ def read_results(
         folders: result folders of runs, and folders that ``vrtspike restore`` has written.
         restoring: restores frames that an evaluation did not keep.
         labels: names in figures, one for each folder; empty for those of presets and models.
-        protocol: protocol of the figures; None takes that of each evaluation.
+        protocol: protocol of the PSNR; None takes that of each evaluation.
         sharp: sharp frames of folders of restored frames; None takes those of their records.
 
     Raises:
@@ -86,6 +86,6 @@ def _join(first: Result, second: Result) -> Result:
         place=f"{first.place}, {second.place}",
         clips={**first.clips, **second.clips},
         restored=restored,
-        figures=pd.concat([first.figures, second.figures], ignore_index=True),
+        frame_psnr=pd.concat([first.frame_psnr, second.frame_psnr], ignore_index=True),
         notes=[*first.notes, *second.notes],
     )

@@ -47,7 +47,7 @@ def read_restored(
 
     Args:
         folder: output of ``vrtspike restore``.
-        protocol: protocol of the figures; others than ``own`` are not measured there.
+        protocol: protocol of the PSNR; others than ``own`` are not measured there.
         label: name in figures; None takes the model's.
         sharp: folder of the sharp frames; None takes that of the record, if any.
 
@@ -58,7 +58,7 @@ def read_restored(
     """
     if protocol not in (None, OWN_PROTOCOL):
         raise ConfigError(
-            f"--protocol {protocol}: {folder} holds figures of protocol {OWN_PROTOCOL} alone; "
+            f"--protocol {protocol}: {folder} holds metrics of protocol {OWN_PROTOCOL} alone; "
             "leave it out"
         )
     record = read_earlier_record(folder / RESTORE_RECORD)
@@ -83,7 +83,7 @@ def read_restored(
         for frame in wanted:
             yield to_8_bit(read_picture(files[frame]).rgb)
 
-    return Result(name, str(folder), {clip.name: clip}, restored, _figures(entries, clip.name))
+    return Result(name, str(folder), {clip.name: clip}, restored, _frame_psnr(entries, clip.name))
 
 
 def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
@@ -179,7 +179,7 @@ def _sharp_files(
     return files
 
 
-def _figures(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
+def _frame_psnr(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
     """The PSNR of every frame; empty if it was not measured."""
     rows = [
         {"sequence": sequence, **{name: entry.get(name) for name in FRAME_COLUMNS[1:]}}

@@ -1,4 +1,4 @@
-"""The results that figures show: restored frames of models, their clips and their figures."""
+"""The results that figures show: restored frames of models, their clips and the PSNR of frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vrtspike.system.errors import ConfigError, DataError
 from vrtspike.system.suggestions import did_you_mean
 
 FRAME_COLUMNS = ["sequence", "frame", "psnr_blur", "psnr"]
-"""Columns of the figures of a result: names, and PSNR of the blurry and of the restored frame."""
+"""Columns of a table of PSNR by frame: names, PSNR of the blurry and of the restored frame."""
 
 MAX_PSNR_DIFFERENCE = 0.01
 """Maximum difference in dB of a blurry frame's PSNR between two results of the same frames."""
@@ -56,7 +56,7 @@ class Cost:
         device: device that computed, ``cpu`` or ``cuda``.
         dataset: name of the test data.
         protocol: protocol that PSNR was measured under.
-        published: a figure of a publication, no own result.
+        published: a value of a publication, no own result.
     """
 
     psnr: float
@@ -77,7 +77,7 @@ class Result:
         place: folder, for messages.
         clips: restored sequences by name.
         restored: returns restored frames by the names of the sequence and of the frames, in order.
-        figures: a row for each measured frame, :data:`FRAME_COLUMNS`; may be empty.
+        frame_psnr: a row for each measured frame, :data:`FRAME_COLUMNS`; may be empty.
         cost: None if it was not measured.
         notes: sentences about what is missing.
     """
@@ -86,7 +86,7 @@ class Result:
     place: str
     clips: Mapping[str, Clip]
     restored: Callable[[str, Sequence[str]], Iterator[Image]]
-    figures: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=FRAME_COLUMNS))
+    frame_psnr: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=FRAME_COLUMNS))
     cost: Cost | None = None
     notes: Sequence[str] = ()
 
@@ -173,8 +173,8 @@ def sharp_frame(results: Sequence[Result], sequence: str, frame: str) -> Image |
     return None
 
 
-def joined_figures(results: Sequence[Result]) -> pd.DataFrame:
-    """The figures of all results, a row for each model and frame.
+def joined_frame_psnr(results: Sequence[Result]) -> pd.DataFrame:
+    """The PSNR of the frames of all results, a row for each model and frame.
 
     Returns:
         ``sequence``, ``frame``, ``number`` (from 1), ``model``, ``psnr_blur``, ``psnr`` and
@@ -185,8 +185,8 @@ def joined_figures(results: Sequence[Result]) -> pd.DataFrame:
     """
     tables = []
     for result in results:
-        if len(result.figures):
-            tables.append(result.figures[FRAME_COLUMNS].assign(model=result.label))
+        if len(result.frame_psnr):
+            tables.append(result.frame_psnr[FRAME_COLUMNS].assign(model=result.label))
     if not tables:
         return pd.DataFrame(columns=[*FRAME_COLUMNS, "number", "model", "gain"])
     table = pd.concat(tables, ignore_index=True)

@@ -66,7 +66,7 @@ def read_run(
     Args:
         folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
         restoring: restores frames that the evaluation did not keep.
-        protocol: protocol of the figures; None takes the main one of the evaluation.
+        protocol: protocol of the PSNR; None takes the main one of the evaluation.
         label: name in figures; None takes the preset's.
 
     Raises:
@@ -78,13 +78,13 @@ def read_run(
     name = label or run.name
     notes = []
     summary = find_evaluation(folder, run)
-    figures = pd.DataFrame(columns=FRAME_COLUMNS)
+    frame_psnr = pd.DataFrame(columns=FRAME_COLUMNS)
     cost = None
     main_protocol = settings.TEST.PROTOCOL[0]
     if summary is not None:
         main_protocol = summary["protocol"]
         chosen = _summary_of(summary, protocol or main_protocol, folder)
-        figures = _frame_figures(evaluation_folder(folder), chosen["protocol"])
+        frame_psnr = _frame_psnr(evaluation_folder(folder), chosen["protocol"])
         cost = _cost(summary, chosen)
         notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
     else:
@@ -107,11 +107,11 @@ def read_run(
         examples=examples if summary is not None and protocol in (None, main_protocol) else None,
         restoring=restoring,
     )
-    return Result(name, str(folder), clips, frames.restored, figures, cost, notes)
+    return Result(name, str(folder), clips, frames.restored, frame_psnr, cost, notes)
 
 
 def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
-    """The figures of a protocol.
+    """The part of a summary for one protocol.
 
     Raises:
         ConfigError: with the protocols that there are.
@@ -125,7 +125,7 @@ def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
     return summaries[protocol]
 
 
-def _frame_figures(folder: Path, protocol: str) -> pd.DataFrame:
+def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
     """The PSNR of every frame under a protocol; empty if it was not measured."""
     table = read_table(folder / FRAMES, _ADVICE)
     rows = table[table["protocol"] == protocol]

@@ -27,7 +27,7 @@ from vrtspike.paper_figures.results import (
     common_frames,
     common_sequences,
     is_complete,
-    joined_figures,
+    joined_frame_psnr,
     require_frame,
     require_sequence,
     sharp_frame,
@@ -123,7 +123,7 @@ class FigureWriter:
         for place in self.request.crops:
             require_frame(results, place.sequence, place.frame, place.text)
             place.require_inside(blurry_frame(results, place.sequence, place.frame).shape)
-        measured = [str(name) for name in dict.fromkeys(self.figures["sequence"])]
+        measured = [str(name) for name in dict.fromkeys(self.frame_psnr["sequence"])]
         for sequence in self.request.sequences:
             if sequence not in measured:
                 require_sequence(results, sequence, f"--sequence {sequence}")
@@ -140,9 +140,9 @@ class FigureWriter:
                 )
 
     @cached_property
-    def figures(self) -> pd.DataFrame:
+    def frame_psnr(self) -> pd.DataFrame:
         """The PSNR of every frame and model, of the sequences of the request."""
-        table = joined_figures(self.results)
+        table = joined_frame_psnr(self.results)
         if self.request.sequences:
             table = table[table["sequence"].isin(self.request.sequences)]
         return table
@@ -165,7 +165,7 @@ class FigureWriter:
     def _differing_frames(self) -> list[tuple[str, str]]:
         """A frame of each common sequence, the one where models differ most by PSNR.
 
-        With one model it is the one that gains most, and without figures the one in the middle.
+        With one model it is the one that gains most, and without PSNR the one in the middle.
         Sequences where models differ more come first.
         """
         chosen = []
@@ -173,7 +173,7 @@ class FigureWriter:
             frames = common_frames(self.results, sequence)
             if not frames or not self._is_chosen(sequence):
                 continue
-            table = self.figures
+            table = self.frame_psnr
             rows = table[(table["sequence"] == sequence) & table["frame"].isin(frames)]
             groups = rows.groupby("frame", sort=False)
             difference = groups["gain"].max()
@@ -236,11 +236,11 @@ class FigureWriter:
         """Write PSNR over the frame number.
 
         Raises:
-            FigureLeftOut: if there are no figures.
+            FigureLeftOut: if no PSNR was measured.
         """
-        if not len(self.figures):
+        if not len(self.frame_psnr):
             raise FigureLeftOut(_NO_PSNR)
-        table = psnr_table(self.figures)
+        table = psnr_table(self.frame_psnr)
         sequences = [str(name) for name in dict.fromkeys(table["sequence"])]
         if len(sequences) > MAX_PANELS:
             self.note(
@@ -256,12 +256,12 @@ class FigureWriter:
         Raises:
             FigureLeftOut: if one of them is not known.
         """
-        if not len(self.figures):
+        if not len(self.frame_psnr):
             raise FigureLeftOut(_NO_PSNR)
         motion = self._motion()
-        points = self.figures.merge(motion, on=["sequence", "frame"])
+        points = self.frame_psnr.merge(motion, on=["sequence", "frame"])
         points = points[np.isfinite(points["gain"]) & np.isfinite(points["motion"])]
-        if len(points) < MIN_MOTION_FRAMES * self.figures["model"].nunique():
+        if len(points) < MIN_MOTION_FRAMES * self.frame_psnr["model"].nunique():
             raise FigureLeftOut(
                 "the motion is measured between spikes of an exposure, and too few frames of these "
                 "results have recorded spikes at hand"
@@ -275,7 +275,7 @@ class FigureWriter:
     def _motion(self) -> pd.DataFrame:
         """The length of motion of every measured frame whose spikes can be read."""
         entries = []
-        for sequence, rows in self.figures.groupby("sequence", sort=False):
+        for sequence, rows in self.frame_psnr.groupby("sequence", sort=False):
             clips = [result.clips.get(str(sequence)) for result in self.results]
             measures = [clip.motion for clip in clips if clip is not None and clip.motion]
             if not measures:
@@ -336,7 +336,7 @@ class FigureWriter:
         """Write quality over cost.
 
         Raises:
-            FigureLeftOut: if there are no evaluated runs, or their figures do not compare.
+            FigureLeftOut: if there are no evaluated runs, or their protocols differ.
         """
         costs = [(result.label, result.cost) for result in self.results if result.cost is not None]
         if not costs:
@@ -345,7 +345,7 @@ class FigureWriter:
         if len(measured) > 1:
             names = ", ".join(sorted(measured))
             raise FigureLeftOut(
-                f"figures of two protocols do not compare ({names}); choose one with --protocol"
+                f"results of two protocols do not compare ({names}); choose one with --protocol"
             )
         rows = [*costs, *published_costs(measured.pop())]
         if all(cost.seconds is None and cost.parameters is None for _, cost in rows):

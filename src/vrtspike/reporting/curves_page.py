@@ -47,7 +47,7 @@ def write_curves_page(
         ],
         "training_note": validation_note(settings),
     }
-    facts = [f"{len(runs)} trainings", "figures of validations, not of the test split"]
+    facts = [f"{len(runs)} trainings", "metrics of validations, not of the test split"]
     page = OfflinePage(Verdict(title, facts), {"training": "Curves"}, SCRIPTS)
     atomic_write_text(output / CURVES_PAGE, page.render(data))
 

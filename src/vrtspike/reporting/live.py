@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.figures import SpeedFigures, run_figures
 from vrtspike.analysis.live_logs import LiveLogs
 from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
 from vrtspike.reporting.page_data.curves import Curves
@@ -78,7 +78,7 @@ class Snapshot:
     losses: Mapping[str, float]
     learning_rate: float | None
     samples_per_second: float | None
-    speed: SpeedFigures
+    speed: Speed
     remaining_s: float | None
     idle_s: float | None
     validation: tuple[ValidationValue, ...]
@@ -139,7 +139,7 @@ class LiveRun:
         settings = self.identity.settings
         curves = training_curves(logs, self._metrics)
         curves["train"] |= curves_of(logs.train, RATES)
-        figures = run_figures(logs, settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, self._metrics)
+        measurements = measure_run(logs, settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, self._metrics)
         pictures = find_pictures(self.folder)
         pictures_step = max(pictures, default=0)
         rows = logs.train.tail(1).to_dict("records")
@@ -155,7 +155,7 @@ class LiveRun:
             losses=_losses(last),
             learning_rate=_finite(last, "lr"),
             samples_per_second=_finite(last, "samples_per_second"),
-            speed=figures.speed,
+            speed=measurements.speed,
             remaining_s=_remaining_s(record, logs.train),
             idle_s=_idle_s(logs, moment),
             validation=tuple(_validation(logs.validation, self._metrics)),

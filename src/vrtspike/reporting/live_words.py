@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vrtspike.analysis.figures import SpeedFigures
+from vrtspike.analysis.run_measurements import Speed
 from vrtspike.reporting.live import Snapshot
 from vrtspike.reporting.measurements import RATES
 from vrtspike.system.progress_bar import duration_words, format_duration
@@ -69,7 +69,7 @@ def _times(snapshot: Snapshot) -> list[Fact]:
     return result
 
 
-def _step_words(speed: SpeedFigures) -> str:
+def _step_words(speed: Speed) -> str:
     """The time of a step and its parts."""
     parts = ", ".join(f"{name} {share:.0%}" for name, share in speed.step_parts.items())
     time = f"{speed.step_ms:.0f} ms"

@@ -91,8 +91,8 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
 
 def performance(analysis: Analysis) -> Performance:
     """Return time and memory of a run, with findings."""
-    speed = analysis.figures.speed
-    memory = analysis.figures.memory
+    speed = analysis.measurements.speed
+    memory = analysis.measurements.memory
     logs = analysis.logs
     return {
         "step_ms": _finite(speed.step_ms),
@@ -118,7 +118,7 @@ def _finding_text(finding: Finding) -> FindingText:
     return {
         "symptom": finding.symptom,
         "severity": finding.severity,
-        "figure": finding.figure,
+        "evidence": finding.evidence,
         "change": finding.change,
         "effect": finding.effect,
         "keys": finding.key_lines,

@@ -19,7 +19,7 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
-from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
@@ -79,14 +79,14 @@ def pack_run(
             shutil.copyfile(statistics, temporary / STATISTICS)
         write_json(temporary / SETTINGS, run.public_contents())
         if summary is not None:
-            write_json(temporary / FIGURES, without_folders(summary))
+            write_json(temporary / EVALUATION, without_folders(summary))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
-        kept |= {"git": _git(record), PRECISION: floating_type(temporary / WEIGHTS)}
+        kept |= {"git": _git_state(record), PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RUN_RECORD, kept | {"digests": digests})
         card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
-    missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
+    missing = f"no metrics: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if summary is None else []
 
 
@@ -104,7 +104,7 @@ def _require_space(output: Path, size: int) -> None:
         )
 
 
-def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _git_state(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return ``commit`` of the code that trained a run, and ``changed``; None if unknown."""
     git: Mapping[str, Any] | None = record.get("environment", {}).get("git")
     return git
@@ -137,7 +137,7 @@ def _card(
         git=record["git"],
         precision=record[PRECISION],
         samples=settings.TRAIN.samples_per_step * run.processes,
-        figures=summary,
+        evaluation=summary,
         metrics=find_task(settings.TASK).METRICS,
     )
 

@@ -92,9 +92,9 @@ def _leading_result(run: RunOnPage) -> _LeadingResult | None:
 def _verdict_without_values(runs: Sequence[RunOnPage]) -> Verdict:
     """Return the verdict on runs without values of test frames, with the reasons."""
     trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
-    default = "the evaluation has no finite figure"
+    default = "the evaluation has no finite value"
     reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
-    return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
+    return Verdict(f"Trained, without metrics of test frames: {trained}.", reasons)
 
 
 def _facts(leader: _LeadingResult) -> list[str]:
@@ -159,7 +159,7 @@ DATA = "data"
 
 SECTIONS = {
     "pictures": "Pictures",
-    "figures": "Figures",
+    "metrics": "Metrics",
     "training": "Training",
     "cost": "Time and memory",
     DATA: "Data",

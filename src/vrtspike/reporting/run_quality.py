@@ -84,7 +84,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "sequence_rows": sequence_rows,
         "frame_rows": _frame_rows(frames.iloc[::step], metrics),
         "frame_step": step,
-        "worst": _worst(summary),
+        "worst": _worst_frames(summary),
         "choice": examples.choice,
         "examples": [example.data for example in examples.examples],
         "videos": [],
@@ -194,7 +194,7 @@ def _gain_interval(
     return interval_of_mean(gains, weights)
 
 
-def _worst(summary: Summary) -> list[tuple[str, str, float]]:
+def _worst_frames(summary: Summary) -> list[tuple[str, str, float]]:
     """Return the sequence, name and value of the worst frames."""
     rows = []
     for frame in summary.get("worst") or ():

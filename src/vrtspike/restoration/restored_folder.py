@@ -1,4 +1,4 @@
-"""A clip restored into a folder: its files, figures and warnings, as an object and in lines."""
+"""A clip restored into a folder: its files, metrics and warnings, as an object and in lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.restoration.folder.figures import verdict_messages
+from vrtspike.restoration.folder.frame_metrics import verdict_messages
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED
 from vrtspike.restoration.inference.tiling import Tiling
 
@@ -26,7 +26,7 @@ _TITLES = {
     "unseen": "agreement with spikes that the model has not seen",
     "agreement_outside": "correlation with the spikes outside the open shutter",
 }
-"""Figures whose means are shown, of blurry and of restored frames."""
+"""Metrics whose means are shown, of blurry and of restored frames."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,11 +57,11 @@ class RestoredFolder:
         return [self.folder / RESTORED / f"{frame['frame']}.png" for frame in self._frames]
 
     @property
-    def figures(self) -> pd.DataFrame:
-        """Figures of each frame; rows are indexed by the frames' names.
+    def metrics(self) -> pd.DataFrame:
+        """Metrics of each frame; rows are indexed by the frames' names.
 
         With sharp frames: ``psnr`` (dB) and ``ssim``; without: agreement with the spikes, as far as
-        these were recorded. The suffix ``_blur`` marks figures of the blurry frame.
+        these were recorded. The suffix ``_blur`` marks metrics of the blurry frame.
         """
         import pandas as pd
 
@@ -74,7 +74,7 @@ class RestoredFolder:
         return [*noted, *verdict_messages(self.record["verdicts"])]
 
     def summary(self) -> list[str]:
-        """Return means of figures, verdicts and the place of the results, in lines of text."""
+        """Return means of metrics, verdicts and the place of the results, in lines of text."""
         lines = []
         for name, title in (_TITLES | {name: name for name in self.no_reference}).items():
             restored = _mean(self._frames, name)
@@ -84,7 +84,7 @@ class RestoredFolder:
             before = "" if blurry is None else f"{blurry:.2f} -> "
             lines.append(f"{title}: {before}{restored:.2f}")
         if self.record["doubts"]:
-            lines.append("figures from the spikes: left out, as the spikes do not fit the frames")
+            lines.append("metrics from the spikes: left out, as the spikes do not fit the frames")
         lines += verdict_messages(self.record["verdicts"])
         lines.append(f"spikes: {self.record['spikes']['from']}")
         lines.append(self._cost_and_place())
@@ -92,7 +92,7 @@ class RestoredFolder:
 
     @property
     def _frames(self) -> Sequence[Mapping[str, Any]]:
-        """Name and figures of each frame."""
+        """Name and metrics of each frame."""
         frames: Sequence[Mapping[str, Any]] = self.record["frames"]
         return frames
 
@@ -109,7 +109,7 @@ class RestoredFolder:
 
 
 def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Return the mean of a figure over the frames that have it; None if none has.
+    """Return the mean of a metric over the frames that have it; None if none has.
 
     Without pandas, which a small installation lacks.
     """

@@ -39,7 +39,7 @@ _METHODS: dict[SpikesAloneName, str] = {
 
 
 def definition(method: SpikesAloneName) -> str:
-    """Return the definition of a classical reconstruction and of its figures, in words."""
+    """Return the definition of a classical reconstruction and of its metrics, in words."""
     return (
         f"spikes alone: {_METHODS[method]}, Zhu et al. 2019; brightness by least squares to the "
         "blurry frames; enlarged by bicubic interpolation and compared with the sharp frame in "

@@ -68,16 +68,16 @@ class RunRecord:
         )
         self.update("running", step)
 
-    def update(self, status: str, step: int, **figures: Any) -> None:  # noqa: ANN401
+    def update(self, status: str, step: int, **results: Any) -> None:  # noqa: ANN401
         """Record the status: ``running``, ``interrupted``, ``failed`` or ``finished``.
 
-        Figures that are not finite (the PSNR of equal frames) become null.
+        Results that are not finite (the PSNR of equal frames) become null.
         """
         self._contents |= {
             "status": status,
             "step": step,
             "updated": round(time.time(), 3),
-            **figures,
+            **results,
         }
         if self._enabled:
             write_json(self._path, finite_or_null(self._contents))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.system.errors import RunError, install_advice
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -24,7 +24,7 @@ def find_model(model: str | Path) -> Path:
     path = Path(model)
     if path.exists() or path.suffix == ".onnx" or not may_be_on_hub(str(model)):
         return path
-    patterns = [WEIGHTS, SETTINGS, STATISTICS, RUN_RECORD, FIGURES, CARD]
+    patterns = [WEIGHTS, SETTINGS, STATISTICS, RUN_RECORD, EVALUATION, CARD]
     try:
         from huggingface_hub import snapshot_download
 

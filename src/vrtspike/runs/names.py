@@ -4,7 +4,7 @@
 file                        contents                                     where
 =========================== ============================================ =========================
 ``settings.json``           identity and settings, complete              run folder and published
-``run.json``                environment, starts, status, final figures   run folder and published
+``run.json``                environment, starts, status, final metrics   run folder and published
 ``code.json``               digests of the code that trained it          run folder and published
 ``statistics.json``         statistics that standardise the inputs       run folder and published
 ``metrics.jsonl``           losses, rates, epochs, validations           run folder and published
@@ -40,7 +40,7 @@ STATISTICS = "statistics.json"
 METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WEIGHTS = "weights.safetensors"
-FIGURES = "figures.json"
+EVALUATION = "figures.json"
 CARD = "README.md"
 BEST_WEIGHTS = "best.safetensors"
 MEMORY = "memory.jsonl"

@@ -124,7 +124,7 @@ class DataSettings(Section):
         if self.TEST_SPLIT == self.TRAIN_SPLIT and not self.TEST_ON_TRAINING_FRAMES:
             raise ValueError(
                 f"DATA.TEST_SPLIT is {self.TEST_SPLIT!r}, the split that is trained on, so its "
-                "figures would be of training frames; expected another split. Name that, or set "
+                "metrics would be of training frames; expected another split. Name that, or set "
                 "DATA.TEST_ON_TRAINING_FRAMES to true: the page then says so"
             )
         return self

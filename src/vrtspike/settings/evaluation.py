@@ -43,7 +43,7 @@ class TestSettings(Section):
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
     )
     PROTOCOL: tuple[ProtocolName, ...] = key(
-        "Protocols of measurement (docs/metrics.md); tables show figures of the first one",
+        "Protocols of measurement (docs/metrics.md); tables show metrics of the first one",
         (OWN_PROTOCOL,),
         min_length=1,
     )

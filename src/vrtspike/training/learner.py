@@ -68,7 +68,7 @@ class Learner:
         settings: the section TRAIN and SEED are read.
         ranks: the processes of the run.
         micro_batches: number of micro-batches of an optimiser step, of all processes.
-        total: optimiser steps of the run.
+        total_steps: optimiser steps of the run.
 
     Attributes:
         model: the model in the precision of its weights.
@@ -82,17 +82,17 @@ class Learner:
         settings: RunSettings,
         ranks: Ranks,
         micro_batches: int,
-        total: int,
+        total_steps: int,
     ) -> None:
         self._objective = trainable.objective
         self._seed = settings.SEED
-        self._train = settings.TRAIN
+        self._train_settings = settings.TRAIN
         self._ranks = ranks
         self._micro_batches = micro_batches
         self._micro_steps = micro_batches // ranks.world_size
-        self._total = total
-        self._learning_rate = scaled_learning_rate(self._train, micro_batches)
-        self.precision = Precision(self._train, ranks.device)
+        self._total_steps = total_steps
+        self._learning_rate = scaled_learning_rate(self._train_settings, micro_batches)
+        self.precision = Precision(self._train_settings, ranks.device)
         self.model = trainable.model
         # Weights that are not trained are not rounded either (bf16-true).
         if settings.untrained_weights is None:
@@ -100,18 +100,19 @@ class Learner:
         groups = trainable_groups(self.model)
         self._frozen = frozen_parameters(groups, trainable.frozen_steps)
         self.optimizer = build_optimizer(
-            parameter_groups(groups, self._learning_rate, trainable.rate_factors), self._train.OPTIM
+            parameter_groups(groups, self._learning_rate, trainable.rate_factors),
+            self._train_settings.OPTIM,
         )
         self._average = self._moving_average()
         # After the average, which is a copy that is not compiled.
-        if self._train.COMPILE_MODEL:
-            self.model.compile(mode=self._train.COMPILE_MODE)
+        if self._train_settings.COMPILE_MODEL:
+            self.model.compile(mode=self._train_settings.COMPILE_MODE)
         self._all_reduce = AllReduce()
         self._replica = replicate(self.model, ranks, self._all_reduce)
 
     def _moving_average(self) -> AveragedModel | None:
         """Return the moving average of the weights; None without TRAIN.EMA."""
-        decay = self._train.EMA
+        decay = self._train_settings.EMA
         if decay == 0:
             return None
         return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
@@ -133,19 +134,19 @@ class Learner:
             parts["average"] = self._average
         return parts
 
-    def step(self, stream: Iterator[Any], done: int, stop: StopRequest) -> tuple[StepResult, bool]:
-        """Take the optimiser step after ``done`` finished ones.
+    def step(self, stream: Iterator[Any], step: int, stop: StopRequest) -> tuple[StepResult, bool]:
+        """Take the optimiser step after ``step`` finished ones.
 
         Args:
             stream: batches of this process from the data loader.
-            done: finished optimiser steps.
+            step: finished optimiser steps.
             stop: request to stop of this process.
 
         Returns:
             result of the step, and true if any process was requested to stop.
         """
-        rate = self._begin_step(done)
-        sums = self._accumulate_gradients(stream, done)
+        rate = self._begin_step(step)
+        sums = self._accumulate_gradients(stream, step)
         with section("optimizer"):
             norm = self._clip_gradients()
             counts = (sums.samples, sums.frames, int(stop.received is not None))
@@ -156,23 +157,23 @@ class Learner:
         result = StepResult(losses, rate, norm_value, not finite, samples, frames, sums.data_ms)
         return result, stops > 0
 
-    def _begin_step(self, done: int) -> float:
+    def _begin_step(self, step: int) -> float:
         """Set learning rates and frozen parameters, and clear the gradients; return the rate."""
         rate = set_learning_rates(
-            self.optimizer, self._train.SCHED, self._learning_rate, done, self._total
+            self.optimizer, self._train_settings.SCHED, self._learning_rate, step, self._total_steps
         )
         self.optimizer.zero_grad(set_to_none=True)
-        if freeze(self._frozen, done):
+        if freeze(self._frozen, step):
             # DistributedDataParallel reads requires_grad only once.
             self._replica = replicate(self.model, self._ranks, self._all_reduce)
         return rate
 
-    def _accumulate_gradients(self, stream: Iterator[Any], done: int) -> _Sums:
+    def _accumulate_gradients(self, stream: Iterator[Any], step: int) -> _Sums:
         """Accumulate the gradients of all micro-batches of this process."""
         sums = _Sums()
         for micro in range(self._micro_steps):
             batch, data_ms = self._next_batch(stream)
-            losses = self._micro_step(batch, done, micro)
+            losses = self._micro_step(batch, step, micro)
             sums.add(losses, self._objective.size(batch), data_ms)
         return sums
 
@@ -183,12 +184,12 @@ class Learner:
             batch = self._objective.prepare(next(stream), self._ranks.device)
         return batch, 1e3 * (time.perf_counter() - started)
 
-    def _micro_step(self, batch: Batch, done: int, micro: int) -> dict[str, torch.Tensor]:
+    def _micro_step(self, batch: Batch, step: int, micro: int) -> dict[str, torch.Tensor]:
         """Accumulate the gradients of a micro-batch, divided by the number of micro-steps.
 
         Args:
             batch: batch as the objective prepared it.
-            done: finished optimiser steps.
+            step: finished optimiser steps.
             micro: number of the micro-step, from 0; the last one averages the gradients over all
                 processes.
 
@@ -196,7 +197,7 @@ class Learner:
             the detached loss terms, divided by the number of micro-steps.
         """
         steps = self._micro_steps
-        number = done * self._micro_batches + micro * self._ranks.world_size + self._ranks.rank
+        number = step * self._micro_batches + micro * self._ranks.world_size + self._ranks.rank
         seed_everything(self._seed, number)
         # Autocast keeps the casts of weights until its end: recomputation takes them from there.
         with accumulate(self._replica, sync=micro == steps - 1), self.precision.autocast():
@@ -204,7 +205,7 @@ class Learner:
                 batch = self._objective.add_targets(batch)
                 output = self._objective.forward(self._replica, batch)
             with section("loss"), self.precision.exact():
-                terms = self._objective.losses(output.float(), batch, done)
+                terms = self._objective.losses(output.float(), batch, step)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch, self.precision.exact():
                 self._all_reduce.switch = switch
@@ -214,7 +215,9 @@ class Learner:
     def _clip_gradients(self) -> torch.Tensor:
         """Undo the loss scale and clip the gradients; return their norm before clipping."""
         self.precision.scaler.unscale_(self.optimizer)
-        limit = math.inf if self._train.MAX_GRAD_NORM is None else self._train.MAX_GRAD_NORM
+        limit = self._train_settings.MAX_GRAD_NORM
+        if limit is None:
+            limit = math.inf
         return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _update_weights(self, finite: bool) -> None:

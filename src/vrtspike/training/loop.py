@@ -27,7 +27,7 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
 from vrtspike.training.learner import Learner
 from vrtspike.training.objectives import Trainable
-from vrtspike.training.optimizers import total_steps
+from vrtspike.training.optimizers import count_steps
 from vrtspike.training.profiling import profiler
 from vrtspike.training.progress import Epochs, RunCounters, StepResult, Throughput
 from vrtspike.training.run_log import RunLog
@@ -67,16 +67,16 @@ class Trainer:
         self.objective = trainable.objective
         self.batches = trainable.training
         self.settings = settings
-        self.train = settings.TRAIN
+        self.train_settings = settings.TRAIN
         self.ranks = ranks
         self.log = log
         self.timing = timing
         self.display = log.display
         self.micro_batches = micro_batches
         self.epochs = Epochs(self.batches.per_epoch, micro_batches)
-        self.total = total_steps(settings, self.batches.per_epoch, micro_batches)
+        self.total_steps = count_steps(settings, self.batches.per_epoch, micro_batches)
         self.counters = RunCounters()
-        self.learner = Learner(trainable, settings, ranks, micro_batches, self.total)
+        self.learner = Learner(trainable, settings, ranks, micro_batches, self.total_steps)
         # The objects whose states a checkpoint holds, by their keys in it.
         self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
 
@@ -100,12 +100,12 @@ class Trainer:
         if checkpoint is not None:
             folder = self.log.checkpoints
             restore_training_state(folder, checkpoint, self.log.fingerprint, self.parts)
-            self.display.show(f"resuming after step {counters.step} of {self.total}")
+            self.display.show(f"resuming after step {counters.step} of {self.total_steps}")
         self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop, and save the state in both cases."""
-        throughput = Throughput(self.counters.step, self.total)
+        throughput = Throughput(self.counters.step, self.total_steps)
         stream = self._stream()
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
@@ -129,8 +129,8 @@ class Trainer:
                     self._save()
         if stopping:
             self.display.show(
-                f"saved at step {self.counters.step} of {self.total}; the same command continues "
-                "from there"
+                f"saved at step {self.counters.step} of {self.total_steps}; the same command "
+                "continues from there"
             )
             return "interrupted"
         return "finished"
@@ -138,7 +138,7 @@ class Trainer:
     def _stream(self) -> Iterator[Any]:
         """Return the batches of this process for the remaining steps."""
         first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total * self.micro_batches
+        last = self.total_steps * self.micro_batches
         return self.batches.stream(first, self.ranks.world_size, end=last)
 
     def _note_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
@@ -155,16 +155,16 @@ class Trainer:
         self.counters.epoch_seconds += throughput.count(result.samples)
         self._show_step(result, throughput)
         self.log.write("train", step, self._epoch(), result.record(throughput.samples_per_second))
-        if self.epochs.end_with(step) or step >= self.total:
+        if self.epochs.end_with(step) or step >= self.total_steps:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.memory(step, self.ranks.device, self.batches.cache_use())
+            self.log.write_memory(step, self.ranks.device, self.batches.cache_use())
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
         step = self.counters.step
         parts = [
-            f"step {step}/{self.total}",
+            f"step {step}/{self.total_steps}",
             f"eta {format_duration(throughput.remaining(step))}",
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
@@ -174,7 +174,7 @@ class Trainer:
             parts.append(f"{self.objective.metric} {metric:.4g}")
         parts.append(f"{throughput.samples_per_second:.3g} samples/s")
         parts.append(f"data {result.data_ms:.1f} ms")
-        self.display.update(" | ".join(parts), step / self.total)
+        self.display.update(" | ".join(parts), step / self.total_steps)
 
     def _require_updates(self) -> None:
         """Fail after too many skipped steps in a row.
@@ -188,13 +188,14 @@ class Trainer:
     def _divergence(self, symptom: str) -> RunError:
         """Return the error of a run whose numbers are no longer finite."""
         rate = self.learner.optimizer.param_groups[0]["lr"]
-        return divergence(symptom, self.counters, rate, self.train, self.learner.precision.name)
+        precision = self.learner.precision.name
+        return divergence(symptom, self.counters, rate, self.train_settings, precision)
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
         if self.trainable.validation is None or self.counters.validated_step == step:
             return False
-        if step >= self.total:
+        if step >= self.total_steps:
             return True
         interval = self.settings.LOG.VAL_EVERY_STEPS
         if interval is None:
@@ -221,13 +222,13 @@ class Trainer:
     def _record_validation(self, metrics: dict[str, float], pictures: Pictures) -> None:
         """Log and show a validation, and keep the weights if they are the best."""
         step = self.counters.step
-        watched = watched_metric(self.objective.metric, self.train.EARLY_STOPPING, metrics)
+        watched = watched_metric(self.objective.metric, self.train_settings.EARLY_STOPPING, metrics)
         is_best = self.counters.note_validation(metrics, watched, self.objective.lower_is_better)
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
-            self.log.pictures(step, pictures)
+            self.log.write_pictures(step, pictures)
         if is_best:
-            self.log.weights(self.trained_model(), BEST_WEIGHTS)
+            self.log.write_weights(self.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
@@ -260,9 +261,9 @@ class Trainer:
         )
 
     def _is_finished(self) -> bool:
-        if self.counters.step >= self.total:
+        if self.counters.step >= self.total_steps:
             return True
-        stopping = self.train.EARLY_STOPPING
+        stopping = self.train_settings.EARLY_STOPPING
         return stopping is not None and self.counters.without_improvement >= stopping.PATIENCE
 
     def _epoch(self) -> int:
@@ -278,7 +279,7 @@ class Trainer:
         return profiler(window, self.counters.step, logs, self.ranks.device, self.display)
 
     def _checkpoint_is_due(self) -> bool:
-        return self._is_finished() or self.counters.step % self.train.SAVE_EVERY_STEPS == 0
+        return self._is_finished() or self.counters.step % self.train_settings.SAVE_EVERY_STEPS == 0
 
     def _save(self) -> None:
         """Write a checkpoint; all processes wait for it."""
@@ -286,7 +287,7 @@ class Trainer:
             if self.ranks.is_main:
                 self.log.flush()
                 self.timing.flush()
-                save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
+                save_checkpoint(self.log.checkpoints, self._state(), self.train_settings.KEEP_LAST)
                 entries = self.counters.entries()
                 self.log.record.update("running", self.counters.step, **entries)
             self.ranks.barrier()

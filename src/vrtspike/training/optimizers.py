@@ -146,7 +146,7 @@ def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     return bool(changed)
 
 
-def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
+def count_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
     """Count the optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
@@ -155,7 +155,7 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 
-    >>> total_steps(RunSettings(), per_epoch=60, micro_batches=6)  # 40 epochs
+    >>> count_steps(RunSettings(), per_epoch=60, micro_batches=6)  # 40 epochs
     400
     """
     train = settings.TRAIN
@@ -167,22 +167,22 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     return min(limits)
 
 
-def warmup_steps(settings: ScheduleSettings, total: int) -> int:
+def warmup_steps(settings: ScheduleSettings, total_steps: int) -> int:
     """Return the steps of the warm-up, ``WARMUP_STEPS`` or a share of all.
 
     Args:
         settings: section SCHED.
-        total: optimiser steps of the run.
+        total_steps: optimiser steps of the run.
 
-    >>> warmup_steps(ScheduleSettings(WARMUP_STEPS=None), total=130)
+    >>> warmup_steps(ScheduleSettings(WARMUP_STEPS=None), total_steps=130)
     6
     """
     if settings.WARMUP_STEPS is None:
-        return min(_MAX_WARMUP, total // _WARMUP_SHARE)
+        return min(_MAX_WARMUP, total_steps // _WARMUP_SHARE)
     return settings.WARMUP_STEPS
 
 
-def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
+def cosine_factor(step: int, total_steps: int, warmup: int, floor: float) -> float:
     """Return the factor on the learning rate for the step after ``step`` finished ones.
 
     Linear from ``1/warmup`` to 1 over the first ``warmup`` steps, then half a cosine down to
@@ -190,17 +190,17 @@ def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
 
     Args:
         step: finished optimiser steps, from 0.
-        total: optimiser steps of the run.
-        warmup: steps of warm-up; at most ``total`` count.
+        total_steps: optimiser steps of the run.
+        warmup: steps of warm-up; at most ``total_steps`` count.
         floor: the last factor, ``MIN_LR / LR``.
 
-    >>> [round(cosine_factor(step, total=6, warmup=2, floor=0.1), 3) for step in range(6)]
+    >>> [round(cosine_factor(step, total_steps=6, warmup=2, floor=0.1), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.775, 0.325, 0.1]
     """
-    warmup = min(warmup, total)
+    warmup = min(warmup, total_steps)
     if step < warmup:
         return (step + 1) / warmup
-    remaining = max(1, total - 1 - warmup)
+    remaining = max(1, total_steps - 1 - warmup)
     progress = min(1.0, (step - warmup) / remaining)
     return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
 
@@ -210,7 +210,7 @@ def set_learning_rates(
     settings: ScheduleSettings,
     learning_rate: float,
     step: int,
-    total: int,
+    total_steps: int,
 ) -> float:
     """Set each group's rate for the step after ``step`` finished ones: base rate times a factor.
 
@@ -222,13 +222,13 @@ def set_learning_rates(
         learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
             that fraction of ``MIN_LR``.
         step: finished optimiser steps.
-        total: optimiser steps of the run.
+        total_steps: optimiser steps of the run.
 
     Returns:
         ``learning_rate`` times the factor of this step.
     """
     floor = min(1.0, settings.MIN_LR / learning_rate)
-    factor = cosine_factor(step, total, warmup_steps(settings, total), floor)
+    factor = cosine_factor(step, total_steps, warmup_steps(settings, total_steps), floor)
     for group in optimizer.param_groups:
         group["lr"] = factor * group["base_lr"]
     return factor * learning_rate

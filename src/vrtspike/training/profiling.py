@@ -16,7 +16,7 @@ _ROWS = 30
 
 
 def profiler(
-    window: tuple[int, int], done: int, folder: Path, device: torch.device, display: Display
+    window: tuple[int, int], step: int, folder: Path, device: torch.device, display: Display
 ) -> AbstractContextManager[profile | None]:
     """Return a profiler of a window of steps, as a context; of None if all of them are done.
 
@@ -25,19 +25,19 @@ def profiler(
 
     Args:
         window: first and last step.
-        done: finished steps.
+        step: finished steps.
         folder: folder for the files.
         device: device of the run.
         display: display for a note with the file.
     """
     first, last = window
-    if last <= done:
+    if last <= step:
         return nullcontext()
-    before = max(0, first - 1 - done)
+    before = max(0, first - 1 - step)
     steps = schedule(
         wait=max(0, before - 1),
         warmup=min(1, before),
-        active=last - done - before,
+        active=last - step - before,
         repeat=1,
     )
     path = folder / f"profile_{first}-{last}.txt"

@@ -191,12 +191,12 @@ class Throughput:
 
     Args:
         step: finished steps at the start of this process.
-        total: steps of the run.
+        total_steps: optimiser steps of the run.
     """
 
-    def __init__(self, step: int, total: int) -> None:
+    def __init__(self, step: int, total_steps: int) -> None:
         self._first = step
-        self._total = total
+        self._total_steps = total_steps
         self._start = time.monotonic()
         self._last = self._start
         self.samples_per_second = 0.0
@@ -215,7 +215,7 @@ class Throughput:
 
     def remaining(self, step: int) -> float:
         """Return the seconds to the end at this process's mean speed, validations included."""
-        done = step - self._first
-        if done == 0:
+        steps = step - self._first
+        if steps == 0:
             return 0.0
-        return (self._total - step) * (self._last - self._start) / done
+        return (self._total_steps - step) * (self._last - self._start) / steps

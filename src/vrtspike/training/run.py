@@ -170,16 +170,16 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
     if run.settings.untrained_weights is None:
-        warmup = warmup_steps(trainer.train.SCHED, trainer.total)
-        work = (
+        warmup = warmup_steps(trainer.train_settings.SCHED, trainer.total_steps)
+        plan = (
             f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
-            f"steps {trainer.counters.step} to {trainer.total}, {warmup} of them warm-up, "
-            f"{trainer.micro_batches} batches of {trainer.train.BATCH_SIZE} a step"
+            f"steps {trainer.counters.step} to {trainer.total_steps}, {warmup} of them warm-up, "
+            f"{trainer.micro_batches} batches of {trainer.train_settings.BATCH_SIZE} a step"
         )
     else:
-        work = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
+        plan = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
     trainer.display.show(
-        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {work}"
+        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {plan}"
     )
     trainer.log.record.start(
         trainer.counters.step,
@@ -192,10 +192,10 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         precision=trainer.learner.precision.name,
         processes=ranks.world_size,
         micro_batches=trainer.micro_batches,
-        total_steps=trainer.total,
+        total_steps=trainer.total_steps,
         **facts,
     )
-    trainer.log.memory(trainer.counters.step, ranks.device)
+    trainer.log.write_memory(trainer.counters.step, ranks.device)
 
 
 def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
@@ -223,11 +223,11 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     finally:
         timing.print_summary()
         timing.close()
-    log.gpu_categories(gpu_categories(trainer.model, trainer.learner.optimizer, device))
+    log.write_gpu_categories(gpu_categories(trainer.model, trainer.learner.optimizer, device))
     if status == "finished":
-        if trainer.train.EARLY_STOPPING is not None:
+        if trainer.train_settings.EARLY_STOPPING is not None:
             trainer.load_best()
-        log.weights(trainer.trained_model(), WEIGHTS)
+        log.write_weights(trainer.trained_model(), WEIGHTS)
     log.record.update(status, counters.step, **counters.entries())
     return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
 

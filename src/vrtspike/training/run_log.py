@@ -121,7 +121,7 @@ class RunLog:
         for tracker in self._trackers:
             tracker.log(step, curves)
 
-    def pictures(self, step: int, pictures: Pictures) -> None:
+    def write_pictures(self, step: int, pictures: Pictures) -> None:
         """Write the pictures of a validation."""
         if not self._enabled:
             return
@@ -130,19 +130,19 @@ class RunLog:
             if self._board is not None:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
-    def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
+    def write_memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
         """Record and show memory, and warn if it is nearly full."""
         if self._memory is None:
             return
         now = round(time.time(), 3)
         record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
-        record["cache"] = None if use is None else use.figures()
+        record["cache"] = None if use is None else use.record()
         self._memory.write(record)
         self.display.note(memory_line(record))
         for warning in memory_warnings(record, self._cache_key):
             self.display.show(f"warning: {warning}")
 
-    def gpu_categories(self, record: dict[str, object]) -> None:
+    def write_gpu_categories(self, record: dict[str, object]) -> None:
         """Record and show GPU memory by category."""
         if self._memory is not None:
             self._memory.write(record)
@@ -153,7 +153,7 @@ class RunLog:
         if self._board is not None:
             self._board.flush()
 
-    def weights(self, model: nn.Module, name: str) -> None:
+    def write_weights(self, model: nn.Module, name: str) -> None:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
             return

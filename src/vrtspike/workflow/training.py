@@ -68,7 +68,7 @@ class Trainings:
             ConfigError: naming keys and paths, or if a training needs its own result.
         """
         self._require_order([preset])
-        if retrain or not self.is_trained(preset) or self.change(preset):
+        if retrain or not self.is_trained(preset) or self.describe_changes(preset):
             settings = self._workflow.preset(preset)
             remedies = task_advice(settings).missing_weights
             check_training(settings, preset, self.weights(preset, "given"), remedies)
@@ -91,7 +91,7 @@ class Trainings:
                 )
             self._require_order([*chain, needed])
 
-    def change(self, preset: str) -> str:
+    def describe_changes(self, preset: str) -> str:
         """Describe the changes of settings, data and weights since a preset was trained.
 
         Missing files of weights, and data that are not prepared, count as unchanged.
@@ -207,7 +207,7 @@ def _limit(train: Mapping[str, int | None], name: str) -> float:
     return math.inf if limit is None else limit
 
 
-def retrained(workflow: Workflow) -> frozenset[str]:
+def retrained_names(workflow: Workflow) -> frozenset[str]:
     """Return the trainings that RETRAIN names, with all seeds.
 
     Args:

@@ -43,7 +43,7 @@ def training_inputs(
     is_asked = preset in retrained and trainings.changed_code(preset) != []
     trainings.require_files(preset, retrain=is_asked)
     result = trainings.result(preset) / WEIGHTS
-    change = "asked for" if is_asked else trainings.change(preset)
+    change = "asked for" if is_asked else trainings.describe_changes(preset)
     if not change and not result.exists():
         # Results of a former training may still exist.
         change = "no result yet"

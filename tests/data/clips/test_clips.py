@@ -132,7 +132,7 @@ def test_a_cache_that_holds_the_data_reads_each_chunk_once(filmed):
     first, *others = uses_of_epochs(filmed, frames=12)
     assert first == CacheUse(LOOKUPS, CHUNKS + 2 * FILES)
     assert others == [CacheUse(LOOKUPS, 0)] * 2
-    before, after = first.figures(), others[0].figures()
+    before, after = first.record(), others[0].record()
     assert (before["items"], before["full"]) == (CHUNKS + 2 * FILES, False)
     assert (after["hits"], after["hit_rate"]) == (LOOKUPS, 1)
 
@@ -142,8 +142,8 @@ def test_a_small_cache_drops_the_least_recently_used_chunks(filmed):
     # Of successive clips two frames are the same. Each sequence is new again: the other one was
     # read in between.
     assert (last.lookups, last.reads) == (LOOKUPS, CHUNKS)
-    assert last.figures()["hit_rate"] == pytest.approx(1 - CHUNKS / LOOKUPS, abs=1e-4)
-    assert last.figures()["full"]
+    assert last.record()["hit_rate"] == pytest.approx(1 - CHUNKS / LOOKUPS, abs=1e-4)
+    assert last.record()["full"]
 
 
 def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(filmed):

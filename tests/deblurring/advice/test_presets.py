@@ -194,7 +194,7 @@ def test_the_text(project):
     lines = advised.lines
     assert lines[0] == "machine: 3 x A6000 with 48 GiB, 16 CPUs, 64 GiB of memory"
     assert lines[2] == "disk:    100 GB free for results"
-    assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
+    assert "gopro_spike: data/gopro_spike is not there; the numbers are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
     fit = fits(advised)["baseline"]

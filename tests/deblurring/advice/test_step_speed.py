@@ -15,7 +15,7 @@ def measured_steps(results):
     """Seconds of a micro-step by preset."""
     steps = {}
     for part in ("training", "training, more"):
-        for name, row in results["parts"][part]["figures"].items():
+        for name, row in results["parts"][part]["measurements"].items():
             if "ms" in row:
                 steps[name] = row["ms"] / 1e3
     return steps

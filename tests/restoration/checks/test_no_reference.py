@@ -1,4 +1,4 @@
-"""Figures without a sharp frame rank frames as figures with one do."""
+"""Metrics without a sharp frame rank frames as metrics with one do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vrtspike.data.raw.layouts.s_sdm import RSB
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.restoration.checks.no_reference import (
     load_no_reference,
-    no_reference_figures,
+    no_reference_metrics,
     reblur_residual,
 )
 from vrtspike.system.errors import ConfigError, DataError
@@ -47,7 +47,7 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     assert (source.spikes.frames[0].exposure.sharp, source.ratio) == (CONTEXT + 30.5, 4)
     blur = source.pictures.read(slice(0, 1))[0]
     true, late, same = (
-        no_reference_figures(source.spikes.frames[0], blur, shown)
+        no_reference_metrics(source.spikes.frames[0], blur, shown)
         for shown in (sharp[0], sharp[1], blur)
     )
     assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
@@ -57,14 +57,14 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
 
 
-def test_the_figure_of_a_frame_blurred_again_is_that_of_its_residual(recorded):
+def test_the_psnr_of_a_frame_blurred_again_is_that_of_its_residual(recorded):
     root, sharp = recorded
     source = opened(root)
     blur = source.pictures.read(slice(0, 1))[0]
     residual = reblur_residual(source.spikes.frames[0], blur, sharp[0])
     assert residual.shape == (250, 400)
-    figure = no_reference_figures(source.spikes.frames[0], blur, sharp[0])["reblur"]
-    assert 10 * np.log10(255**2 / np.square(residual).mean()) == pytest.approx(figure, abs=1e-3)
+    psnr = no_reference_metrics(source.spikes.frames[0], blur, sharp[0])["reblur"]
+    assert 10 * np.log10(255**2 / np.square(residual).mean()) == pytest.approx(psnr, abs=1e-3)
 
 
 def test_exposures_are_not_guessed_without_a_table(recorded, tmp_path):
@@ -80,8 +80,8 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     write_picture(tmp_path / "blur/1.png", frame.blur)
     write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
     source = recorded_clip(tmp_path / "blur", tmp_path / "spike", bins=2)
-    figures = no_reference_figures(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
-    assert figures == {}
+    metrics = no_reference_metrics(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
+    assert metrics == {}
     assert reblur_residual(source.spikes.frames[0], frame.blur, frame.blur) is None
 
 

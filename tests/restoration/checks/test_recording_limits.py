@@ -21,9 +21,9 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration.checks import prepared_clip
-from vrtspike.restoration.checks.no_reference import no_reference_figures, unseen_agreement
+from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.recording_limits import check_limits
-from vrtspike.restoration.folder.figures import verdict_messages
+from vrtspike.restoration.folder.frame_metrics import verdict_messages
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import given_clip
@@ -156,8 +156,8 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
     noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
     of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
-    figures = no_reference_figures(clip.spikes.frames[0], blur[0], noisy)
-    assert figures["agreement"] > figures["agreement_blur"]  # by spikes that the model has seen
+    metrics = no_reference_metrics(clip.spikes.frames[0], blur[0], noisy)
+    assert metrics["agreement"] > metrics["agreement_blur"]  # by spikes that the model has seen
 
 
 def test_steps_of_the_input_are_not_unseen(dark):

@@ -264,8 +264,8 @@ def test_free_memory_is_that_of_the_given_gpu(monkeypatch):
     allocated = {0: 100, 1: 300}
     current = torch.device("cuda:0")
 
-    def of_device(figures):
-        return lambda device=current: figures[device.index]
+    def of_device(sizes):
+        return lambda device=current: sizes[device.index]
 
     infos = {index: (number, 8000) for index, number in free.items()}
     monkeypatch.setattr(torch.cuda, "mem_get_info", of_device(infos))

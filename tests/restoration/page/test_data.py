@@ -35,7 +35,7 @@ def is_read(name: str, script: str) -> bool:
 def test_every_name_in_the_data_is_read_by_a_script():
     script = "\n".join(map(asset, SCRIPTS))
     names = names_of(RestoredData)
-    assert {"runs", "doubtful", "megabytes", "is_beside", "no_figures"} <= names
+    assert {"runs", "doubtful", "megabytes", "is_beside", "no_metrics"} <= names
     assert {name for name in names if not is_read(name, script)} == set()
 
 

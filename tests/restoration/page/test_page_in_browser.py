@@ -160,7 +160,7 @@ def test_pictures_of_both_models_are_chosen(show):
     assert page.locator(".panels figcaption").evaluate_all(panels)[-1] == "Blurred again"
 
 
-def test_curves_show_the_figures_of_every_frame(show):
+def test_curves_show_the_metrics_of_every_frame(show):
     page = show()
     plots = page.locator("#curves .plot")
     plots.first.scroll_into_view_if_needed()

@@ -61,12 +61,12 @@ def test_the_page_shows_the_record_and_the_frames(model, result):
     data = write(model, job, record)
     (run,) = data["runs"]
     assert data["frames"] == NAMES
-    assert set(run["figures"]) == {
+    assert set(run["frame_values"]) == {
         f"{name}{column}"
         for name in ("psnr", "ssim", "agreement", "reblur")
         for column in ("", "_blur")
     }
-    for name, values in run["figures"].items():
+    for name, values in run["frame_values"].items():
         assert values == [frame[name] for frame in record["frames"]]
     assert data["orders"][0] == "in doubt first"
     examples = run["evaluation"]["examples"]
@@ -105,8 +105,8 @@ def test_another_model_stands_beside_the_first(small_run, model, result, tmp_pat
     first, second = data["runs"]
     assert (first["name"], second["name"]) == (record["model"]["name"], "sharp frames")
     # Equal to the sharp frames.
-    assert second["figures"]["ssim"] == pytest.approx([1] * 5)
-    assert second["figures"]["psnr_blur"] == first["figures"]["psnr_blur"]
+    assert second["frame_values"]["ssim"] == pytest.approx([1] * 5)
+    assert second["frame_values"]["psnr_blur"] == first["frame_values"]["psnr_blur"]
     for one, other in zip(*(
         sorted(run["evaluation"]["examples"], key=lambda example: example["time"])
         for run in data["runs"]
@@ -117,7 +117,7 @@ def test_another_model_stands_beside_the_first(small_run, model, result, tmp_pat
     # Frames of the same model have another name.
     again = write(model, job, record, read_compared(job.output, NAMES, (48, 64)))
     assert again["runs"][1]["name"] == f"{record['model']['name']} (compared)"
-    assert again["runs"][1]["figures"] == again["runs"][0]["figures"]
+    assert again["runs"][1]["frame_values"] == again["runs"][0]["frame_values"]
 
 
 def test_the_page_and_its_pictures_stay_below_the_limit(model, result):

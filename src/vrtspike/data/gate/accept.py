@@ -220,7 +220,7 @@ def _report_overlaps(
         origins = [origin for origin, _ in counts.most_common()]
         sequence.faults.append(
             f"{counts.total()} of its {len(sequence.pictures)} sharp frames are frames of "
-            f"{first_few(origins)}, so its figures would be of training frames; expected others: "
+            f"{first_few(origins)}, so its metrics would be of training frames; expected others: "
             "remove it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
         )
 

@@ -90,7 +90,7 @@ class Fit:
 
     Attributes:
         name: name of the preset.
-        reasons: ``symptom`` with figures, and ``cure``; empty if the preset fits.
+        reasons: ``symptom`` with its measured values, and ``cure``; empty if the preset fits.
         cost: cost of the training; None for a model whose cost was never counted.
         memory_gib: system memory of the training.
         hours: duration of the training.

@@ -33,7 +33,7 @@ COMPARISONS = (
     "reproduce",
     "light_spk",
 )
-"""Presets whose purpose is comparison, with each other or with published figures; they are listed,
+"""Presets whose purpose is comparison, with each other or with published results; they are listed,
 but never recommended."""
 
 BUNDLED_DATA = ("demo", "general")
@@ -256,7 +256,7 @@ def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[st
     if data.missing is not None and dataset.kind != "raw":
         yield f"data:    {dataset.name}: {dataset.root} is generated first"
         return
-    missing = "" if data.missing is None else " is not there; the figures are those of GoPro"
+    missing = "" if data.missing is None else " is not there; the numbers are those of GoPro"
     yield f"data:    {dataset.name}: {dataset.root}{missing}"
     parts = [
         f"{size.frames[split]} frames of {count} sequences in {split}"

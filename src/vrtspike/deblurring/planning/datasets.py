@@ -70,7 +70,7 @@ class DeblurringWorkflow:
         names = {self.dataset(preset).name for preset in presets if preset in self.presets}
         return sorted(names)
 
-    def need(self, preset: str, *, alone: bool) -> Dataset:
+    def require_dataset(self, preset: str, *, alone: bool) -> Dataset:
         """Return the data set of a preset that a target needs.
 
         Args:
@@ -108,7 +108,7 @@ class DeblurringWorkflow:
                         "elsewhere"
                     )
 
-    def named(self, name: str) -> Dataset:
+    def dataset_named(self, name: str) -> Dataset:
         """Return a data set by its name: that of the presets that targets need.
 
         Raises:
@@ -126,7 +126,7 @@ class DeblurringWorkflow:
             bins: K.
 
         Raises:
-            ConfigError: as :meth:`named`.
+            ConfigError: as :meth:`dataset_named`.
         """
         data = self.preset(self._preset_with(dataset)).DATA
         return StoreOptions.of(data).model_copy(update={"bins": bins})

@@ -55,7 +55,7 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
         name: name of the data set.
         bins: K.
     """
-    dataset = workflow.named(name)
+    dataset = workflow.dataset_named(name)
     presets = [
         preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == dataset
     ]

@@ -31,7 +31,7 @@ def prepared_data(
         preset: name of the preset, of any task.
         deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
-        alone: see :meth:`DeblurringWorkflow.need`.
+        alone: see :meth:`DeblurringWorkflow.require_dataset`.
 
     Raises:
         UserError: if the preset is invalid or does not fit its data.
@@ -44,7 +44,7 @@ def prepared_data(
     raw_data.require_spikes(preset, video)
     raw_data.require_sequences_to_hold_out(preset, video)
     raw_data.note_own_data(preset)
-    dataset = deblurring.need(preset, alone=alone)
+    dataset = deblurring.require_dataset(preset, alone=alone)
     bins = video.DATA.NUM_VOXEL_BINS
     return PreparedData("statistics", {"dataset": dataset.name, "bins": bins})
 
@@ -60,7 +60,7 @@ def checked_files(
         presets: names of the presets, of any task.
         deblurring: configuration with the data sets of deblurring.
         raw_data: raw data sets of the configuration.
-        alone: see :meth:`DeblurringWorkflow.need`.
+        alone: see :meth:`DeblurringWorkflow.require_dataset`.
 
     Raises:
         UserError: if a preset is invalid or does not fit its data.
@@ -80,6 +80,6 @@ def _checked_files(
         return [str(workflow.manifest(preset))]
     video = deblurring.preset(preset)
     raw_data.require_spikes(preset, video)
-    folder = raw_data.folder(deblurring.need(preset, alone=alone))
+    folder = raw_data.folder(deblurring.require_dataset(preset, alone=alone))
     bins = video.DATA.NUM_VOXEL_BINS
     return [f"{folder}/alignment.csv", f"{folder}/k{bins}/accepted.json"]

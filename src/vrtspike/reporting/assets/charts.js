@@ -84,15 +84,15 @@ function chart(title, make, height = null) {
   const head = el("div", { className: "head" }, heading, saveButtons(heading, plot, make));
   const element = el("div", { className: "chart" }, head, plot);
   drawn.set(plot, make);
-  seen.observe(plot);
+  visibility.observe(plot);
   return element;
 }
 
 const visible = new Set();
-const seen = new IntersectionObserver(
+const visibility = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries.filter((found) => found.isIntersecting)) {
-      seen.unobserve(entry.target);
+    for (const entry of entries.filter(({ isIntersecting }) => isIntersecting)) {
+      visibility.unobserve(entry.target);
       visible.add(entry.target);
       draw(entry.target);
     }
@@ -131,7 +131,7 @@ function redraw() {
 function drawRest() {
   for (const plot of drawn.keys()) {
     if (!visible.has(plot)) {
-      seen.unobserve(plot);
+      visibility.unobserve(plot);
       visible.add(plot);
       draw(plot);
     }
@@ -277,7 +277,7 @@ function trainingNote() {
 
 function showCost() {
   const place = body("cost");
-  const known = report.runs;
+  const { runs } = report;
   const columns = [
     { title: "preset", text: true },
     { title: "step, ms", show: short },
@@ -287,7 +287,7 @@ function showCost() {
     { title: "GPU peak, MB", show: (value) => number(value, 0) },
     { title: "model, s per test frame", show: short },
   ];
-  const rows = known.map(({ name, performance: p, evaluation }) => [
+  const rows = runs.map(({ name, performance: p, evaluation }) => [
     name,
     p.step_ms,
     p.samples_per_second,
@@ -296,12 +296,12 @@ function showCost() {
     p.gpu_peak_mb,
     evaluation.model_seconds_per_frame ?? null,
   ]);
-  const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * known.length}rem`);
+  const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * runs.length}rem`);
   const sections = chart("Time per section of a step", sectionBars);
   const all = el("input", { type: "checkbox" });
   function resize() {
-    const most = Math.max(1, ...known.map((run) => shownSections(run).length));
-    sections.querySelector(".plot").style.height = `${5 + most * Math.max(1.4, 0.4 * known.length)}rem`;
+    const most = Math.max(1, ...runs.map((run) => shownSections(run).length));
+    sections.querySelector(".plot").style.height = `${5 + most * Math.max(1.4, 0.4 * runs.length)}rem`;
   }
   all.addEventListener("change", () => {
     settings.everySection = all.checked;
@@ -310,7 +310,7 @@ function showCost() {
   });
   resize();
   place.append(
-    table(columns, rows, { sortable: known.length > 1 }),
+    table(columns, rows, { sortable: runs.length > 1 }),
     el(
       "div",
       { className: "charts" },
@@ -455,7 +455,7 @@ function frameChart(chosen) {
     const metric = chosen();
     const traces = report.runs.flatMap((run, index) => {
       const { evaluation } = run;
-      const number = evaluation.reason ? -1 : evaluation.metrics.findIndex((own) => own.name === metric.name);
+      const number = evaluation.reason ? -1 : evaluation.metrics.findIndex(({ name }) => name === metric.name);
       if (hidden.has(index) || number < 0) {
         return [];
       }
@@ -474,7 +474,7 @@ function frameChart(chosen) {
     });
     const all = traces.flatMap((trace) => [...trace.x]);
     if (!all.length) {
-      return "No finite figures of single frames.";
+      return "No finite values of single frames.";
     }
     const ends = [Math.min(...all), Math.max(...all)];
     const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };
@@ -505,18 +505,18 @@ function showData() {
 /** A chart with a row for each dot. */
 function dotChart({ title, axis, missing, dots }) {
   const height = `${Math.max(14, 5 + 1.2 * dots.length)}rem`;
-  const known = dots.filter(({ value }) => value !== null);
+  const measured = dots.filter(({ value }) => value !== null);
   const make = () => ({
     traces: [{
       type: "scatter",
       mode: "markers",
-      x: known.map(({ value }) => value),
-      y: known.map(({ label }) => label),
-      error_x: { type: "data", symmetric: false, array: known.map(({ value, high }) => high - value), arrayminus: known.map(({ value, low }) => value - low), thickness: 1.5, width: 0, color: css("--run-0") },
+      x: measured.map(({ value }) => value),
+      y: measured.map(({ label }) => label),
+      error_x: { type: "data", symmetric: false, array: measured.map(({ value, high }) => high - value), arrayminus: measured.map(({ value, low }) => value - low), thickness: 1.5, width: 0, color: css("--run-0") },
       marker: { color: css("--run-0"), size: 8 },
       hovertemplate: "%{y}: %{x}<extra></extra>",
     }],
     layout: layout(axis, "", { yaxis: { type: "category", autorange: "reversed", tickfont: { size: 11 } } }),
   });
-  return chart(title, () => (known.length ? make() : missing), height);
+  return chart(title, () => (measured.length ? make() : missing), height);
 }

@@ -13,13 +13,13 @@ function metricColumns(metric) {
 
 /** Metrics of all evaluations, each once; those with a mean of a further reference say so. */
 function allMetrics(evaluations) {
-  const found = new Map();
+  const byName = new Map();
   for (const metric of evaluations.flatMap((evaluation) => evaluation.metrics)) {
-    const known = found.get(metric.name) ?? { ...metric, hasExtra: false };
-    known.hasExtra ||= (metric.extra?.mean ?? null) !== null;
-    found.set(metric.name, known);
+    const entry = byName.get(metric.name) ?? { ...metric, hasExtra: false };
+    entry.hasExtra ||= (metric.extra?.mean ?? null) !== null;
+    byName.set(metric.name, entry);
   }
-  return [...found.values()];
+  return [...byName.values()];
 }
 
 function gain(metric, reference, result) {
@@ -29,8 +29,8 @@ function gain(metric, reference, result) {
   return metric.larger_is_better ? result - reference : reference - result;
 }
 
-function showFigures() {
-  const place = body("figures");
+function showMetrics() {
+  const place = body("metrics");
   const evaluated = report.runs.filter((run) => !run.evaluation.reason);
   for (const run of report.runs.filter((other) => other.evaluation.reason)) {
     place.append(el("p", { className: "absent", textContent: `${run.name}: ${run.evaluation.reason}` }));
@@ -129,7 +129,7 @@ function sequenceTable(evaluated, metric) {
   const [before, after] = metric.columns;
   const rows = evaluated.flatMap(({ name, evaluation: e }) => {
     // Columns of other protocols have the same names.
-    const isMeasured = e.metrics.some((own) => own.name === metric.name);
+    const isMeasured = e.metrics.some(({ name: other }) => other === metric.name);
     return e.sequence_rows.map((row) => {
       const at = (column) => (isMeasured ? row[column] ?? null : null);
       return [
@@ -168,8 +168,8 @@ function testFrames(evaluated) {
   if (new Set(words).size < 2) {
     return null;
   }
-  const each = evaluated.map((run, index) => `${run.name}: ${words[index]}`);
-  return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so that their figures do not compare. ${each.join("; ")}.` });
+  const facts = evaluated.map((run, index) => `${run.name}: ${words[index]}`);
+  return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so their metrics cannot be compared. ${facts.join("; ")}.` });
 }
 
 function valueNotes(evaluated, metrics) {
@@ -230,7 +230,7 @@ function showFindings() {
           "div",
           { className: `finding ${finding.severity}` },
           el("p", {}, el("strong", { textContent: `${SEVERITY_WORDS[finding.severity] ?? finding.severity}: ${finding.symptom}` })),
-          el("p", { textContent: `Measured: ${sentence(finding.figure)}` }),
+          el("p", { textContent: `Measured: ${sentence(finding.evidence)}` }),
           el("p", { textContent: `To do: ${sentence(finding.change)} Then: ${sentence(finding.effect)}` }),
           finding.keys.length ? el("p", {}, ...finding.keys.flatMap((key) => [el("code", { textContent: key }), " "])) : null,
         ),
@@ -264,7 +264,7 @@ function showOrigin() {
 
 showNavigation();
 showPictures();
-showFigures();
+showMetrics();
 showTraining();
 body("training").append(...[validationPictures()].filter(Boolean));
 showCost();

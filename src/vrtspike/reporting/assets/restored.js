@@ -7,9 +7,9 @@ function frameCurves(metric) {
   const line = (name, values, colour, dash) => ({
     x: report.frames, y: values, mode, name, line: { color: colour, width: 2, dash }, marker: { color: colour },
   });
-  const traces = [line("blurry", report.runs[0].figures[before], css("--soft"), "dot")];
+  const traces = [line("blurry", report.runs[0].frame_values[before], css("--soft"), "dot")];
   report.runs.forEach((run, index) => {
-    const values = run.figures[after];
+    const values = run.frame_values[after];
     traces.push(line(run.name, values, lineColour(index), "solid"));
     const doubts = run.doubtful.filter((at) => values[at] !== null);
     if (doubts.length) {
@@ -36,13 +36,13 @@ function showCurves() {
   const place = body("curves");
   const { metrics } = report.runs[0].evaluation;
   if (!metrics.length) {
-    place.append(el("p", { className: "absent", textContent: report.words.no_figures }));
+    place.append(el("p", { className: "absent", textContent: report.words.no_metrics }));
     return;
   }
   place.append(
     meansTable(report.runs, metrics, "Means over the frames"),
     el("div", { className: "charts" }, ...metrics.map((metric) => chart(metric.title, () => frameCurves(metric)))),
-    el("details", {}, el("summary", { textContent: "About these figures" }), ...metrics.map(({ title, definition }) => el("p", { className: "note", textContent: `${title}: ${definition}.` }))),
+    el("details", {}, el("summary", { textContent: "About these metrics" }), ...metrics.map(({ title, definition }) => el("p", { className: "note", textContent: `${title}: ${definition}.` }))),
   );
 }
 

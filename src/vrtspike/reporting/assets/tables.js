@@ -119,18 +119,18 @@ function meansTable(evaluated, metrics, caption) {
   ];
   const rows = metrics.flatMap((metric) =>
     evaluated.map(({ name, evaluation }) => {
-      const own = evaluation.metrics.find((other) => other.name === metric.name);
-      const extra = own?.extra?.mean ?? null;
-      const qualifier = extra !== null && own.extra.qualifier ? ` (${own.extra.qualifier})` : "";
-      const change = own?.gain ?? null;
+      const entry = evaluation.metrics.find((other) => other.name === metric.name);
+      const extra = entry?.extra?.mean ?? null;
+      const qualifier = extra !== null && entry.extra.qualifier ? ` (${entry.extra.qualifier})` : "";
+      const change = entry?.gain ?? null;
       const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
       return [
         ...(severalRuns ? [name] : []),
         withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
-        number(own?.result, metric.decimals),
+        number(entry?.result, metric.decimals),
         el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
-        ...(withIntervals ? [intervalText(own)] : []),
-        number(own?.reference, metric.decimals),
+        ...(withIntervals ? [intervalText(entry)] : []),
+        number(entry?.reference, metric.decimals),
         ...(withExtra ? [number(extra, metric.decimals) + qualifier] : []),
       ];
     }),

@@ -51,11 +51,11 @@ function sameSplit(one, other) {
 
 /** Pictures of an example by name: its own, and the results of other runs. */
 function picturesOf(example) {
-  const found = new Map();
+  const pictures = new Map();
   const { kinds, by, right } = galleryOf(look.run);
   for (const { name, title } of kinds) {
     if (name in example.pictures) {
-      found.set(name, { title, address: () => pictureAddress(example, name) });
+      pictures.set(name, { title, address: () => pictureAddress(example, name) });
     }
   }
   report.runs.forEach((run, index) => {
@@ -63,13 +63,13 @@ function picturesOf(example) {
       (other) => other.label === example.label && other.frame === example.frame,
     );
     if (same && index !== look.run && sameSplit(run.evaluation, report.runs[look.run].evaluation)) {
-      found.set(`run-${index}`, {
+      pictures.set(`run-${index}`, {
         title: `${by} ${run.name}`,
         address: () => pictureAddress(same, right),
       });
     }
   });
-  return found;
+  return pictures;
 }
 
 function zoomTo(zoom, x, y) {

@@ -13,7 +13,7 @@ class FindingText(TypedDict):
 
     symptom: str
     severity: str
-    figure: str
+    evidence: str
     change: str
     effect: str
     keys: list[str]
@@ -24,7 +24,7 @@ class Performance(TypedDict):
 
     Attributes:
         step_ms, samples_per_second, data_share, process_mb, gpu_peak_mb: values of
-            :class:`vrtspike.analysis.figures.RunFigures`.
+            :class:`vrtspike.analysis.run_measurements.RunMeasurements`.
         parts: shares of a step, 0 to 1.
         sections: rows of :func:`vrtspike.analysis.section_times.summarize_sections`.
         throughput, memory: curves by title, memory in megabytes of 2**20 bytes.

@@ -1,6 +1,6 @@
-"""Figures of a restored frame without a sharp one: agreement with its blurry frame and spikes.
+"""Metrics of a restored frame without a sharp one: agreement with its blurry frame and spikes.
 
-Two figures, and the metrics of :func:`load_no_reference`. Each is measured on the blurry frame,
+Two metrics, and those of :func:`load_no_reference`. Each is measured on the blurry frame,
 too, which a restored one has to exceed:
 
 - **re-blur**: a blurry frame is the mean of the light while the shutter was open, and the spikes
@@ -51,10 +51,10 @@ _BAND = (0.7, 4.0)
 """Standard deviations of the Gaussians of the band-pass filter, in spike pixels."""
 
 
-def no_reference_figures(
+def no_reference_metrics(
     spikes: FrameSpikes, blur: Image, restored: Image
 ) -> dict[str, float | None]:
-    """Return the figures of one frame.
+    """Return the metrics of one frame.
 
     Args:
         spikes: spikes of this frame.
@@ -89,8 +89,8 @@ def reblur_residual(
         blur, restored: uint8 (H, W, 3).
 
     Returns:
-        luma (h, w) of 255, of the sensor's size, smoothed as for the figure ``reblur``; None where
-        :func:`no_reference_figures` has no figure.
+        luma (h, w) of 255, of the sensor's size, smoothed as for the metric ``reblur``; None where
+        :func:`no_reference_metrics` has none.
     """
     measurement = _measurement(spikes, blur)
     if measurement is None:
@@ -179,7 +179,9 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
     agreements = []
     for frame in frames:
         gray = shrink(luma(frame), *pictures[0].shape)
-        agreements.append(float(np.mean([_register(gray, picture) for picture in pictures])))
+        agreements.append(
+            float(np.mean([_best_correlation(gray, picture) for picture in pictures]))
+        )
     return agreements
 
 
@@ -205,10 +207,10 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
     return windows
 
 
-def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
+def _best_correlation(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
     """Return the mean over squares of the largest correlation among displacements."""
-    frame = _band(gray)
-    spikes = _band(picture)
+    frame = _band_passed(gray)
+    spikes = _band_passed(picture)
     height, width = frame.shape
     peaks = []
     for top in range(REACH, height - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
@@ -222,7 +224,7 @@ def _register(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
     return float(np.mean(peaks)) if peaks else 0.0
 
 
-def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+def _band_passed(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return details of about one to four pixels."""
     values = picture.astype(np.float32)
     fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])

@@ -1,1 +1,1 @@
-"""A restored folder: its request, frames, videos, figures and record."""
+"""A restored folder: its request, frames, videos, metrics and record."""

@@ -1,4 +1,4 @@
-"""Restore a clip into a folder: frames, videos, figures; and continue after an interruption."""
+"""Restore a clip into a folder: frames, videos, metrics; and continue after an interruption."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.no_reference import load_no_reference
 from vrtspike.restoration.checks.prepared_clip import PreparedClip
-from vrtspike.restoration.folder.figures import (
+from vrtspike.restoration.folder.frame_metrics import (
     RestoredClip,
     frame_verdicts,
-    write_figures_and_videos,
+    measure_and_write_videos,
 )
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import (
@@ -106,7 +106,7 @@ def restore_into(
         _write_frames(model, plan.clip, targets, progress)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
-    record["frames"], misfits = write_figures_and_videos(request, restored, progress)
+    record["frames"], misfits = measure_and_write_videos(request, restored, progress)
     record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
     write_json(request.output / RESTORE_RECORD, record)
     _note_misfits(misfits, note)
@@ -221,7 +221,7 @@ def _first_record(
     plan: _Plan,
     recorded: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the record before any frame is restored, without figures.
+    """Return the record before any frame is restored, without metrics.
 
     Args:
         model: trained model that restores.
@@ -273,7 +273,7 @@ def _note_misfits(misfits: Sequence[str], note: Note) -> None:
     if misfits:
         title = "warning: sharp frames that do not fit their blurry ones"
         advice = (
-            "Compare with the sharp frames of this clip, in the same colours and levels; figures "
+            "Compare with the sharp frames of this clip, in the same colours and levels; metrics "
             "against others say nothing."
         )
         note(list_faults(title, misfits, advice, limit=10))

@@ -141,7 +141,7 @@ def _conversion(first: Picture) -> str:
     if first.bits == 16:
         parts.append(
             f"16-bit values are taken with 65535 as white (highest of the first frame: "
-            f"{int(first.rgb.max())}) and restored with 16 bits; figures and videos have 8"
+            f"{int(first.rgb.max())}) and restored with 16 bits; metrics and videos have 8"
         )
     return "; ".join(parts)
 

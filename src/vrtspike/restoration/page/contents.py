@@ -1,4 +1,4 @@
-"""Figures, doubts and words of the page of restored frames."""
+"""Metrics, doubts and words of the page of restored frames."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from vrtspike.reporting.offline_page import Verdict
 from vrtspike.reporting.page_data.metrics import MetricOnPage
-from vrtspike.restoration.folder.figures import RestoredClip, lower_frames
+from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames
 from vrtspike.restoration.page.data import RestoredExample, RestoredRun
 
-Figures = Sequence[Mapping[str, Any]]
-"""Figures of each frame, as in ``restore.json``."""
+FrameMetrics = Sequence[Mapping[str, Any]]
+"""Metrics of each frame, as in ``restore.json``."""
 
 _METRICS = {
     "psnr": ("PSNR", "dB", 2, "against the sharp frame"),
@@ -58,13 +58,13 @@ class ModelOnPage:
     Attributes:
         label: name of the model.
         clip: its restored frames.
-        figures: figures of each frame.
+        frame_metrics: values by name for each frame, as in ``restore.json``.
         doubts: reasons to doubt a frame, by its name; frames without any are left out.
     """
 
     label: str
     clip: RestoredClip
-    figures: Figures
+    frame_metrics: FrameMetrics
     doubts: Mapping[str, Sequence[str]]
 
     @property
@@ -75,12 +75,12 @@ class ModelOnPage:
 
 
 def frame_doubts(
-    figures: Figures, misfits: Sequence[str] = (), kept: Sequence[str] = ()
+    frame_metrics: FrameMetrics, misfits: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> dict[str, list[str]]:
     """Return reasons to doubt frames, by name.
 
     Args:
-        figures: figures of each frame.
+        frame_metrics: values by name for each frame, as in ``restore.json``.
         misfits: names of the frames that their spikes do not fit.
         kept: names of the frames whose blurry frame was kept.
     """
@@ -88,7 +88,7 @@ def frame_doubts(
     for reason, names in (
         (_MISFIT, misfits),
         (_KEPT, kept),
-        *((text, lower_frames(figures, figure)) for figure, text in _REASONS.items()),
+        *((text, lower_frames(frame_metrics, metric)) for metric, text in _REASONS.items()),
     ):
         for name in names:
             doubts.setdefault(name, []).append(reason)
@@ -105,7 +105,7 @@ def model_contents(
         clip_name: sequence name, from the folder or file of the blurry frames.
         pictures: files of the pictures by kind, by number of the frame.
     """
-    metrics = model_metrics(model.figures)
+    metrics = model_metrics(model.frame_metrics)
     columns = [column for metric in metrics for column in metric["columns"]]
     examples: list[RestoredExample] = [
         {
@@ -113,18 +113,18 @@ def model_contents(
             "frame": model.clip.source.names[number],
             "time": number,
             "chosen": [],
-            "metrics": {column: model.figures[number].get(column) for column in columns},
+            "metrics": {column: model.frame_metrics[number].get(column) for column in columns},
             "doubts": list(model.doubts.get(model.clip.source.names[number], [])),
             "pictures": pictures[number],
         }
-        for number in _worst_first(model.figures, list(pictures), metrics)
+        for number in _worst_first(model.frame_metrics, list(pictures), metrics)
     ]
     return {
         "name": model.label,
         "task": TASK,
         "doubtful": model.doubtful,
-        "figures": {
-            column: [figures.get(column) for figures in model.figures] for column in columns
+        "frame_values": {
+            column: [frame.get(column) for frame in model.frame_metrics] for column in columns
         },
         "evaluation": {
             "dataset": clip_name,
@@ -136,17 +136,17 @@ def model_contents(
     }
 
 
-def model_metrics(figures: Figures) -> list[MetricOnPage]:
+def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
     """Return the metrics that were measured, with means over the frames that have them.
 
     The PSNR of frames that equal the sharp ones is None; so is a mean of these alone.
     """
     metrics: list[MetricOnPage] = []
     for name, (title, unit, decimals, definition) in _METRICS.items():
-        if not any(name in frame for frame in figures):
+        if not any(name in frame for frame in frame_metrics):
             continue
-        restored = _mean(figures, name)
-        blurry = _mean(figures, f"{name}_blur")
+        restored = _mean(frame_metrics, name)
+        blurry = _mean(frame_metrics, f"{name}_blur")
         gain = None
         if restored is not None and blurry is not None:
             gain = restored - blurry
@@ -170,22 +170,22 @@ def model_metrics(figures: Figures) -> list[MetricOnPage]:
 
 
 def _worst_first(
-    figures: Figures, frames: Sequence[int], metrics: Sequence[MetricOnPage]
+    frame_metrics: FrameMetrics, frames: Sequence[int], metrics: Sequence[MetricOnPage]
 ) -> list[int]:
-    """Sort numbers of frames by the first metric; those without its figure come last."""
+    """Sort numbers of frames by the first metric; those without it come last."""
     if not metrics:
         return list(frames)
     name = metrics[0]["name"]
 
     def rank(number: int) -> float:
-        value = figures[number].get(name)
+        value = frame_metrics[number].get(name)
         return float("inf") if value is None else float(value)
 
     return sorted(frames, key=rank)
 
 
-def _mean(figures: Figures, name: str) -> float | None:
-    values = [frame[name] for frame in figures if frame.get(name) is not None]
+def _mean(frame_metrics: FrameMetrics, name: str) -> float | None:
+    values = [frame[name] for frame in frame_metrics if frame.get(name) is not None]
     return statistics.fmean(values) if values else None
 
 
@@ -198,17 +198,17 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
         record: contents of ``restore.json``.
     """
     first = models[0]
-    count = len(first.figures)
+    count = len(first.frame_metrics)
     frames = "frame" if count == 1 else "frames"
     sentence = f"{first.label} restored {count} {frames} of {clip_name}"
-    metrics = model_metrics(first.figures)
+    metrics = model_metrics(first.frame_metrics)
     if metrics:
         metric = metrics[0]
         # The unit dB alone would suggest PSNR.
         sentence += f": {metric['title']} {_value(metric, metric['reference'])} (blurry) to "
         sentence += _value(metric, metric["result"])
         for other in models[1:]:
-            for other_metric in model_metrics(other.figures):
+            for other_metric in model_metrics(other.frame_metrics):
                 if other_metric["name"] == metric["name"]:
                     sentence += f"; {other.label} to {_value(other_metric, other_metric['result'])}"
     facts = [f"{model.label}: {_doubt_fact(model)}" for model in models]
@@ -217,7 +217,7 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     facts.append(f"spikes: {record['spikes']['from']}")
     facts.append(f"{record['size'][1]} x {record['size'][0]} pixels")
     if record["doubts"]:
-        facts.append("figures from the spikes are left out, as the spikes do not fit the frames")
+        facts.append("metrics from the spikes are left out, as the spikes do not fit the frames")
     return Verdict(f"{sentence}.", facts)
 
 
@@ -232,4 +232,4 @@ def _doubt_fact(model: ModelOnPage) -> str:
     count = len(model.doubtful)
     if count == 0:
         return "no frame in doubt"
-    return f"{count} of {len(model.figures)} frames in doubt"
+    return f"{count} of {len(model.frame_metrics)} frames in doubt"

@@ -27,7 +27,7 @@ class RestoredExample(GalleryExample):
 
 
 class RestoredEvaluation(TypedDict):
-    """The figures and pictures of a model, as those of an evaluation.
+    """The metrics and pictures of a model, as those of an evaluation.
 
     Attributes:
         dataset: name of the clip.
@@ -51,21 +51,21 @@ class RestoredRun(TypedDict):
         name: name of the model.
         task: name of the gallery of its pictures.
         doubtful: numbers of the frames in doubt.
-        figures: a value for each frame, by column; None if it was not measured.
+        frame_values: a value for each frame, by column; None if it was not measured.
         evaluation: metrics and pictures.
     """
 
     name: str
     task: str
     doubtful: list[int]
-    figures: dict[str, list[float | None]]
+    frame_values: dict[str, list[float | None]]
     evaluation: RestoredEvaluation
 
 
 class RestoredWords(GalleryWords):
-    """Words of the page, with the sentence in place of figures."""
+    """Words of the page, with the sentence in place of metrics."""
 
-    no_figures: str
+    no_metrics: str
 
 
 class RestoredData(TypedDict):

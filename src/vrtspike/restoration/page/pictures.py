@@ -21,7 +21,7 @@ from vrtspike.reporting.pictures import (
     error_map,
 )
 from vrtspike.restoration.checks.no_reference import reblur_residual
-from vrtspike.restoration.folder.figures import RestoredClip
+from vrtspike.restoration.folder.frame_metrics import RestoredClip
 from vrtspike.restoration.folder.result_record import PAGE_PICTURES, remove_page_pictures
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
 from vrtspike.restoration.page.gallery import TOPS

@@ -12,7 +12,7 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data.evaluation import Video
 from vrtspike.reporting.pictures import error_colours
-from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
+from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
@@ -34,7 +34,7 @@ PAGE_BYTES = 29_000_000
 """Size of the page with its pictures; with the names of files it stays below 30 MB."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "saving.js", "restored.js")
-SECTIONS = {"pictures": "Pictures", "curves": "Figures", "origin": "Origin"}
+SECTIONS = {"pictures": "Pictures", "curves": "Metrics", "origin": "Origin"}
 ORDERS = ("in doubt first", "in time", "worst first", "best first")
 
 _VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is one, sharp"}
@@ -108,11 +108,11 @@ def write_folder_page(
 
 def _model(clip: RestoredClip, record: dict[str, Any]) -> ModelOnPage:
     """Return the results of the model of the record."""
-    figures = record["frames"]
+    metrics = record["frames"]
     doubts = frame_doubts(
-        figures, misfits=record.get("doubtful", []), kept=record["verdicts"]["kept blurry"]
+        metrics, misfits=record.get("doubtful", []), kept=record["verdicts"]["kept blurry"]
     )
-    return ModelOnPage(record["model"]["name"], clip, figures, doubts)
+    return ModelOnPage(record["model"]["name"], clip, metrics, doubts)
 
 
 def _compared_model(
@@ -124,21 +124,21 @@ def _compared_model(
 ) -> ModelOnPage:
     """Measure frames of another model as those of the record were measured."""
     measured = replace(clip, files=compared.files)
-    figures = []
-    with progress("figures to compare with") as show:
+    metrics = []
+    with progress("metrics to compare with") as show:
         for number, name in enumerate(clip.source.names):
             restored = to_8_bit(read_picture(compared.files[number]).rgb)
             require_size(str(compared.files[number]), restored, clip.source.size)
             truth = None if clip.sharp is None else clip.sharp.frame(number)
             blur = clip.source.pictures.frame(number)
-            values = finite_or_null(frame_figures(measured, number, blur, restored, truth))
-            figures.append({"frame": name, **values})
+            values = finite_or_null(measure_frame(measured, number, blur, restored, truth))
+            metrics.append({"frame": name, **values})
             show(number + 1, len(compared.files))
     label = compared.label
     if label == other_label:
         label = f"{label} (compared)"
-    doubts = frame_doubts(figures, misfits=record.get("doubtful", []))
-    return ModelOnPage(label, measured, figures, doubts)
+    doubts = frame_doubts(metrics, misfits=record.get("doubtful", []))
+    return ModelOnPage(label, measured, metrics, doubts)
 
 
 def _data(
@@ -170,7 +170,7 @@ def _data(
             "model": "Model",
             "videos": "Videos",
             "left_out": "; frames in doubt were taken first",
-            "no_figures": "No figures: these frames have neither recorded spikes that fit them "
+            "no_metrics": "No metrics: these frames have neither recorded spikes that fit them "
             "nor sharp frames to compare with (--sharp).",
         },
         "pictures": {"form": "", "left_out": 0, "folder": None},

@@ -1,4 +1,4 @@
-"""Figures of a run with irregular logs, computed again with pandas."""
+"""Measurements of a run with irregular logs, computed again with pandas."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pytest
 
 from tests.analysis.conftest import STEPS
 from tests.published_runs import write_lines
-from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.analysis.performance import figures_table
+from vrtspike.analysis.performance import measurements_table
 from vrtspike.analysis.run_logs import read_run_logs
+from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.metrics.registry import METRICS
 
 MICRO = 3
 
 
 @pytest.fixture(scope="module")
-def figures(log_folder) -> RunFigures:
-    return run_figures(read_run_logs(log_folder), MICRO, METRICS)
+def measurements(log_folder) -> RunMeasurements:
+    return measure_run(read_run_logs(log_folder), MICRO, METRICS)
 
 
-def test_speed(section_ms, log_records, figures):
-    speed = figures.speed
+def test_speed(section_ms, log_records, measurements):
+    speed = measurements.speed
     ms = section_ms[1:]
     samples = pd.DataFrame(log_records["timing"])["samples"][1:]
     total = ms.sum()
@@ -42,8 +42,8 @@ def test_speed(section_ms, log_records, figures):
     assert speed.samples_per_second == pytest.approx(samples.sum() / total["step"] * 1e3)
 
 
-def test_health_and_memory(log_records, figures):
-    health, memory = figures.health, figures.memory
+def test_health_and_memory(log_records, measurements):
+    health, memory = measurements.health, measurements.memory
     train = pd.DataFrame(log_records["metrics"])[:STEPS]
     assert (health.logged_steps, health.losses_not_finite) == (STEPS, 0)
     assert health.last_loss == pytest.approx(train["loss"].iloc[-1])
@@ -61,9 +61,9 @@ def test_health_and_memory(log_records, figures):
     assert memory.cache_hit_rate == 0.4
 
 
-def test_the_page_shows_them_with_their_units(figures):
-    speed = figures.speed
-    shown = dict(figures_table(figures, METRICS).itertuples(index=False))
+def test_the_page_shows_them_with_their_units(measurements):
+    speed = measurements.speed
+    shown = dict(measurements_table(measurements, METRICS).itertuples(index=False))
     assert shown == {
         "step": f"{speed.step_ms:.1f} ms",
         "forward pass of one micro-batch": f"{speed.forward_ms:.1f} ms",
@@ -72,7 +72,7 @@ def test_the_page_shows_them_with_their_units(figures):
         "slowest section": f"vrt/stage2, {speed.slowest_section[1]:.1f} ms",
         "throughput": f"{speed.samples_per_second:.3f} samples/s",
         "logged steps": str(STEPS),
-        "last loss": f"{figures.health.last_loss:.4g}",
+        "last loss": f"{measurements.health.last_loss:.4g}",
         "best validation PSNR": "31.50 dB",
         "best validation SSIM": "0.9500",
         "memory of the run": "1700 MB",
@@ -80,20 +80,20 @@ def test_the_page_shows_them_with_their_units(figures):
         "GPU memory at the peak": "8000 MB",
         "cache hit rate": "40%",
     }
-    assert set(figures_table(RunFigures(), METRICS)["value"]) == {"–", "0"}
+    assert set(measurements_table(RunMeasurements(), METRICS)["value"]) == {"–", "0"}
 
 
 def test_a_last_loss_that_is_not_finite_is_missing(log_folder, tmp_path):
     text = (log_folder / "metrics.jsonl").read_text()
     nothing = {"kind": "train", "step": STEPS + 1, "loss": None, "grad_norm": math.inf}
     (tmp_path / "metrics.jsonl").write_text(text + json.dumps(nothing) + "\n")
-    health = run_figures(read_run_logs(tmp_path), 1, METRICS).health
+    health = measure_run(read_run_logs(tmp_path), 1, METRICS).health
     assert (math.isnan(health.last_loss), health.losses_not_finite) == (True, 1)
     assert health.first_not_finite == STEPS + 1
     # The largest norm that is a number.
     assert math.isfinite(health.gradient_norm_max)
     (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n')
-    assert run_figures(read_run_logs(tmp_path), 1, METRICS).health.losses_not_finite == 1
+    assert measure_run(read_run_logs(tmp_path), 1, METRICS).health.losses_not_finite == 1
 
 
 def test_a_short_run_has_no_trends_and_the_best_value_follows_the_direction_of_the_metric(publish):
@@ -105,10 +105,10 @@ def test_a_short_run_has_no_trends_and_the_best_value_follows_the_direction_of_t
     ]
     with (folder / "metrics.jsonl").open("a") as stream:
         stream.writelines(json.dumps(record) + "\n" for record in records)
-    figures = run_figures(read_run_logs(folder), 1, METRICS)
-    assert figures.health.best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
-    assert math.isnan(figures.health.first_gradient_norms)
-    assert math.isnan(figures.memory.growth_mb)
+    measurements = measure_run(read_run_logs(folder), 1, METRICS)
+    assert measurements.health.best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
+    assert math.isnan(measurements.health.first_gradient_norms)
+    assert math.isnan(measurements.memory.growth_mb)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_growth_of_memory(tmp_path, each_step, cached, peak, growth):
     ]  # fmt: skip
     write_lines(tmp_path / "memory.jsonl", lines)
     write_lines(tmp_path / "metrics.jsonl", [{"kind": "train", "step": 1, "loss": 1.0}])
-    memory = run_figures(read_run_logs(tmp_path), 1, {}).memory
+    memory = measure_run(read_run_logs(tmp_path), 1, {}).memory
     assert memory.growth_mb == pytest.approx(growth, nan_ok=True)
     assert memory.growth_steps == (None if math.isnan(growth) else 60 - 32)
     assert memory.cache_is_full

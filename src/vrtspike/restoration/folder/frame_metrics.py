@@ -1,4 +1,4 @@
-"""Figures and videos of the restored frames in a folder, and verdicts on these frames."""
+"""Metrics and videos of the restored frames in a folder, and verdicts on these frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vrtspike.io.files import finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.metrics.psnr import psnr
 from vrtspike.metrics.ssim import ssim
-from vrtspike.restoration.checks.no_reference import no_reference_figures, unseen_agreement
+from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.recording_limits import LimitCheck, worse_frames
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
@@ -41,8 +41,8 @@ class RestoredClip:
         source: blurry frames and spikes.
         sharp: the sharp frames, if any.
         files: the restored frames.
-        with_spikes: compare with the spikes; spikes that do not fit the frames would give figures
-            that look good and mean nothing.
+        with_spikes: compare with the spikes; spikes that do not fit the frames would give
+            metrics that look good and mean nothing.
         scores: metrics of a frame alone, by their names.
     """
 
@@ -53,7 +53,7 @@ class RestoredClip:
     scores: Mapping[str, Score]
 
 
-def write_figures_and_videos(
+def measure_and_write_videos(
     request: Request, clip: RestoredClip, progress: Progresses
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the restored frames on disk and write the videos.
@@ -64,12 +64,12 @@ def write_figures_and_videos(
         progress: opens the progress of this step.
 
     Returns:
-        the figures of each frame, and messages on sharp frames that do not fit.
+        the metrics of each frame, and messages on sharp frames that do not fit.
     """
     entries = []
     check = Consistency()
     with contextlib.ExitStack() as opened:
-        show = opened.enter_context(progress("figures, videos"))
+        show = opened.enter_context(progress("metrics, videos"))
         restored_video = _open_video(opened, request.video, request.output / VIDEO, clip)
         compared_video = _open_video(
             opened, request.side_by_side, request.output / SIDE_BY_SIDE, clip
@@ -87,9 +87,9 @@ def write_figures_and_videos(
                 restored_video([restored])
             if compared_video is not None:
                 compared_video(images)
-            figures = frame_figures(clip, number, blur, restored, truth)
+            metrics = measure_frame(clip, number, blur, restored, truth)
             # Equal frames have no finite PSNR.
-            entries.append({"frame": name, **finite_or_null(figures)})
+            entries.append({"frame": name, **finite_or_null(metrics)})
             show(number + 1, len(clip.files))
     return entries, check.finish()
 
@@ -111,26 +111,26 @@ def _frame_view(
     return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
 
 
-def frame_figures(
+def measure_frame(
     clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
 ) -> dict[str, Any]:
-    """Return the figures of one frame by their names; ``_blur`` marks those of the blurry frame."""
-    figures: dict[str, Any] = {}
-    measures = dict(clip.scores)
+    """Return the metrics of one frame by their names; ``_blur`` marks those of the blurry frame."""
+    metrics: dict[str, Any] = {}
+    scores = dict(clip.scores)
     spikes = clip.source.spikes
     if truth is not None:
-        measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
+        scores |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
     if clip.with_spikes and spikes is not None and spikes.frames[number].path:
-        figures |= no_reference_figures(spikes.frames[number], blur, restored)
+        metrics |= no_reference_metrics(spikes.frames[number], blur, restored)
     if clip.with_spikes:
-        figures |= _unseen_figures(clip.source, number, blur, restored)
-    for metric, score in measures.items():
-        figures[f"{metric}_blur"] = score(blur)
-        figures[metric] = score(restored)
-    return figures
+        metrics |= _unseen_metrics(clip.source, number, blur, restored)
+    for name, score in scores.items():
+        metrics[f"{name}_blur"] = score(blur)
+        metrics[name] = score(restored)
+    return metrics
 
 
-def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
+def _unseen_metrics(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
     """Return agreement with spikes unseen by the model, and true if the blurry frame is kept."""
     agreements = unseen_agreement(source, number, [blur, restored])
     if agreements is None:
@@ -140,28 +140,28 @@ def _unseen_figures(source: GivenClip, number: int, blur: Image, restored: Image
 
 
 def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
-    """Return names of frames that became worse, by the figure that shows it.
+    """Return names of frames that became worse, by the metric that shows it.
 
     Args:
-        frames: figures of each frame.
+        frames: metrics of each frame.
         check: the recording compared with the limits of the model.
     """
     verdicts: dict[str, list[str]] = {"kept blurry": []}
     if check.is_outside:
         verdicts["kept blurry"] = [frame["frame"] for frame in frames if frame.get("kept_blurry")]
-    for figure in ("reblur", "unseen"):
-        verdicts[figure] = lower_frames(frames, figure)
+    for metric in ("reblur", "unseen"):
+        verdicts[metric] = lower_frames(frames, metric)
     return verdicts
 
 
-def lower_frames(frames: Sequence[Mapping[str, Any]], figure: str) -> list[str]:
-    """Return the names of frames with a figure lower than that of the blurry frame."""
+def lower_frames(frames: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    """Return the names of frames with a metric lower than that of the blurry frame."""
     return [
         frame["frame"]
         for frame in frames
-        if frame.get(figure) is not None
-        and frame.get(f"{figure}_blur") is not None
-        and frame[figure] < frame[f"{figure}_blur"]
+        if frame.get(metric) is not None
+        and frame.get(f"{metric}_blur") is not None
+        and frame[metric] < frame[f"{metric}_blur"]
     ]
 
 
@@ -176,12 +176,12 @@ def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
         messages.append(worse_frames(verdicts["kept blurry"]))
     reasons = {"reblur": "blurred again", "unseen": "by spikes that the model has not seen"}
     worse: dict[str, list[str]] = {}
-    for figure, reason in reasons.items():
-        for name in verdicts[figure]:
+    for metric, reason in reasons.items():
+        for name in verdicts[metric]:
             worse.setdefault(name, []).append(reason)
     if worse:
         faults = [f"{name}: {' and '.join(shown_by)}" for name, shown_by in worse.items()]
         title = "warning: frames that came out worse than the blurry ones"
-        advice = f"{RESTORE_RECORD} has the figures of both; do not trust these frames."
+        advice = f"{RESTORE_RECORD} has the metrics of both; do not trust these frames."
         messages.append(list_faults(title, faults, advice, limit=10))
     return messages

@@ -1,4 +1,4 @@
-"""Figures and videos of restored frames."""
+"""Metrics and videos of restored frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vrtspike.io.images import read_rgb, write_png
 from vrtspike.restoration.given_clips import open_clip
 
 
-def test_frames_and_their_figures(small_run, model, whole):
+def test_frames_and_their_metrics(small_run, model, whole):
     job, record = whole
     restored = pictures(job.output / "restored")
     source = open_clip(model.run, job.frames, job.spikes)
@@ -26,8 +26,8 @@ def test_frames_and_their_figures(small_run, model, whole):
     blurry, sharp = (pictures(small_run.raw / "test/b" / kind) for kind in ("blur", "sharp"))
     for column, images in (("_blur", blurry), ("", restored)):
         for name, measure in (("psnr", decibels), ("ssim", similarity)):
-            figures = [frame[f"{name}{column}"] for frame in record["frames"]]
-            assert figures == pytest.approx(list(map(measure, images, sharp)))
+            values = [frame[f"{name}{column}"] for frame in record["frames"]]
+            assert values == pytest.approx(list(map(measure, images, sharp)))
 
 
 def test_videos_show_the_frames_in_order(small_run, whole):
@@ -50,7 +50,7 @@ def test_videos_show_the_frames_in_order(small_run, whole):
             assert nearest(shown, [kind[number] for kind in kinds]) == place
 
 
-def test_frames_equal_to_the_sharp_ones_have_no_finite_figure(model, job, whole):
+def test_frames_equal_to_the_sharp_ones_have_no_finite_psnr(model, job, whole):
     shutil.copytree(whole[0].output, job.output)
     sharp = shutil.copytree(job.output / "restored", job.output.parent / "sharp")
     record = restore(model, replace(job, sharp=sharp))
@@ -90,7 +90,7 @@ def test_sharp_frames_in_another_order_of_channels_are_reported(small_run, model
     assert "red and blue are exchanged in one of them" in note
 
 
-def test_spikes_of_another_sequence_give_no_figures(small_run, model, job):
+def test_spikes_of_another_sequence_give_no_metrics(small_run, model, job):
     fitting = restore(model, replace(job, output=job.output.with_name("fitting")))
     assert fitting["doubts"] == []
     assert {"reblur", "agreement"} <= fitting["frames"][0].keys()

@@ -1,4 +1,4 @@
-"""Values from a run's logs, for findings and comparisons."""
+"""Measurements of a run, from its logs: for findings and comparisons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_LOGGED = math.nan
 
 
 @dataclass(frozen=True)
-class SpeedFigures:
+class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     Times per micro-batch are those of one process, so that presets with different gradient
@@ -128,8 +128,8 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class RunFigures:
-    """All values of a run.
+class RunMeasurements:
+    """All measurements of a run.
 
     Attributes:
         speed: times and throughput.
@@ -137,13 +137,15 @@ class RunFigures:
         memory: memory of process, system and GPU.
     """
 
-    speed: SpeedFigures = SpeedFigures()
+    speed: Speed = Speed()
     health: Health = Health()
     memory: Memory = Memory()
 
 
-def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]) -> RunFigures:
-    """Compute the values of a run.
+def measure_run(
+    logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
+) -> RunMeasurements:
+    """Compute the measurements of a run.
 
     Args:
         logs: logs of the run.
@@ -151,10 +153,10 @@ def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
         metrics: metrics of the task.
     """
-    return RunFigures(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
+    return RunMeasurements(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
 
 
-def _speed(logs: RunLogs, micro_batches: int) -> SpeedFigures:
+def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     sections = summarize_sections(logs.timing)
     by_name = sections.set_index("section")
     mean = by_name["mean"]
@@ -163,7 +165,7 @@ def _speed(logs: RunLogs, micro_batches: int) -> SpeedFigures:
     steady = without_warm_up(logs.timing)
     whole = steady[steady["section"] == ROOT].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
-    return SpeedFigures(
+    return Speed(
         step_ms=mean.get(ROOT, NOT_LOGGED),
         data_ms=mean_per_micro_batch.get(DATA, NOT_LOGGED),
         data_share=share.get(DATA, NOT_LOGGED),
