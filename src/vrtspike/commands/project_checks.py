@@ -12,7 +12,7 @@ from vrtspike.config.tasks import PreparedTask, find_task, prepared_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
-from vrtspike.data.datasets import Dataset
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.advice.fit import PresetData, find_data
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.locks import lock_file

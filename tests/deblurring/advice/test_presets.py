@@ -12,7 +12,7 @@ from tests.data.raw.published import PUBLISHED
 from vrtspike.analysis.findings import advice
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.data.data_size import measure_data
-from vrtspike.data.datasets import Dataset
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.advice import hardware, presets

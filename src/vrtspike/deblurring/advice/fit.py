@@ -11,7 +11,7 @@ from vrtspike.analysis.findings import advice_texts
 from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
-from vrtspike.data.datasets import Dataset
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.task import training_weights

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from vrtspike.config.workflow import Workflow
-from vrtspike.data.datasets import DataKind, Dataset
+from vrtspike.data.preset_dataset import DataKind, Dataset
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.generated_data import VideoWorkflow
 from vrtspike.settings.stores import StoreOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.manifests import SURVEY, Survey, surveyed
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
