@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from experiments import CPU, ROOT, Inputs, markdown, run_experiment, trained
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import simulate_spikes

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import CPU, ROOT, Inputs, markdown, run_experiment
-from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.spike_images import tfp
 from vrtspike.data.store.reading import Store

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from skimage import data as photographs
 
 from tests.data.prepared import prepared
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import read_spikes

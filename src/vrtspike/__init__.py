@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vrtspike.cluster.signals import leave as leave
     from vrtspike.config import load_preset as load_preset
     from vrtspike.data.bins import bin_edges as bin_edges
-    from vrtspike.data.clips.dataset import load_dataset as load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
     from vrtspike.data.exposure import Exposure as Exposure
     from vrtspike.data.exposure import read_exposures as read_exposures
     from vrtspike.data.gate.alignment import align as align
@@ -74,7 +74,7 @@ _HOMES = {
     "inspect_video": "vrtspike.data.video",
     "leave": "vrtspike.cluster.signals",
     "load": "vrtspike.restoration.trained",
-    "load_dataset": "vrtspike.data.clips.dataset",
+    "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",
     "load_vrt": "vrtspike.models.weights",
     "normalize_counts": "vrtspike.data.store.voxels",

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.deblurring.tiny_run import STEPS, metrics, train_here
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store
 from vrtspike.deblurring.preset import build_trainable

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
 from tests.small_run import SmallRun
 from vrtspike.analysis.evaluation_files import EvaluationJob
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.video import read_video
 from vrtspike.evaluation.evaluate import evaluate_run

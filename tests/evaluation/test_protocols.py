@@ -14,7 +14,7 @@ from skimage import metrics as reference
 from tests.deblurring.reference_metrics import luma_of, similarity, volume_similarity
 from tests.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
 from tests.restoration.inference.test_tiling import restore, source_of
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS

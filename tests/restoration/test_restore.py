@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store

@@ -171,7 +171,7 @@ def verify(arguments: argparse.Namespace) -> None:
 
 def _store_faults(datasets: Sequence[Path]) -> list[str]:
     """Check the stores of data sets, and report them one by one."""
-    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset
     from vrtspike.data.store.writing import verify_store
 
     faults: list[str] = []

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.objective import DeblurringObjective

@@ -24,7 +24,7 @@ from vrtspike.system.errors import ConfigError
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.analysis.task_advice import TaskAdvice
-    from vrtspike.data.clips.dataset import DatasetManifest
+    from vrtspike.data.clips.dataset_manifest import DatasetManifest
     from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
@@ -61,7 +61,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
         ConfigError: naming the data set, the teacher or the start, and the key.
         RunError: if the teacher or the start is damaged.
     """
-    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
     from vrtspike.deblurring.fine_tuning import require_fitting_pretrained
 

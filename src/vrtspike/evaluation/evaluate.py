@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
-from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
+from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store

@@ -22,7 +22,7 @@ from vrtspike.analysis.evaluation_files import (
 )
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.analysis.quality_tables import protocols
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
