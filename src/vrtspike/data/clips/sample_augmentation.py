@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vrtspike.data.clips.augmentation import (
+from vrtspike.data.clips.array_augmentation import (
     SensorFaults,
     add_faults,
     decimate_counts,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vrtspike.data.clips.augmentation import (
+from vrtspike.data.clips.array_augmentation import (
     SensorFaults,
     add_faults,
     decimate_counts,
