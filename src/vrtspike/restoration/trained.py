@@ -15,7 +15,7 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.checks.clip_check import doubts_message
-from vrtspike.restoration.checks.recording_limits import worse_frames
+from vrtspike.restoration.checks.outside_training import worse_frames
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import Spikes, open_clip

@@ -22,7 +22,7 @@ from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration.checks import prepared_clip
 from vrtspike.restoration.checks.no_reference import no_reference_figures, unseen_agreement
-from vrtspike.restoration.checks.recording_limits import check_limits
+from vrtspike.restoration.checks.outside_training import check_limits
 from vrtspike.restoration.folder.figures import verdict_messages
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
