@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.restoration.checks.outside_training import check_limits, is_worse
 from vrtspike.restoration.checks.prepared_clip import PreparedClip

@@ -15,7 +15,7 @@ import pytest
 from tests.data.raw.published import CONTEXT, frames
 from tests.small_run import arrays
 from vrtspike.commands.main import run_command
-from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png

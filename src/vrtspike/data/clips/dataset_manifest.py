@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
 from vrtspike.data.manifests import DATASET, StoredSequence
 from vrtspike.data.store.voxels import Statistics

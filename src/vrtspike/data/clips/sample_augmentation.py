@@ -13,7 +13,7 @@ from vrtspike.data.clips.array_augmentation import (
     halve_pictures,
     halve_sensor,
 )
-from vrtspike.data.clips.limits import MAX_FAULTS, MAX_THRESHOLD
+from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
 from vrtspike.data.clips.samples import RatioChange, Sample
 
 MAX_THRESHOLD_SPREAD = 0.05

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement

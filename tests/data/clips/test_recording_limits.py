@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vrtspike.data.clips.limits import RecordingLimits, store_limits, training_limits
+from vrtspike.data.clips.recording_limits import RecordingLimits, store_limits, training_limits
 from vrtspike.settings import Settings
 
 
