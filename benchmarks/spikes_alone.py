@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from experiments import CPU, ROOT, Inputs, markdown, run_experiment
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.spike_images import tfp
+from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.metrics.psnr import PSNR_Y

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.spike_images import tfi, tfp
+from vrtspike.data.spike_reconstruction import tfi, tfp
 
 
 @pytest.fixture(scope="module")
