@@ -15,7 +15,13 @@ from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spike_file
+from vrtspike.data.spike_file_view import (
+    describe,
+    draw_spikes,
+    faults,
+    film_spikes,
+    view_spike_file,
+)
 from vrtspike.data.video import read_video
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import ConfigError, DataError
