@@ -17,8 +17,8 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.paper_figures.motion_length import motion_length
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
-from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
 from vrtspike.restoration.inputs.pictures import (

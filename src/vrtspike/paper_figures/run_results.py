@@ -30,8 +30,8 @@ from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.paper_figures.motion_length import motion_length
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
-from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.inputs.sources import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
