@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 from vrtspike.reporting.page_data.evaluation import Video
-from vrtspike.reporting.page_data.metrics import MetricOnPage
-from vrtspike.reporting.page_data.pictures import (
+from vrtspike.reporting.page_data.example_pictures import (
     Gallery,
     GalleryExample,
     GalleryWords,
     PictureFacts,
 )
+from vrtspike.reporting.page_data.metrics import MetricOnPage
 
 
 class RestoredExample(GalleryExample):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vrtspike.reporting.page_data.pictures import Gallery, PictureKind
+from vrtspike.reporting.page_data.example_pictures import Gallery, PictureKind
 from vrtspike.reporting.pictures import ERROR_TOP
 
 TOPS = {"error": ERROR_TOP, "difference": 2 * ERROR_TOP, "residual": ERROR_TOP // 4}
