@@ -26,8 +26,12 @@ from vrtspike.restoration.page.contents import (
     model_contents,
 )
 from vrtspike.restoration.page.data import RestoredData, RestoredRun
+from vrtspike.restoration.page.frame_pictures import (
+    EMBEDDED_BYTES,
+    choose_frames,
+    write_page_pictures,
+)
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.restoration.page.pictures import EMBEDDED_BYTES, choose_frames, write_page_pictures
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000

@@ -14,7 +14,7 @@ from vrtspike.io.images import read_rgb, write_png
 from vrtspike.reporting.pictures import coloured, error_map
 from vrtspike.restoration.folder.figures import RestoredClip
 from vrtspike.restoration.folder.request import open_request
-from vrtspike.restoration.page.pictures import (
+from vrtspike.restoration.page.frame_pictures import (
     TOPS,
     choose_frames,
     frame_pictures,
