@@ -25,13 +25,13 @@ from vrtspike.restoration.page.contents import (
     headline,
     model_contents,
 )
-from vrtspike.restoration.page.data import RestoredData, RestoredRun
 from vrtspike.restoration.page.frame_pictures import (
     EMBEDDED_BYTES,
     choose_frames,
     write_page_pictures,
 )
 from vrtspike.restoration.page.gallery import GALLERY
+from vrtspike.restoration.page.page_data import RestoredData, RestoredRun
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
