@@ -29,7 +29,7 @@ from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
-from vrtspike.restoration.inputs.sources import sharp_frame
+from vrtspike.restoration.inputs.clip_source import sharp_frame
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
 from vrtspike.system import cli
 

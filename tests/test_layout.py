@@ -48,7 +48,7 @@ TESTED_WITH = {
         "plotting/paper",
     ],
     "reporting/test_page.py": ["reporting/embedding"],
-    "restoration/inference/test_tiling.py": ["restoration/inputs/sources"],
+    "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_loaded_model.py": ["restoration/checks/prepared_clip"],
     "restoration/test_packed.py": ["reporting/packed"],
     "runs/test_named_models.py": ["runs/hub"],

@@ -23,7 +23,7 @@ from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.inference.batches import InputArrays
-from vrtspike.restoration.inputs.sources import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.settings import Settings
 
 

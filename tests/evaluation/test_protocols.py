@@ -20,7 +20,7 @@ from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.sources import stored_sequence
+from vrtspike.restoration.inputs.clip_source import stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 

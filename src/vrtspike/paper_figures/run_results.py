@@ -33,7 +33,7 @@ from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.motion_length import motion_length
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.reporting.run_quality import read_table
-from vrtspike.restoration.inputs.sources import blurry_frame, sharp_frame, stored_sequence
+from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load

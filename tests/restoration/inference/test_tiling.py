@@ -29,7 +29,7 @@ from vrtspike.restoration.inference.tiling import (
     tile_unit,
     tiling_for,
 )
-from vrtspike.restoration.inputs.sources import Frames, FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.system.errors import RunError
 

@@ -19,8 +19,8 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement
 from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.restoration.inputs.clip_source import Frames
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
-from vrtspike.restoration.inputs.sources import Frames
 from vrtspike.system.errors import DataError, list_faults
 
 TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
