@@ -32,9 +32,9 @@ from vrtspike.data.store.reading import Store
 from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inference.tiling import tiling_for
+from vrtspike.restoration.inputs.clip_frames import array_pictures
 from vrtspike.restoration.inputs.clip_source import sharp_frame, stored_sequence
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
-from vrtspike.restoration.inputs.pictures import array_pictures
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings

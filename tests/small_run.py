@@ -23,9 +23,9 @@ from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import GivenClip, given_clip
+from vrtspike.restoration.inputs.clip_frames import open_pictures
 from vrtspike.restoration.inputs.clip_source import FrameSource, stored_sequence
 from vrtspike.restoration.inputs.clip_spikes import simulated_spikes
-from vrtspike.restoration.inputs.pictures import open_pictures
 from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings

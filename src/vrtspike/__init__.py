@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vrtspike.models.weights import load_vrt as load_vrt
     from vrtspike.monitoring.timing import section as section
     from vrtspike.restoration.given_clips import open_clip as open_clip
-    from vrtspike.restoration.inputs.pictures import read_frames as read_frames
+    from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
     from vrtspike.restoration.restored_folder import RestoredFolder as RestoredFolder
     from vrtspike.restoration.trained import TrainedModel as TrainedModel
     from vrtspike.restoration.trained import load as load
@@ -82,7 +82,7 @@ _HOMES = {
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",
-    "read_frames": "vrtspike.restoration.inputs.pictures",
+    "read_frames": "vrtspike.restoration.inputs.clip_frames",
     "read_published": "vrtspike.runs.published",
     "read_run_logs": "vrtspike.analysis.run_logs",
     "read_spikes": "vrtspike.data.raw.spikes",

@@ -15,7 +15,7 @@ from vrtspike.system.progress_bar import progress_bar
 if TYPE_CHECKING:
     from vrtspike.restoration.folder.request import Request
     from vrtspike.restoration.given_clips import GivenClip
-    from vrtspike.restoration.inputs.pictures import Pictures
+    from vrtspike.restoration.inputs.clip_frames import Pictures
     from vrtspike.restoration.trained import TrainedModel
     from vrtspike.runs.identity import RunIdentity
 

@@ -21,7 +21,7 @@ from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import Spikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.inputs.pictures import GivenFrames, given_pictures
+from vrtspike.restoration.inputs.clip_frames import GivenFrames, given_pictures
 from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder

@@ -27,8 +27,8 @@ from vrtspike.restoration.folder.figures import verdict_messages
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import given_clip
+from vrtspike.restoration.inputs.clip_frames import array_pictures
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED, array_spikes
-from vrtspike.restoration.inputs.pictures import array_pictures
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError

@@ -25,7 +25,7 @@ from vrtspike.restoration.checks.outside_training import LimitCheck, worse_frame
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.pictures import Pictures
+from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 

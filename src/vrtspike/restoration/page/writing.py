@@ -16,7 +16,7 @@ from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.pictures import Pictures, require_size, sequence_name
+from vrtspike.restoration.inputs.clip_frames import Pictures, require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,

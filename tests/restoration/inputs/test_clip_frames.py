@@ -12,8 +12,8 @@ import pytest
 
 from vrtspike.data.video import read_video, video_file
 from vrtspike.io.images import write_png
-from vrtspike.restoration.inputs import pictures
-from vrtspike.restoration.inputs.pictures import array_pictures, open_pictures, read_frames
+from vrtspike.restoration.inputs import clip_frames
+from vrtspike.restoration.inputs.clip_frames import array_pictures, open_pictures, read_frames
 from vrtspike.system.errors import DataError
 
 
@@ -51,7 +51,9 @@ def video(tmp_path_factory):
 
 def test_a_video_is_read_in_any_order_and_not_again_by_neighbouring_windows(video, monkeypatch):
     begun = []
-    monkeypatch.setattr(pictures, "read_video", lambda path: begun.append(path) or read_video(path))
+    monkeypatch.setattr(
+        clip_frames, "read_video", lambda path: begun.append(path) or read_video(path)
+    )
     frames = open_pictures(video)
     assert (len(frames.names), frames.names[0], frames.names[49]) == (50, "000001", "000050")
     assert frames.size == (16, 24)
@@ -114,8 +116,8 @@ class Decoder:
 def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
     arrival = Event()
     decoder = Decoder(arrival)
-    monkeypatch.setattr(pictures, "Lock", lambda: WatchedLock(arrival))
-    monkeypatch.setattr(pictures, "read_video", lambda path: decoder)
+    monkeypatch.setattr(clip_frames, "Lock", lambda: WatchedLock(arrival))
+    monkeypatch.setattr(clip_frames, "read_video", lambda path: decoder)
     frames = open_pictures(video)
     with ThreadPoolExecutor(2) as threads:
         early = threads.submit(frames.read, slice(0, 1))

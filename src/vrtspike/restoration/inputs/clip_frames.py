@@ -1,4 +1,4 @@
-"""The blurry frames that a user gives: a folder of pictures, a video file or an array."""
+"""The frames of a clip: a folder of pictures, a video file or an array."""
 
 from __future__ import annotations
 
