@@ -19,12 +19,12 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
+from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import FrameRow, MeasuredClip, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_results
-from vrtspike.evaluation.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch

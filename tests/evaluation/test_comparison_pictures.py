@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.evaluation.visuals import COLUMN_WIDTH, GAP, LABEL_HEIGHT, comparison
+from vrtspike.evaluation.comparison_pictures import COLUMN_WIDTH, GAP, LABEL_HEIGHT, comparison
 
 
 @pytest.fixture(scope="module")
