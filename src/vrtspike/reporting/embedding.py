@@ -11,7 +11,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, Video
 from vrtspike.reporting.page_data.example_pictures import PictureFacts
 from vrtspike.reporting.page_data.report import RunOnPage, ValidationPicture
-from vrtspike.reporting.pictures import (
+from vrtspike.reporting.picture_encoding import (
     LEVELS,
     ExamplePictures,
     encode,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.restoration.folder_runs import NAMES, pictures
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.reporting.pictures import coloured, error_map
+from vrtspike.reporting.error_maps import coloured, error_map
 from vrtspike.restoration.folder.figures import RestoredClip
 from vrtspike.restoration.folder.request import open_request
 from vrtspike.restoration.page.frame_pictures import (

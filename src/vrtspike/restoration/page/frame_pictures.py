@@ -11,15 +11,8 @@ import numpy as np
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.reporting.pictures import (
-    THUMBNAIL,
-    Encoded,
-    Picture,
-    coloured,
-    encode_webp,
-    encode_within,
-    error_map,
-)
+from vrtspike.reporting.error_maps import Picture, coloured, error_map
+from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
 from vrtspike.restoration.folder.figures import RestoredClip
 from vrtspike.restoration.folder.result_record import PAGE_PICTURES, remove_page_pictures

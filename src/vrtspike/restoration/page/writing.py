@@ -9,9 +9,9 @@ from typing import Any
 
 from vrtspike.io.files import atomic_write_text, finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data.evaluation import Video
-from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.folder.figures import RestoredClip, frame_figures
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO

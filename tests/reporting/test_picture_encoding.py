@@ -1,4 +1,4 @@
-"""Pictures of the report page: error map, shrinking and compression."""
+"""Pictures of pages: shrinking, compression, size limits."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 
 from tests.reporting.results import picture, write_picture
-from vrtspike.reporting import pictures
-from vrtspike.reporting.pictures import (
-    ERROR_TOP,
+from vrtspike.reporting import picture_encoding
+from vrtspike.reporting.picture_encoding import (
     SAMPLE,
     ExamplePictures,
     encode,
     encode_examples,
     encode_within,
-    error_colours,
-    error_map,
 )
 from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.restoration.page.gallery import GALLERY
@@ -48,27 +45,6 @@ def characters(encoded) -> int:
 
 
 @pytest.mark.parametrize(
-    ("changes", "colour"),
-    [
-        ((0, 0, 0), 0),
-        # The mean over the colours, whatever the sign: 8 of 32 grey values are a quarter.
-        ((24, 0, 0), 2),
-        ((0, -12, -12), 2),
-        ((ERROR_TOP,) * 3, -1),
-        ((150,) * 3, -1),
-    ],
-)
-def test_an_error_map_is_black_where_nothing_differs_and_lightest_at_the_top(changes, colour):
-    sharp = np.full((1, 1, 3), 100, np.uint8)
-    shown = error_map((sharp + np.array(changes)).astype(np.uint8), sharp)
-    expected = [int(part) for part in error_colours()[colour][4:-1].split()]
-    np.testing.assert_allclose(shown[0, 0], expected, atol=2)
-    # Inferno: light yellow, more red than blue.
-    red, _, blue = error_map(sharp + np.uint8(150), sharp)[0, 0]
-    assert red > 240 > blue
-
-
-@pytest.mark.parametrize(
     ("size", "expected"),
     [((90, 160), (22, 40)), ((160, 90), (40, 22)), ((18, 32), (18, 32))],
 )
@@ -90,7 +66,7 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
             shown = decode(texts[what]).astype(float)
             assert np.abs(shown - picture(10 * number + seed)).mean() < 8
     levels = ((64, 90), (32, 60), (16, 40))
-    monkeypatch.setattr(pictures, "LEVELS", levels)
+    monkeypatch.setattr(picture_encoding, "LEVELS", levels)
     sizes = []
     for side, _ in levels:
         form, encoded = encode_examples(examples, sizes[-1] - 1 if sizes else 10**7)

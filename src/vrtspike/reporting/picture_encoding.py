@@ -1,4 +1,4 @@
-"""Compression of a page's pictures to a size limit."""
+"""Encoding of pictures for pages as WebP, within a size limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.reporting.error_maps import ERROR, Picture, error_map
 from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.system.cpus import available_cpus
-
-ERROR_TOP = 32
-"""Difference in grey values that error maps show in the brightest colour."""
-
-ERROR = "error"
-"""Kind of the pictures of :func:`error_map`."""
 
 THREADS = 4
 """Threads of the rule."""
@@ -37,48 +32,8 @@ THUMBNAIL = (176, 60)
 LEVELS = ((1920, 90), (1280, 76), (960, 62), (720, 56), (400, 44))
 """Longest side in pixels and quality of WebP, from the best to the smallest."""
 
-_COLOURS = cv2.COLORMAP_INFERNO
-
-Picture = NDArray[np.uint8]
-
 Encoded = TypeVar("Encoded", str, bytes)
 """An encoded picture."""
-
-
-def error_map(result: Picture, truth: Picture) -> Picture:
-    """Compute the error map of a frame, in colours from black (equal) to light yellow.
-
-    Args:
-        result: frame made by a model, uint8 (H, W, 3).
-        truth: true frame of the same shape.
-
-    Returns:
-        uint8 (H, W, 3) RGB: the mean absolute difference over the channels, ``ERROR_TOP`` grey
-        values and more in the brightest colour.
-    """
-    difference = cv2.absdiff(result, truth).astype(np.float32).mean(axis=-1)
-    return coloured(difference, ERROR_TOP)
-
-
-def coloured(values: NDArray[np.float32], top: float) -> Picture:
-    """Show values in colours from black (0) to light yellow.
-
-    Args:
-        values: float32 (H, W), not negative.
-        top: value from which on the colour is the brightest.
-
-    Returns:
-        uint8 (H, W, 3) RGB.
-    """
-    scaled = np.rint(values * (255 / top)).clip(0, 255).astype(np.uint8)
-    return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLOURS)[..., ::-1])
-
-
-def error_colours() -> list[str]:
-    """Return nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
-    levels = np.linspace(0, 255, 9).round().astype(np.uint8)[None]
-    colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
-    return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
 
 
 def encode(picture: Picture, side: int, quality: int) -> str:
