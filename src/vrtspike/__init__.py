@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vrtspike.metrics.ssim import ssim as ssim
     from vrtspike.metrics.ssim import ssim_y as ssim_y
     from vrtspike.models import build_model as build_model
-    from vrtspike.models.weights import load_vrt as load_vrt
+    from vrtspike.models.vrt_checkpoints import load_vrt as load_vrt
     from vrtspike.monitoring.timing import section as section
     from vrtspike.restoration.given_clips import open_clip as open_clip
     from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
@@ -76,7 +76,7 @@ _HOMES = {
     "load": "vrtspike.restoration.trained",
     "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",
-    "load_vrt": "vrtspike.models.weights",
+    "load_vrt": "vrtspike.models.vrt_checkpoints",
     "normalize_counts": "vrtspike.data.store.voxels",
     "open_clip": "vrtspike.restoration.given_clips",
     "psnr": "vrtspike.metrics.psnr",

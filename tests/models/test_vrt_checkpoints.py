@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tests.models.checks import published_state_dict
 from vrtspike.io.weights import read_weights
 from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import load_spynet, load_vrt
+from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.system.errors import RunError
 
 Build = Callable[..., VRT]
