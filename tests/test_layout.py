@@ -33,7 +33,6 @@ TESTED_WITH = {
     "deblurring/planning/test_options.py": ["deblurring/planning/datasets"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
-    "losses/test_registry.py": ["losses/backbones"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
     "monitoring/test_timing.py": ["monitoring/timing_layout"],

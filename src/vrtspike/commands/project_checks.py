@@ -15,8 +15,8 @@ from vrtspike.data.data_size import GB
 from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.advice.fit import PresetData, find_data
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
 from vrtspike.io.locks import lock_file
-from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.tasks import FrameKeys
 from vrtspike.data.manifests import DATASET
+from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
-from vrtspike.io.pretrained import BACKBONES
 from vrtspike.metrics.registry import METRICS as METRICS
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.names import WEIGHTS

@@ -19,8 +19,8 @@ from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
+from vrtspike.io.backbone_weights import PUBLISHED, require_weights
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
-from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
 

@@ -17,8 +17,8 @@ from vrtspike.config.loading import check_training
 from vrtspike.config.seeds import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
+from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.flatten import unequal
-from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS

@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.client
 import urllib.request
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.system.errors import RunError
+
+if TYPE_CHECKING:
+    import torch
 
 ALEXNET = "alexnet-owt-7be5be79.pth"
 VGG16 = "vgg16-397923af.pth"
@@ -47,6 +50,24 @@ def require_weights(path: Path) -> None:
         raise RunError(
             f"{path}: no such file; `snakemake --cores 1 weights` fetches and verifies it"
         )
+
+
+def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
+    """Return the state dictionary in a file of published weights, on the CPU.
+
+    Args:
+        folder: folder of the weights (WEIGHTS.DIR).
+        name: the file's published name.
+
+    Raises:
+        RunError: if the file is missing, or is not the published one.
+    """
+    import torch
+
+    path = Path(folder) / name
+    verify_weights(path)
+    state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
 
 
 def fetch_weights(path: Path, source: str = SOURCE) -> None:
