@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
-from vrtspike.models.alignment import MAX_SAMPLED_CUDA, DeformableAlignment
+from vrtspike.models.parallel_warping import MAX_SAMPLED_CUDA, DeformableAlignment
 from vrtspike.monitoring.step_cost import StepCost, Traffic, count_step, count_traffic
 from vrtspike.training.precision import Precision
 

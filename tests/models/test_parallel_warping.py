@@ -11,8 +11,8 @@ from torch import Tensor
 from torchvision.ops import deform_conv2d
 
 from tests.models.checks import kept_by
-from vrtspike.models.alignment import DeformableAlignment, guided_deform_conv
 from vrtspike.models.flow import flow_warp
+from vrtspike.models.parallel_warping import DeformableAlignment, guided_deform_conv
 
 
 def expected_conv(
