@@ -11,8 +11,8 @@ The result of a program depends on
 
 Rules compare these with the last run (:mod:`vrtspike.workflow.staleness`). A training is compared
 with its own records instead, ``settings.json`` and ``code.json``
-(:mod:`vrtspike.workflow.training`), so that it stays when ``.snakemake`` is lost or it is copied. A
-sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
+(:mod:`vrtspike.workflow.training_staleness`), so that it stays when ``.snakemake`` is lost or it is
+copied. A sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.workflow.training import Trainings
+from vrtspike.workflow.training_staleness import Trainings
 
 
 class TrainingInputs(NamedTuple):

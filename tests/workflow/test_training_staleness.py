@@ -18,7 +18,7 @@ from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.workflow.training import Trainings, retrained
+from vrtspike.workflow.training_staleness import Trainings, retrained
 
 
 @pytest.fixture
