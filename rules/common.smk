@@ -21,7 +21,7 @@ from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.places import Places
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import prepare_process, trigger_notice
+from vrtspike.workflow.start_checks import prepare_process, trigger_notice
 from vrtspike.workflow.training_staleness import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)

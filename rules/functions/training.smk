@@ -5,7 +5,7 @@ Uses functions/devices.smk.
 
 from pathlib import Path
 
-from vrtspike.workflow.starting import begin_run
+from vrtspike.workflow.start_checks import begin_run
 from vrtspike.workflow.training_staleness import retrained
 from vrtspike.workflow.training_inputs import training_inputs
 

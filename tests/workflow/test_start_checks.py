@@ -14,12 +14,12 @@ import pytest
 from tests.concurrency import is_waited_for
 from vrtspike.io.locks import locked
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.starting import refuse_future_dates, reserve_files
+from vrtspike.workflow.start_checks import refuse_future_dates, reserve_files
 
 HOLDER = """
 import sys
 from pathlib import Path
-from vrtspike.workflow.starting import reserve_files
+from vrtspike.workflow.start_checks import reserve_files
 assert not reserve_files(Path(sys.argv[1]), sys.argv[2:], print)
 print("ready", flush=True)
 sys.stdin.read()
