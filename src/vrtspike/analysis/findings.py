@@ -1,8 +1,8 @@
 """Findings on a run's speed and training, the most important first.
 
 Symptoms, limits and texts are in ``advice.yaml``, with other causes and cures that pages show; the
-conditions are in :mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's
-own values.
+conditions are in :mod:`vrtspike.analysis.conditions`. Effects are upper bounds computed from the
+run's own values.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, get_args
 import pandas as pd
 from ruamel.yaml import YAML
 
-from vrtspike.analysis import rules
+from vrtspike.analysis import conditions
+from vrtspike.analysis.conditions import WARNING_SHARE, Condition, Observation, RunFacts, Severity
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFacts, Severity
 from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
@@ -94,7 +94,7 @@ class Symptom:
 
     def findings(self, run: RunFacts) -> Iterator[Finding]:
         """Yield a finding if a run has the symptom."""
-        condition: Condition = getattr(rules, self.condition)
+        condition: Condition = getattr(conditions, self.condition)
         for observation in condition(run, self.limit):
             values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(observation)}
             values |= {"faster": speed_up(observation.gain), **observation.values}

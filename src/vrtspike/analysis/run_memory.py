@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.conditions import RunFacts
 from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import RunFacts
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
 from vrtspike.monitoring.process_memory import (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from vrtspike.analysis.conditions import RunFacts
 from vrtspike.analysis.figures import Health, Memory, RunFigures, SpeedFigures
 from vrtspike.analysis.findings import Finding, find, symptoms
-from vrtspike.analysis.rules import RunFacts
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 
