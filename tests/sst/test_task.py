@@ -16,8 +16,8 @@ from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.sst import task
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.settings import SSTSettings

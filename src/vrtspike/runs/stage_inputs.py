@@ -2,8 +2,8 @@
 
 The result of a program depends on
 
-- its source files: all that it imports (:mod:`vrtspike.runs.provenance`), and the definitions of
-  its task that it uses, without the modules that do not change its result:
+- its source files: all that it imports (:mod:`vrtspike.runs.source_digests`), and the definitions
+  of its task that it uses, without the modules that do not change its result:
   :data:`STAGE_INPUTS`;
 - settings: the keys that :data:`STAGE_INPUTS` selects, of which the schema leaves out keys that
   change no result (``operational`` in :mod:`vrtspike.config.fields`);

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.runs import provenance
-from vrtspike.runs.provenance import code_digests
+from vrtspike.runs import source_digests
+from vrtspike.runs.source_digests import code_digests
 
 PROGRAM = '''
 """A program."""
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(provenance, "SOURCES", tmp_path / "src")
+    monkeypatch.setattr(source_digests, "SOURCES", tmp_path / "src")
     return tmp_path
 
 
