@@ -25,9 +25,9 @@ from vrtspike.deblurring.preset import build_trainable
 from vrtspike.io.files import read_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.runs.code import write_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import publish
+from vrtspike.runs.training_code import write_code
 from vrtspike.training.run import run_preset
 
 BIN_EDGES = (0, 35, 40, 46, 88)

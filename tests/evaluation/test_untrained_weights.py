@@ -29,9 +29,9 @@ from vrtspike.reporting.page import write_report_page
 from vrtspike.reporting.runs import read_run
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
-from vrtspike.runs.code import record_code
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
+from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.training.run import run_preset
 

@@ -14,8 +14,8 @@ from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs import named_models
-from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.training_code import training_code, write_code
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.workflow.training_staleness import Trainings, retrained
