@@ -36,7 +36,7 @@ from vrtspike.restoration.inputs.clip_frames import array_pictures
 from vrtspike.restoration.inputs.clip_source import sharp_frame, stored_sequence
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_video_preset
 from vrtspike.system import cli

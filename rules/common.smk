@@ -14,7 +14,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
-from vrtspike.runs.names import MEMORY, METRICS, TIMING
+from vrtspike.runs.file_names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness
 from vrtspike.workflow.made_with import version_notice

@@ -25,8 +25,8 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.monitoring.records import iter_records
+from vrtspike.runs.file_names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_home
 from vrtspike.system.processes import stop_with_parent

@@ -20,9 +20,9 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 from vrtspike.monitoring.records import iter_records
+from vrtspike.runs.file_names import METRICS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import METRICS
 
 _COLUMNS = {"resident": "RSS", "proportional": "PSS", "unique": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8

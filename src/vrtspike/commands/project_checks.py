@@ -17,7 +17,7 @@ from vrtspike.deblurring.advice.fit import PresetData, find_data
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
 from vrtspike.io.locks import lock_file
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError, UserError, named_faults

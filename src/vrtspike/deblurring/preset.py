@@ -19,8 +19,8 @@ from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
 from vrtspike.restoration.restore import load_model
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.schema import VALIDATION_METRICS
 from vrtspike.settings.train import VideoTrainSettings

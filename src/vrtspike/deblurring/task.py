@@ -16,8 +16,8 @@ from vrtspike.data.manifests import DATASET
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
 from vrtspike.metrics.registry import METRICS as METRICS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import pretrained_file
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 

@@ -17,9 +17,9 @@ from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.task_page import task_page
+from vrtspike.runs.file_names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
-from vrtspike.runs.names import CARD, FIGURES, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes

@@ -21,8 +21,8 @@ from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
 from vrtspike.reporting.page_data.report import Origin, RunOnPage
 from vrtspike.reporting.run_quality import read_evaluation
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.progress_bar import duration_words
 

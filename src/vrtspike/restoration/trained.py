@@ -25,8 +25,8 @@ from vrtspike.restoration.inputs.clip_frames import GivenFrames, given_pictures
 from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import GENERAL, find_trained
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError

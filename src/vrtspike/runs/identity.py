@@ -21,7 +21,7 @@ from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
 from vrtspike.io.backbone_weights import PUBLISHED, require_weights
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
-from vrtspike.runs.names import SETTINGS, STATISTICS
+from vrtspike.runs.file_names import SETTINGS, STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
 
 SCHEMA = 4

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.io.files import read_json, write_json
-from vrtspike.runs.names import CHECKPOINTS, CODE
+from vrtspike.runs.file_names import CHECKPOINTS, CODE
 from vrtspike.runs.source_digests import PACKAGE, code_digests
 from vrtspike.runs.stage_inputs import stage_inputs
 

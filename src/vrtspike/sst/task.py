@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.names import weights_file
+from vrtspike.runs.file_names import weights_file
 from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, GenerateSettings, SSTSettings
 

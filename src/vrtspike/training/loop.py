@@ -18,7 +18,7 @@ from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.weights import load_trained
 from vrtspike.monitoring.timing import TimingLogger, section
-from vrtspike.runs.names import BEST_WEIGHTS, LOGS
+from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.arithmetic import estimate_arithmetic

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vrtspike.config.documents import read_yaml
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.lines import write_line

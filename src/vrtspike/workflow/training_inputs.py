@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.workflow.training_staleness import Trainings
 
 

@@ -19,8 +19,8 @@ from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.flatten import unequal
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.training_code import code_changes
 from vrtspike.system.errors import ConfigError, UserError, first_few
 
