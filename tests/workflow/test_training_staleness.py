@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import WorkflowSettings

@@ -23,7 +23,7 @@ from vrtspike.config.fields import (
     private,
 )
 from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
-from vrtspike.config.seeds import MAX_SEEDS
+from vrtspike.config.seed_names import MAX_SEEDS
 
 Precision = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],

@@ -23,7 +23,7 @@ from vrtspike.analysis.quality_tables import (
     quality_table,
     require_seeds,
 )
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.costs import forward_gflop
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text

@@ -14,7 +14,7 @@ from typing import Literal
 
 from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.loading import check_training
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.backbone_weights import PUBLISHED
