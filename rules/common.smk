@@ -10,7 +10,7 @@ import shlex
 from functools import partial
 from pathlib import Path
 
-from vrtspike.config.documents import parse_overrides
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow

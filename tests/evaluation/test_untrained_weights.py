@@ -19,8 +19,8 @@ from vrtspike.analysis.compare import comparison_text, find_candidates, write_co
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.commands.main import run_command
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json

@@ -22,8 +22,8 @@ from vrtspike.analysis import conditions
 from vrtspike.analysis.conditions import WARNING_SHARE, Condition, Observation, RunFacts, Severity
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.task_advice import task_advice
-from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import nested
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.performance import read_analysis
-from vrtspike.config.documents import read_yaml
 from vrtspike.config.fields import shown_tree
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.run_schema import RunSettings, untrained_note
 from vrtspike.config.tasks import find_task
+from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import file_digest, replaced_folder, write_json
 from vrtspike.monitoring.records import iter_records, read_records
 from vrtspike.runs import file_names

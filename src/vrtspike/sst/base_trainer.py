@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_RESUMABLE, process_number
-from vrtspike.config.documents import nested
+from vrtspike.config.yaml_documents import nested
 from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.runs.file_names import BEST_WEIGHTS

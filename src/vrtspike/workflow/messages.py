@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vrtspike.config.documents import read_yaml
+from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError

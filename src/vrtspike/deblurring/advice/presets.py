@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batches import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.fit import Fit, PresetData, Resources, assess, find_data, reason

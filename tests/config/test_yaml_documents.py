@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.documents import document_of, overlay
+from vrtspike.config.yaml_documents import document_of, overlay
 
 
 @pytest.mark.parametrize(
