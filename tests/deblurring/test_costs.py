@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.advice.fit import USABLE
+from vrtspike.deblurring.advice.resources import USABLE
 from vrtspike.deblurring.costs import clip_cost, state_bytes, table, training_cost
 
 REPOSITORY = Path(__file__).resolve().parents[2]

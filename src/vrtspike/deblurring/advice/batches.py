@@ -15,8 +15,8 @@ from functools import partial
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import estimated_task
 from vrtspike.config.workflow import Workflow
-from vrtspike.deblurring.advice.fit import FLOAT32, USABLE, Fit, training_hours
 from vrtspike.deblurring.advice.hardware import Machine
+from vrtspike.deblurring.advice.resources import FLOAT32, USABLE, Fit, training_hours
 from vrtspike.deblurring.costs import ClipCost, TrainingCost
 
 MAX_BATCH_GROWTH = 4

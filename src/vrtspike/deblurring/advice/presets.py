@@ -11,8 +11,15 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batches import batch_advice, micro_batch_keys
-from vrtspike.deblurring.advice.fit import Fit, PresetData, Resources, assess, find_data, reason
 from vrtspike.deblurring.advice.hardware import Machine
+from vrtspike.deblurring.advice.resources import (
+    Fit,
+    PresetData,
+    Resources,
+    assess,
+    find_data,
+    reason,
+)
 from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
