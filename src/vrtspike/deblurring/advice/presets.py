@@ -10,7 +10,7 @@ from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
-from vrtspike.deblurring.advice.batches import batch_advice, micro_batch_keys
+from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.advice.resources import (
     Fit,

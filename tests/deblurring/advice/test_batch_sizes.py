@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.deblurring.advice.batches import advise_batch
+from vrtspike.deblurring.advice.batch_sizes import advise_batch
 
 RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
 MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
