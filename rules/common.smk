@@ -13,7 +13,7 @@ from pathlib import Path
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.runs.file_names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness

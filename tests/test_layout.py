@@ -30,7 +30,7 @@ TESTED_WITH = {
         "data/raw/options",
     ],
     "deblurring/advice/test_presets.py": ["deblurring/advice/resources"],
-    "deblurring/planning/test_options.py": ["deblurring/planning/datasets"],
+    "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],

@@ -14,7 +14,7 @@ from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
 from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.advice.resources import PresetData, find_data
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
 from vrtspike.io.locks import lock_file
 from vrtspike.runs.file_names import WEIGHTS

@@ -20,7 +20,7 @@ from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed,
 from vrtspike.deblurring.advice.presets import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
 from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.costs import table
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.task import memory
 from vrtspike.system.errors import UserError

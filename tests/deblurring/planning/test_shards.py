@@ -20,7 +20,7 @@ from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.data.shards import members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.planning.damage import damaged_sequences
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings

@@ -20,7 +20,7 @@ from vrtspike.deblurring.advice.resources import (
     find_data,
     reason,
 )
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.stores import StoreOptions

@@ -15,7 +15,7 @@ from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.shards import members, shard_count, shard_names, shard_of
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings
