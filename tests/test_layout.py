@@ -29,7 +29,7 @@ TESTED_WITH = {
         "data/gate/alignment_table",
         "data/raw/options",
     ],
-    "deblurring/advice/test_presets.py": ["deblurring/advice/resources"],
+    "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
     "deblurring/test_costs.py": ["deblurring/step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],

@@ -55,13 +55,13 @@ def advise(arguments: argparse.Namespace) -> int:
             "--gpu, or leave --gpus out for those of this machine"
         )
     from vrtspike.config.workflow_loading import read_workflow
-    from vrtspike.deblurring.advice import hardware, presets
+    from vrtspike.deblurring.advice import hardware, recommendation
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
-    advice = presets.advise(workflow, hardware.this_machine(gpu), arguments.hours)
+    advice = recommendation.advise(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(advice.lines))
     return 0 if advice.command is not None else 1
 

@@ -15,9 +15,9 @@ from vrtspike.data.data_size import measure_data
 from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.advice import hardware, presets
+from vrtspike.deblurring.advice import hardware, recommendation
 from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed, named_gpu
-from vrtspike.deblurring.advice.presets import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
+from vrtspike.deblurring.advice.recommendation import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
 from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.costs import table
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
@@ -33,7 +33,7 @@ def project(repository, tmp_path, monkeypatch):
     """The project's configuration in a folder without data, on a disk with 100 GB."""
     shutil.copytree(repository / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(presets, "free_bytes", lambda path: 100 * GB)
+    monkeypatch.setattr(recommendation, "free_bytes", lambda path: 100 * GB)
     # The speed of two cores.
     monkeypatch.setattr(hardware, "measure_peak", lambda device, dtype: 0.15e12)
     return tmp_path
@@ -133,7 +133,7 @@ def test_memory_and_hours_are_counted(project):
 
 
 def test_a_full_disk(project, monkeypatch):
-    monkeypatch.setattr(presets, "free_bytes", lambda path: 30 * GB)
+    monkeypatch.setattr(recommendation, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     advised = advise_for("A100")
     assert symptoms(fits(advised)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
@@ -159,7 +159,7 @@ def test_context_of_exposures_takes_disk(project, monkeypatch):
     dataset = Dataset("mine", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
     stores = measure_data(dataset).store_bytes(StoreOptions(bins=32))
     free = stores + cost.checkpoint_gib(kept=3) * 2**30
-    monkeypatch.setattr(presets, "free_bytes", lambda path: free)
+    monkeypatch.setattr(recommendation, "free_bytes", lambda path: free)
     for context, is_full in ((0, False), (10, True)):
         fit = fits(advise_for("A100", DATA={**keys, "CONTEXT_STEPS": context}))["baseline"]
         assert any("of disk" in symptom for symptom in symptoms(fit)) is is_full
