@@ -28,8 +28,8 @@ from experiments import markdown, require_current
 from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.deblurring.advice.step_speed import H100, H100_BANDWIDTH
-from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.deblurring.step_cost import step_cost, step_traffic
+from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.system import cli

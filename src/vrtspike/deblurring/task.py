@@ -1,7 +1,7 @@
 """The deblurring as a task of the pipeline (:class:`vrtspike.config.tasks.Task`).
 
 The rules from ``survey`` to ``statistics`` make its data. ``benchmarks/presets.py`` counts the
-memory of its trainings, see :mod:`vrtspike.deblurring.costs`.
+memory of its trainings, see :mod:`vrtspike.deblurring.training_cost`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from vrtspike.deblurring.advice import hardware, recommendation
 from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed, named_gpu
 from vrtspike.deblurring.advice.recommendation import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
 from vrtspike.deblurring.advice.step_speed import speed_of_gpu
-from vrtspike.deblurring.costs import table
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.training_cost import table
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.task import memory
 from vrtspike.system.errors import UserError

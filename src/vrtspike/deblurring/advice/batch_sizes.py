@@ -17,7 +17,7 @@ from vrtspike.config.tasks import estimated_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.advice.resources import FLOAT32, USABLE, Fit, training_hours
-from vrtspike.deblurring.costs import ClipCost, TrainingCost
+from vrtspike.deblurring.training_cost import ClipCost, TrainingCost
 
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""

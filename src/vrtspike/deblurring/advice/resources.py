@@ -13,8 +13,8 @@ from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.task import training_weights
+from vrtspike.deblurring.training_cost import TrainingCost, training_cost
 from vrtspike.io.files import folder_size
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.advice.resources import USABLE
-from vrtspike.deblurring.costs import clip_cost, state_bytes, table, training_cost
+from vrtspike.deblurring.training_cost import clip_cost, state_bytes, table, training_cost
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GOPRO = {"sequences": 22, "frames": 2103}
