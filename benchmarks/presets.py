@@ -1,6 +1,6 @@
 """Count the cost of a training step of each preset, and write the page of it.
 
-A step is counted on tensors without data (``vrtspike.deblurring.step_cost``): memory and
+A step is counted on tensors without data (``vrtspike.deblurring.preset_step_cost``): memory and
 arithmetic, which grow with the pixels, on the smallest crop that fills whole windows in all stages
 of VRT; operations and memory traffic, and all of the light model, on the largest crop. Operations
 and traffic are those of the clips of a micro-step. The figures
@@ -28,7 +28,7 @@ from experiments import markdown, require_current
 from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.deblurring.advice.step_speed import H100, H100_BANDWIDTH
-from vrtspike.deblurring.step_cost import step_cost, step_traffic
+from vrtspike.deblurring.preset_step_cost import step_cost, step_traffic
 from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
