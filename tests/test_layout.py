@@ -49,7 +49,7 @@ TESTED_WITH = {
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_loaded_model.py": ["restoration/checks/prepared_clip"],
-    "restoration/test_packed.py": ["reporting/packed"],
+    "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy"],

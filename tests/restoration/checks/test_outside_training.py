@@ -19,7 +19,7 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
-from vrtspike.reporting.packed import pack_run
+from vrtspike.reporting.packing import pack_run
 from vrtspike.restoration.checks import prepared_clip
 from vrtspike.restoration.checks.no_reference import no_reference_figures, unseen_agreement
 from vrtspike.restoration.checks.outside_training import check_limits
