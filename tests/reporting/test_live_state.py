@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.reporting.live_runs import append_step, append_text, make_live_run, note_status
-from vrtspike.reporting.live import LiveRun, ValidationValue
+from vrtspike.reporting.live_state import LiveRun, ValidationValue
 from vrtspike.system.errors import RunError
 
 
