@@ -26,7 +26,7 @@ from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.reporting.page import write_report_page
-from vrtspike.reporting.runs import read_run
+from vrtspike.reporting.run_data import read_run
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
 from vrtspike.runs.identity import identify, write_statistics

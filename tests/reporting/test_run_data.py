@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from tests.reporting.results import make_run
-from vrtspike.reporting.runs import read_origin, setting_changes, training_seconds
+from vrtspike.reporting.run_data import read_origin, setting_changes, training_seconds
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import read_published
 from vrtspike.settings import Settings
