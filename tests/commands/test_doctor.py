@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.commands.checks import Check
+from vrtspike.commands.doctor import MACHINE, all_checks, show_checks
 from vrtspike.commands.project_checks import PRESETS
-from vrtspike.commands.readiness import MACHINE, all_checks, show_checks
 
 SOUND, WRONG, ABSENT = (
     Check("a", "ok", "well"),
