@@ -15,7 +15,7 @@ TESTED_WITH = {
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
     "commands/test_public_data.py": ["commands/public_sets"],
-    "commands/test_doctor.py": ["commands/checks"],
+    "commands/test_doctor.py": ["commands/check_results"],
     "commands/test_restore.py": ["commands/models", "commands/second_model"],
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
     "config/test_loading.py": ["config/checking"],

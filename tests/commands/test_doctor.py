@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.commands.checks import Check
+from vrtspike.commands.check_results import Check
 from vrtspike.commands.doctor import MACHINE, all_checks, show_checks
 from vrtspike.commands.project_checks import PRESETS
 

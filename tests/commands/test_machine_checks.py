@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from vrtspike.commands import machine_checks
-from vrtspike.commands.checks import Check
+from vrtspike.commands.check_results import Check
 from vrtspike.commands.doctor import all_checks
 from vrtspike.commands.machine_checks import (
     compiler_check,

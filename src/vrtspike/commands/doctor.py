@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.checks import Check, State, fault
+from vrtspike.commands.check_results import Check, State, fault
 from vrtspike.commands.machine_checks import (
     compiler_check,
     packages_check,
