@@ -14,7 +14,7 @@ TESTED_WITH = {
     "analysis/test_compare.py": ["analysis/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
-    "commands/test_public_data.py": ["commands/public_sets"],
+    "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
     "commands/test_restore.py": ["commands/models", "commands/second_model"],
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
