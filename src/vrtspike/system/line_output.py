@@ -1,4 +1,4 @@
-"""Lines that no other thread can divide."""
+"""Output of lines that no other thread can divide."""
 
 from __future__ import annotations
 

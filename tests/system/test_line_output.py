@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.streams import PieceRecorder
-from vrtspike.system.lines import write_line
+from vrtspike.system.line_output import write_line
 
 
 def test_a_line_and_its_end_are_one_piece():
