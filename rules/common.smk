@@ -19,7 +19,7 @@ from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness
 from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
-from vrtspike.workflow.places import Places
+from vrtspike.workflow.paths import Places
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.start_checks import prepare_process, trigger_notice
 from vrtspike.workflow.training_staleness import Trainings

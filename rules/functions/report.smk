@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from vrtspike.workflow.places import snakefile_options
+from vrtspike.workflow.paths import snakefile_options
 
 CAPTIONS = PLACES.captions
 PERFORMANCE_TABLES = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.system.home import HOME_VARIABLE
-from vrtspike.workflow.places import Places, snakefile_options
+from vrtspike.workflow.paths import Places, snakefile_options
 
 
 @pytest.fixture
