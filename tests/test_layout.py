@@ -44,7 +44,7 @@ TESTED_WITH = {
         "paper_figures/quality_over_cost",
         "paper_figures/results",
         "paper_figures/xt",
-        "plotting/paper",
+        "plotting/paper_style",
     ],
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
