@@ -34,7 +34,7 @@ from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
-from vrtspike.training.arithmetic import TRAINING_FACTOR
+from vrtspike.training.flops import TRAINING_FACTOR
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs/presets.md"

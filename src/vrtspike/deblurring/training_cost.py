@@ -16,7 +16,7 @@ from typing import Any
 
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.settings import Settings
-from vrtspike.training.arithmetic import TRAINING_FACTOR
+from vrtspike.training.flops import TRAINING_FACTOR
 from vrtspike.training.optimizers import total_steps
 
 FILE = Path(__file__).with_name("preset_costs.json")

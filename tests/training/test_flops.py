@@ -8,9 +8,9 @@ from torch import nn
 
 from tests.training.forecast import FUTURE, PAST, SIZE, ForecastObjective, Waves
 from tests.training.setup_run import ALONE, batches_of, forecast_settings
-from vrtspike.training import arithmetic
-from vrtspike.training.arithmetic import estimate_arithmetic, measure_peak
+from vrtspike.training import flops
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.flops import estimate_arithmetic, measure_peak
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
 
@@ -25,7 +25,7 @@ def model() -> nn.Module:
     return nn.Sequential(nn.Dropout(0.5), nn.Conv2d(PAST, FUTURE, KERNEL, padding=1)).train()
 
 
-def estimated(model: nn.Module, ranks: Ranks = ALONE) -> arithmetic.Arithmetic:
+def estimated(model: nn.Module, ranks: Ranks = ALONE) -> flops.Arithmetic:
     batches = batches_of(Waves(4), BATCH)
     trainable = Trainable(model, ForecastObjective(), batches, None)
     batch = next(batches.stream(0, 1, 1))
@@ -33,7 +33,7 @@ def estimated(model: nn.Module, ranks: Ranks = ALONE) -> arithmetic.Arithmetic:
 
 
 def test_a_sample_counts_forward_and_backward_of_its_products(model, monkeypatch):
-    monkeypatch.setattr(arithmetic, "measure_peak", lambda device, dtype: 7.0)
+    monkeypatch.setattr(flops, "measure_peak", lambda device, dtype: 7.0)
     result = estimated(model)
     multiplications = SIZE * SIZE * FUTURE * PAST * KERNEL**2
     # Two operations per multiplication and addition; the backward pass takes twice the forward's.
@@ -42,13 +42,13 @@ def test_a_sample_counts_forward_and_backward_of_its_products(model, monkeypatch
 
 
 def test_the_peak_is_that_of_all_devices(model, monkeypatch):
-    monkeypatch.setattr(arithmetic, "measure_peak", lambda device, dtype: 7.0)
+    monkeypatch.setattr(flops, "measure_peak", lambda device, dtype: 7.0)
     four = Ranks(0, 0, 4, 4, CPU)
     assert estimated(model, four).peak_flops_per_second == 28.0
 
 
 def test_the_estimate_changes_no_state(model, monkeypatch):
-    monkeypatch.setattr(arithmetic, "measure_peak", lambda device, dtype: 7.0)
+    monkeypatch.setattr(flops, "measure_peak", lambda device, dtype: 7.0)
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
@@ -66,8 +66,8 @@ def test_the_peak_is_the_fastest_of_several_products(monkeypatch):
         products.append(work())
         return next(times)
 
-    monkeypatch.setattr(arithmetic, "seconds", seconds)
-    monkeypatch.setattr(arithmetic, "MATRIX_SIZES", {"cpu": 8})
+    monkeypatch.setattr(flops, "seconds", seconds)
+    monkeypatch.setattr(flops, "MATRIX_SIZES", {"cpu": 8})
     # A product of 8 x 8 matrices takes 2 x 8^3 operations.
     assert measure_peak(CPU, torch.bfloat16) == 1024 / 0.5
     assert {(product.shape, product.dtype) for product in products} == {((8, 8), torch.bfloat16)}
