@@ -52,7 +52,7 @@ TESTED_WITH = {
     "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
-    "sst/test_reading.py": ["sst/lazy"],
+    "sst/test_reading.py": ["sst/lazy_months"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["interface/training"],
