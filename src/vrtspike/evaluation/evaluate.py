@@ -28,7 +28,7 @@ from vrtspike.evaluation.summary import write_results
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.batches import Compute
+from vrtspike.restoration.inference.tile_batches import Compute
 from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone

@@ -18,7 +18,7 @@ from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.batches import Compute, InputArrays
+from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames

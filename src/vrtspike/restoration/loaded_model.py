@@ -15,7 +15,7 @@ from vrtspike.data.store.voxels import Statistics
 from vrtspike.restoration.checks.outside_training import check_limits, is_worse
 from vrtspike.restoration.checks.prepared_clip import PreparedClip
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inference.batches import Compute
+from vrtspike.restoration.inference.tile_batches import Compute
 from vrtspike.restoration.inference.tiling import Tiling, fit_tiling
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity
