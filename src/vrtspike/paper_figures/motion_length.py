@@ -1,4 +1,4 @@
-"""The motion that the spikes of an exposure show."""
+"""The length of the motion during an exposure, measured from its spikes."""
 
 from __future__ import annotations
 
