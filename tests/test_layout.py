@@ -16,7 +16,7 @@ TESTED_WITH = {
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
     "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
-    "commands/test_restore.py": ["commands/models", "commands/second_model"],
+    "commands/test_restore.py": ["commands/models", "commands/restore_models"],
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],

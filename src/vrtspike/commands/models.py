@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
-from vrtspike.commands.second_model import SecondModel, find_model, open_compared, restore_with
+from vrtspike.commands.restore_models import SecondModel, find_model, open_compared, restore_with
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.folder.result_record import PAGE, record_page
 from vrtspike.restoration.inference.precision import PRECISIONS
