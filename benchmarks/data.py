@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from experiments import write_measurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.bins import bin_edges
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import ACCEPTED, Acceptance

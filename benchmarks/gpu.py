@@ -28,7 +28,7 @@ from torch._inductor.exc import InductorError
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from vrtspike.deblurring.costs import clip_cost
+from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model

@@ -34,7 +34,7 @@ from experiments import (
     variants_table,
 )
 from vrtspike.data.bins import bin_edges
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.store.reading import Store
 from vrtspike.io.images import luma, shrink

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from experiments import CPU, ROOT, Inputs, markdown, run_experiment, train_preset
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import simulate_spikes
@@ -32,11 +32,11 @@ from vrtspike.data.store.reading import Store
 from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inference.tiling import tiling_for
+from vrtspike.restoration.inputs.clip_frames import array_pictures
+from vrtspike.restoration.inputs.clip_source import sharp_frame, stored_sequence
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
-from vrtspike.restoration.inputs.pictures import array_pictures
-from vrtspike.restoration.inputs.sources import sharp_frame, stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_video_preset
 from vrtspike.system import cli

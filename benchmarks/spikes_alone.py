@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import CPU, ROOT, Inputs, markdown, run_experiment
-from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.spike_images import tfp
+from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
-from vrtspike.restoration.inputs.sources import sharp_frame
+from vrtspike.restoration.inputs.clip_source import sharp_frame
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
 from vrtspike.system import cli
 

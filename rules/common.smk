@@ -10,19 +10,19 @@ import shlex
 from functools import partial
 from pathlib import Path
 
-from vrtspike.config.documents import parse_overrides
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
-from vrtspike.runs.names import MEMORY, METRICS, TIMING
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.runs.file_names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
 from vrtspike.workflow import staleness
 from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
-from vrtspike.workflow.places import Places
+from vrtspike.workflow.paths import Places
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import prepare_process, trigger_notice
-from vrtspike.workflow.training import Trainings
+from vrtspike.workflow.start_checks import prepare_process, trigger_notice
+from vrtspike.workflow.training_staleness import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 NOTICES = Notices()

@@ -1,7 +1,7 @@
 """Download of pretrained backbones for perceptual losses and LPIPS."""
 
 from vrtspike.workflow.local_devices import ALL_CORES
-from vrtspike.io.pretrained import PUBLISHED, SOURCE
+from vrtspike.io.backbone_weights import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
 WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in DEBLURRING.presets.values()})

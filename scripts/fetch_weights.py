@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.io.pretrained import PUBLISHED, SOURCE, fetch_weights
+from vrtspike.io.backbone_weights import PUBLISHED, SOURCE, fetch_weights
 from vrtspike.system.cli import HelpFormatter, run
 
 

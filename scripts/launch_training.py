@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vrtspike.cluster.launch import Launch, launch
 from vrtspike.cluster.machines import gpus_option
-from vrtspike.config.documents import read_overrides
+from vrtspike.config.yaml_documents import read_overrides
 from vrtspike.system.cli import add_preset, positive_int, run
 
 

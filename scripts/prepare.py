@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.config.documents import read_overrides
 from vrtspike.config.tasks import prepared_task
 from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.yaml_documents import read_overrides
 from vrtspike.system.cli import add_preset, run
 from vrtspike.system.errors import ConfigError
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from skimage import data as photographs
 
 from tests.data.prepared import prepared
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import read_spikes
@@ -23,9 +23,9 @@ from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import GivenClip, given_clip
+from vrtspike.restoration.inputs.clip_frames import open_pictures
+from vrtspike.restoration.inputs.clip_source import FrameSource, stored_sequence
 from vrtspike.restoration.inputs.clip_spikes import simulated_spikes
-from vrtspike.restoration.inputs.pictures import open_pictures
-from vrtspike.restoration.inputs.sources import FrameSource, stored_sequence
 from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 
 from vrtspike.config.tasks import TASKS
-from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.runs.stage_inputs import stage_inputs
 
 

@@ -5,7 +5,7 @@ Uses functions/demos.smk and functions/presets.smk.
 
 from pathlib import Path
 
-from vrtspike.workflow.places import nested_call
+from vrtspike.workflow.paths import nested_call
 from vrtspike.workflow.report_items import report_item
 
 CAPTIONS = PLACES.captions

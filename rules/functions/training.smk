@@ -5,8 +5,8 @@ Uses functions/devices.smk.
 
 from pathlib import Path
 
-from vrtspike.workflow.starting import begin_run
-from vrtspike.workflow.training import retrained_names
+from vrtspike.workflow.start_checks import begin_run
+from vrtspike.workflow.training_staleness import retrained_names
 from vrtspike.workflow.training_inputs import training_inputs
 
 RETRAINED = retrained_names(WORKFLOW)

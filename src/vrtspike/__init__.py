@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vrtspike.cluster.signals import leave as leave
     from vrtspike.config import load_preset as load_preset
     from vrtspike.data.bins import bin_edges as bin_edges
-    from vrtspike.data.clips.dataset import load_dataset as load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
     from vrtspike.data.exposure import Exposure as Exposure
     from vrtspike.data.exposure import read_exposures as read_exposures
     from vrtspike.data.gate.alignment import align as align
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from vrtspike.metrics.ssim import ssim as ssim
     from vrtspike.metrics.ssim import ssim_y as ssim_y
     from vrtspike.models import build_model as build_model
-    from vrtspike.models.weights import load_vrt as load_vrt
+    from vrtspike.models.vrt_checkpoints import load_vrt as load_vrt
     from vrtspike.monitoring.timing import section as section
     from vrtspike.restoration.given_clips import open_clip as open_clip
-    from vrtspike.restoration.inputs.pictures import read_frames as read_frames
+    from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
     from vrtspike.restoration.restored_folder import RestoredFolder as RestoredFolder
     from vrtspike.restoration.trained import TrainedModel as TrainedModel
     from vrtspike.restoration.trained import load as load
@@ -74,15 +74,15 @@ _HOMES = {
     "inspect_video": "vrtspike.data.video",
     "leave": "vrtspike.cluster.signals",
     "load": "vrtspike.restoration.trained",
-    "load_dataset": "vrtspike.data.clips.dataset",
+    "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",
-    "load_vrt": "vrtspike.models.weights",
+    "load_vrt": "vrtspike.models.vrt_checkpoints",
     "normalize_counts": "vrtspike.data.store.voxels",
     "open_clip": "vrtspike.restoration.given_clips",
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",
-    "read_frames": "vrtspike.restoration.inputs.pictures",
+    "read_frames": "vrtspike.restoration.inputs.clip_frames",
     "read_published": "vrtspike.runs.published",
     "read_run_logs": "vrtspike.analysis.run_logs",
     "read_spikes": "vrtspike.data.raw.spikes",

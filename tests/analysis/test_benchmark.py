@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.analysis.benchmark import timed_settings
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.flatten import unequal
 from vrtspike.settings import Settings
 from vrtspike.training.optimizers import count_steps

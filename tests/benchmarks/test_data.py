@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import data
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 
 SMALL = {"HEIGHT": 64, "WIDTH": 96, "CROP": 32, "CLIP": 2, "FRAMES": 4, "COPIES": 3}

@@ -12,7 +12,7 @@ import torch
 
 import gpu
 from tests.presets import video_presets
-from vrtspike.deblurring.costs import clip_cost
+from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import read_json
 
 CPU = torch.device("cpu")

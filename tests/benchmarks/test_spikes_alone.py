@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.data.spike_images import short_window
+from vrtspike.data.spike_reconstruction import short_window
 from vrtspike.io.files import read_json
 from vrtspike.settings import Settings
 

@@ -18,7 +18,7 @@ from vrtspike.commands import main
 from vrtspike.data.data_size import GB
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.deblurring.advice import hardware, presets
+from vrtspike.deblurring.advice import hardware, recommendation
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import UserError
@@ -87,7 +87,7 @@ def documented_machine(monkeypatch):
         "this_machine",
         lambda gpu: Machine(2, 24.0, gpu, *hardware.measure_speed(gpu)),
     )
-    monkeypatch.setattr(presets, "free_bytes", lambda path: 51 * GB)
+    monkeypatch.setattr(recommendation, "free_bytes", lambda path: 51 * GB)
 
 
 def test_every_documented_command_runs(folder, documented_machine, capsys):

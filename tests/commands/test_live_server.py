@@ -13,7 +13,7 @@ import pytest
 
 from tests.reporting.live_runs import append_step, append_text, fetch, make_live_run, note_status
 from vrtspike.commands.live_server import LiveServer, serving
-from vrtspike.reporting.live import LiveRun
+from vrtspike.reporting.live_state import LiveRun
 from vrtspike.system.errors import RunError
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from vrtspike.commands import machine_checks
-from vrtspike.commands.checks import Check
+from vrtspike.commands.check_results import Check
+from vrtspike.commands.doctor import all_checks
 from vrtspike.commands.machine_checks import (
     compiler_check,
     multiplies_exactly,
@@ -17,7 +18,6 @@ from vrtspike.commands.machine_checks import (
     torch_checks,
     which_check,
 )
-from vrtspike.commands.readiness import all_checks
 from vrtspike.deblurring.advice.hardware import GpuKind
 from vrtspike.monitoring.process_memory import SystemMemory
 

@@ -12,8 +12,8 @@ import pytest
 import vrtspike
 from tests.workflow.project import make_sequence, make_tiny_data
 from vrtspike.commands.main import run_command
-from vrtspike.config.documents import read_yaml
 from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.system.errors import DataError, RunError
 from vrtspike.system.home import HOME_VARIABLE
 

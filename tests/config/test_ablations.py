@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.system.errors import ConfigError
 

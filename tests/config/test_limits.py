@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config import load_preset
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.documents import overlay, parse_overrides
 from vrtspike.config.loading import build_settings
+from vrtspike.config.yaml_documents import overlay, parse_overrides
 from vrtspike.system.errors import ConfigError
 
 

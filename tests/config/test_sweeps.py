@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.config.yaml_documents import document_of, nested
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.system.errors import ConfigError
 

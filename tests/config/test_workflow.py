@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import create_model
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.config.yaml_documents import parse_overrides
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, UserError

@@ -12,7 +12,7 @@ from tests.data.prepared import built
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.data_size import GOPRO, DataSize, measure_data
-from vrtspike.data.datasets import Dataset
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError

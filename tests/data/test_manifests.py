@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.data.prepared import merged
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.gate.options import GateOptions

@@ -20,7 +20,7 @@ from vrtspike.data.manifests import INGEST_SHARD
 from vrtspike.data.shard_jobs import Building, Ingestion, SequenceStage, make_shard
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, RunError
 

@@ -13,8 +13,8 @@ from tests.data import prepared
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import built, check
 from vrtspike.data.clips.batches import prepare_batch
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb, write_png

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config import load_preset
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import run_statistics, training_statistics
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import read_json, write_json

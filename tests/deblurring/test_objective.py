@@ -11,7 +11,7 @@ from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.objective import DeblurringObjective
-from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT
+from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
 from vrtspike.losses.term import Term
 from vrtspike.metrics.psnr import PSNR
 from vrtspike.metrics.ssim import SSIM

@@ -13,7 +13,7 @@ import torch
 
 from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.config import load_preset
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.deblurring.preset import (
     build,
     build_objective,

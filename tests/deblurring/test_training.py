@@ -18,16 +18,16 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.deblurring.tiny_run import STEPS, metrics, train_here
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store
 from vrtspike.deblurring.preset import build_trainable
 from vrtspike.io.files import read_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.runs.code import write_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import publish
+from vrtspike.runs.training_code import write_code
 from vrtspike.training.run import run_preset
 
 BIN_EDGES = (0, 35, 40, 46, 88)

@@ -15,8 +15,8 @@ from tests.data.scenes import film
 from vrtspike.config import load_preset
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.runs.code import record_code
 from vrtspike.runs.identity import identify, write_statistics
+from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.run import run_preset

@@ -20,13 +20,13 @@ from safetensors.torch import load_file
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
 from tests.small_run import SmallRun
 from vrtspike.analysis.evaluation_files import EvaluationJob
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.video import read_video
+from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.evaluation.summary import summary_lines, write_results
-from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT
 from vrtspike.io.files import write_json
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.metrics.registry import METRICS

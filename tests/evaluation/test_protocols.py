@@ -14,13 +14,13 @@ from skimage import metrics as reference
 from tests.deblurring.reference_metrics import luma_of, similarity, volume_similarity
 from tests.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
 from tests.restoration.inference.test_tiling import restore, source_of
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.sources import stored_sequence
+from vrtspike.restoration.inputs.clip_source import stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 

@@ -16,7 +16,7 @@ from tests.evaluation.test_evaluate import CPU, raw_frames
 from vrtspike.evaluation.paper_results import PaperResult
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import load_vrt
+from vrtspike.models.vrt_checkpoints import load_vrt
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, RunError
 

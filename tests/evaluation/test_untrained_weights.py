@@ -19,19 +19,19 @@ from vrtspike.analysis.compare import comparison_text, find_candidates, write_co
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.commands.main import run_command
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.reporting.page import write_report_page
-from vrtspike.reporting.runs import read_run
+from vrtspike.reporting.run_data import read_run
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
-from vrtspike.runs.code import record_code
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
+from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.training.run import run_preset
 

@@ -18,7 +18,7 @@ from vrtspike.cluster.gpus import take_gpus
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.runs.folder import lock_run
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.starting import reserve_files
+from vrtspike.workflow.start_checks import reserve_files
 
 
 def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:

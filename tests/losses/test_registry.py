@@ -9,8 +9,8 @@ from torchvision.models.vgg import cfgs, make_layers
 
 from tests.presets import video_presets
 from vrtspike.config.loading import check_training
-from vrtspike.io.pretrained import BACKBONES
-from vrtspike.losses import backbones
+from vrtspike.io import backbone_weights
+from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.losses.lpips import build_lpips
 from vrtspike.losses.registry import LOSSES, build_terms
 from vrtspike.settings import Settings
@@ -79,7 +79,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     features = alexnet(weights=None).features if net == "alex" else make_layers(cfgs["D"])
     state = {f"features.{name}": value for name, value in features.state_dict().items()}
     torch.save(state, tmp_path / BACKBONES[net])
-    monkeypatch.setattr(backbones, "verify_weights", lambda path: None)
+    monkeypatch.setattr(backbone_weights, "verify_weights", lambda path: None)
     settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.2, "NET": net}})
     _, lpips = build_terms(settings, tmp_path, CPU)
     assert (lpips.name, lpips.weight, lpips.interval) == ("lpips", 0.2, 1)

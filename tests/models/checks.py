@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from vrtspike.models.attention import WindowAttention, relative_position_index, sine_position_bias
 from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import published_buffers
+from vrtspike.models.vrt_checkpoints import published_buffers
 
 
 def explicit_attention(layer: WindowAttention, x: Tensor, *, shifted: bool) -> Tensor:

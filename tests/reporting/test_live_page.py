@@ -13,8 +13,8 @@ import numpy as np
 from tests.reporting.live_runs import make_live_run
 from tests.reporting.results import HEIGHT, WIDTH, picture, write_picture
 from vrtspike.io.files import write_json
-from vrtspike.reporting.live import LiveRun
 from vrtspike.reporting.live_page import live_contents, live_json, live_page
+from vrtspike.reporting.live_state import LiveRun
 
 
 def decoded(text: str) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.reporting.live_runs import append_step, make_live_run, note_status
-from vrtspike.reporting.live import LiveRun
+from vrtspike.reporting.live_state import LiveRun
 from vrtspike.reporting.live_words import sparkline, text_lines
 
 

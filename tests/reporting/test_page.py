@@ -22,7 +22,7 @@ from tests.reporting.results import (
 )
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import verdict, write_report_page
-from vrtspike.reporting.runs import read_run
+from vrtspike.reporting.run_data import read_run
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.errors import RunError
 

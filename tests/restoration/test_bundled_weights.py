@@ -25,7 +25,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type
 from vrtspike.models import build_model
 from vrtspike.restoration.bundling import MAX_BYTES
-from vrtspike.restoration.checks.recording_limits import TOLERANCES
+from vrtspike.restoration.checks.outside_training import TOLERANCES
 from vrtspike.restoration.given_clips import open_clip
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs import named_models

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
-from vrtspike.restoration.inputs.sources import stored_sequence
+from vrtspike.restoration.inputs.clip_source import stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.settings.evaluation import TileSettings
 from vrtspike.system.errors import ConfigError, RunError

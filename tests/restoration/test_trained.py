@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.small_run import arrays, recorded_clip, write_run
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.io.files import file_digest
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import Tiling

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.data_sets import STATISTICS, write_dataset, write_teacher
+from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.files import file_digest, read_json
-from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.identity import (
     RunIdentity,
     evaluation_settings,

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from vrtspike.config.tasks import TASKS, find_task
-from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.runs.stage_inputs import STAGE_INPUTS, data_settings, stage_inputs
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from vrtspike.config.documents import parse_yaml
 from vrtspike.config.loading import build_settings
+from vrtspike.config.yaml_documents import parse_yaml
 from vrtspike.settings import Settings
 from vrtspike.settings.model import ModelSettings
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import build_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.system.errors import ConfigError
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"

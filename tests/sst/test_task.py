@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import read_json
-from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
+from vrtspike.runs.source_digests import code_digests
+from vrtspike.runs.training_code import training_code
 from vrtspike.sst import task
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.settings import SSTSettings

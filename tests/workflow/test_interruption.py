@@ -17,7 +17,7 @@ pytestmark = pytest.mark.workflow
 SNAKEFILE = """
 from pathlib import Path
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import begin_run, prepare_process
+from vrtspike.workflow.start_checks import begin_run, prepare_process
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 prepare_process(SNAKEMAKE)

@@ -111,7 +111,7 @@ TERMINATED = """
 import os
 import signal
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import prepare_process
+from vrtspike.workflow.start_checks import prepare_process
 
 prepare_process(SnakemakeInternals(workflow))
 
@@ -160,7 +160,7 @@ def test_sigterm_while_the_scheduler_holds_its_lock_ends_the_run(tmp_path):
 
 KEPT = """
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import prepare_process
+from vrtspike.workflow.start_checks import prepare_process
 
 prepare_process(SnakemakeInternals(workflow))
 

@@ -23,7 +23,7 @@ from vrtspike.analysis.quality_tables import (
 )
 from vrtspike.config.ablations import Ablation
 from vrtspike.config.loading import derive, require_ablation
-from vrtspike.config.seeds import seed_names, split_seed
+from vrtspike.config.seed_names import seed_names, split_seed
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun

@@ -18,15 +18,15 @@ import pandas as pd
 
 from vrtspike.analysis.step_times import NAMES, comparison_text
 from vrtspike.analysis.task_advice import task_advice
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.config.workflow import Workflow
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.monitoring.records import iter_records
+from vrtspike.runs.file_names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_home
 from vrtspike.system.processes import stop_with_parent

@@ -1,7 +1,7 @@
 """Findings on a run's speed and training, the most important first.
 
-Symptoms, limits and texts are in ``advice.yaml``, the conditions in :mod:`vrtspike.analysis.rules`.
-Effects are upper bounds computed from the run's own values.
+Symptoms, limits and texts are in ``advice.yaml``, the conditions in
+:mod:`vrtspike.analysis.conditions`. Effects are upper bounds computed from the run's own values.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, get_args
 import pandas as pd
 from ruamel.yaml import YAML
 
-from vrtspike.analysis import rules
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, RunFacts, Severity
+from vrtspike.analysis import conditions
+from vrtspike.analysis.conditions import WARNING_SHARE, Condition, Observation, RunFacts, Severity
 from vrtspike.analysis.run_measurements import RunMeasurements
 from vrtspike.analysis.task_advice import task_advice
-from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.texts import packaged_texts
+from vrtspike.config.yaml_documents import nested
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "evidence", "change", "keys", "effect"]
@@ -80,7 +80,7 @@ class Symptom:
 
     def findings(self, run: RunFacts) -> Iterator[Finding]:
         """Yield a finding if a run has the symptom."""
-        condition: Condition = getattr(rules, self.condition)
+        condition: Condition = getattr(conditions, self.condition)
         for observation in condition(run, self.limit):
             values = {
                 **vars(run.measurements),

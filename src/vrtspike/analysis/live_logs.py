@@ -8,7 +8,7 @@ import pandas as pd
 
 from vrtspike.analysis.run_logs import RunLogs, log_table, require_metrics, timing_tables
 from vrtspike.monitoring.records import GrowingRecords, last_records
-from vrtspike.runs.names import LOGS, TIMING, TIMING_OF_STARTS
+from vrtspike.runs.file_names import LOGS, TIMING, TIMING_OF_STARTS
 
 TIMING_BYTES = 2**20
 """End of the timings that is read: about a hundred steps, of files of gigabytes."""

@@ -14,7 +14,7 @@ from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.run_schema import untrained_note
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.io.flatten import ABSENT

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.monitoring.records import iter_records
-from vrtspike.runs.names import LOGS, METRICS
+from vrtspike.runs.file_names import LOGS, METRICS
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.conditions import RunFacts
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import RunFacts
 from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
@@ -20,9 +20,9 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 from vrtspike.monitoring.records import iter_records
+from vrtspike.runs.file_names import METRICS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import METRICS
 
 _COLUMNS = {"resident": "RSS", "proportional": "PSS", "unique": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from vrtspike.analysis.evaluation_files import chosen_on
 from vrtspike.analysis.quality_tables import require_distinct_names
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_tables

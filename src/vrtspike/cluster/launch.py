@@ -19,11 +19,11 @@ from vrtspike.cluster.time_limit import TimeLimit, time_limit
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.monitoring.display import Messages
-from vrtspike.runs.code import code_changes
+from vrtspike.runs.file_names import LAUNCHER_LOCK
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
 from vrtspike.runs.identity import RunIdentity, identify
-from vrtspike.runs.names import LAUNCHER_LOCK
 from vrtspike.runs.published import publish
+from vrtspike.runs.training_code import code_changes
 from vrtspike.system.errors import first_few
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from vrtspike.reporting.live import LiveRun, Snapshot
 from vrtspike.reporting.live_page import live_json, live_page
+from vrtspike.reporting.live_state import LiveRun, Snapshot
 from vrtspike.system.errors import RunError
 
 ADDRESS = "127.0.0.1"

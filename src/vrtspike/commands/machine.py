@@ -26,7 +26,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     also configuration, data and weights of the presets in PRESETS. It distinguishes missing (○)
     from broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
-    from vrtspike.commands.readiness import all_checks, show_checks
+    from vrtspike.commands.doctor import all_checks, show_checks
 
     checks = all_checks(arguments.configfile, arguments.config)
     is_sound = show_checks(checks, lambda line: print(line, flush=True))
@@ -55,13 +55,13 @@ def advise(arguments: argparse.Namespace) -> int:
             "--gpu, or leave --gpus out for those of this machine"
         )
     from vrtspike.config.workflow_loading import read_workflow
-    from vrtspike.deblurring.advice import hardware, presets
+    from vrtspike.deblurring.advice import hardware, recommendation
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
-    advice = presets.advise(workflow, hardware.this_machine(gpu), arguments.hours)
+    advice = recommendation.advise(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(advice.lines))
     return 0 if advice.command is not None else 1
 

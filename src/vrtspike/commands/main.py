@@ -16,7 +16,7 @@ from vrtspike.system.suggestions import did_you_mean
 MODULES = {
     "vrtspike.commands.models": ("restore", "export"),
     "vrtspike.commands.recordings": ("show", "calibrate", "verify"),
-    "vrtspike.commands.public_data": ("data",),
+    "vrtspike.commands.data": ("data",),
     "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
     "vrtspike.commands.projects": ("init",),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),

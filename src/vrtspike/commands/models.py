@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
-from vrtspike.commands.second_model import (
+from vrtspike.commands.restore_models import (
     SecondModel,
     find_model,
     open_compared,
@@ -20,8 +20,8 @@ from vrtspike.commands.second_model import (
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.restoration.folder.result_record import PAGE, record_page
 from vrtspike.restoration.inference.precision import PRECISIONS
+from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
-from vrtspike.runs.names import RUN_RECORD
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import progress_bar

@@ -6,18 +6,18 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from vrtspike.commands.checks import Check, State, fault, without_advice
+from vrtspike.commands.check_results import Check, State, fault, without_advice
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import PreparedTask, find_task, prepared_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
-from vrtspike.data.datasets import Dataset
-from vrtspike.deblurring.advice.fit import PresetData, find_data
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.data.preset_dataset import Dataset
+from vrtspike.deblurring.advice.resources import PresetData, find_data
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
 from vrtspike.io.locks import lock_file
-from vrtspike.io.pretrained import PUBLISHED, verify_weights
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError, UserError, named_faults

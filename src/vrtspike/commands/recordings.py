@@ -42,7 +42,13 @@ def show(arguments: argparse.Namespace) -> int:
     half the frame's. With the sharp frame of the exposure the two are compared. The exit
     status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
-    from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spike_file
+    from vrtspike.data.spike_file_view import (
+        describe,
+        draw_spikes,
+        faults,
+        film_spikes,
+        view_spike_file,
+    )
 
     picture = arguments.output or Path()
     if picture.is_dir() or not picture.suffix:
@@ -171,7 +177,7 @@ def verify(arguments: argparse.Namespace) -> None:
 
 def _store_faults(datasets: Sequence[Path]) -> list[str]:
     """Check the stores of data sets, and report them one by one."""
-    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset
     from vrtspike.data.store.writing import verify_store
 
     faults: list[str] = []

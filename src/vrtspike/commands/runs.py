@@ -42,7 +42,7 @@ def pack(arguments: argparse.Namespace) -> None:
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
-    from vrtspike.reporting.packed import pack_run
+    from vrtspike.reporting.packing import pack_run
     from vrtspike.runs.published import read_published
     from vrtspike.settings import deblurring_settings
 

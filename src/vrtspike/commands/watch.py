@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vrtspike.commands.live_server import LiveServer
-    from vrtspike.reporting.live import LiveRun, Snapshot
+    from vrtspike.reporting.live_state import LiveRun, Snapshot
 
 MAX_PORT = 65535
 REFRESH_S = 5.0
@@ -63,7 +63,7 @@ def watch(arguments: argparse.Namespace) -> None:
             "--port and --no-browser are about the page, which --terminal and --once do not make; "
             "leave them out"
         )
-    from vrtspike.reporting.live import LiveRun
+    from vrtspike.reporting.live_state import LiveRun
 
     run = LiveRun(find_run(arguments.run_path))
     serves = arguments.no_browser or bool(arguments.port) or has_display()

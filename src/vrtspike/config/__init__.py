@@ -1,4 +1,7 @@
-"""Configuration: one schema, presets with parents, overrides, and errors that name the line."""
+"""Configuration of every task: presets with parents, overrides, errors that name the line.
+
+:mod:`vrtspike.settings` has the keys of a deblurring preset.
+"""
 
 from vrtspike.config.loading import load_preset
 

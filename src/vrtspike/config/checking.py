@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from vrtspike.config.documents import Document, KeyPath, dotted
+from vrtspike.config.yaml_documents import Document, KeyPath, dotted
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.suggestions import nearest
 

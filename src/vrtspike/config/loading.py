@@ -11,11 +11,17 @@ from pathlib import Path
 
 from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import TASKS, find_task
+from vrtspike.config.yaml_documents import (
+    Document,
+    document_of,
+    overlay,
+    parse_overrides,
+    read_yaml,
+)
 from vrtspike.system.errors import ConfigError
 
 BASE = ("BASE",)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vrtspike.config.documents import Document, KeyPath, dotted
+from vrtspike.config.yaml_documents import Document, KeyPath, dotted
 from vrtspike.system.errors import ConfigError
 
 

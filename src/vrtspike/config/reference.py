@@ -16,12 +16,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from vrtspike.config.checking import fields_of
-from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.loading import all_old_keys
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.config.yaml_documents import dotted
 
 Translate = Callable[[str], str]
 """Function from an English text to that of a page."""

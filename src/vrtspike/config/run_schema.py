@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from vrtspike.config.ablations import Ablation
-from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
     NonNegative,
     NonNegativeFloat,
@@ -23,7 +22,8 @@ from vrtspike.config.fields import (
     private,
 )
 from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
-from vrtspike.config.seeds import MAX_SEEDS
+from vrtspike.config.seed_names import MAX_SEEDS
+from vrtspike.config.yaml_documents import Document, document_of
 
 Precision = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, ValidationError
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.old_keys import holds
 from vrtspike.config.preset_files import misnamed
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import document_of, nested, read_yaml
 from vrtspike.io.files import json_digest
 from vrtspike.system.errors import ConfigError
 

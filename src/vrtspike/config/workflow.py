@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vrtspike.config.ablations import Variant
 from vrtspike.config.loading import derive, require_ablation
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.seeds import seed_names
+from vrtspike.config.seed_names import seed_names
 from vrtspike.config.sweeps import Sweep
 from vrtspike.config.tasks import find_task, prepared_task
 from vrtspike.config.workflow_schema import WorkflowSettings

@@ -8,14 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import (
-    Document,
-    KeyPath,
-    document_of,
-    parse_overrides,
-    read_overrides,
-    read_yaml,
-)
 from vrtspike.config.loading import (
     build_settings,
     merge_documents,
@@ -29,6 +21,14 @@ from vrtspike.config.sweeps import read_sweeps
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
+from vrtspike.config.yaml_documents import (
+    Document,
+    KeyPath,
+    document_of,
+    parse_overrides,
+    read_overrides,
+    read_yaml,
+)
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.home import CONFIG, require_project
 

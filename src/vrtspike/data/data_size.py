@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.manifests import surveyed
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor

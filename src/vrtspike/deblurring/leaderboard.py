@@ -23,8 +23,8 @@ from vrtspike.analysis.quality_tables import (
     quality_table,
     require_seeds,
 )
-from vrtspike.config.seeds import split_seed
-from vrtspike.deblurring.costs import forward_gflop
+from vrtspike.config.seed_names import split_seed
+from vrtspike.deblurring.training_cost import forward_gflop
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, markdown_table, note_lines, texts, write_page

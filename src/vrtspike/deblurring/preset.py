@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.objective import DeblurringObjective
@@ -19,8 +19,8 @@ from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
 from vrtspike.restoration.restore import load_model
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.schema import VALIDATION_METRICS
 from vrtspike.settings.train import VideoTrainSettings

@@ -1,7 +1,7 @@
 """The deblurring as a task of the pipeline (:class:`vrtspike.config.tasks.Task`).
 
 The rules from ``survey`` to ``statistics`` make its data. ``benchmarks/presets.py`` counts the
-memory of its trainings, see :mod:`vrtspike.deblurring.costs`.
+memory of its trainings, see :mod:`vrtspike.deblurring.training_cost`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.tasks import FrameKeys
 from vrtspike.data.manifests import DATASET
+from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
-from vrtspike.io.pretrained import BACKBONES
 from vrtspike.metrics.registry import METRICS as METRICS
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import pretrained_file
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.analysis.task_advice import TaskAdvice
-    from vrtspike.data.clips.dataset import DatasetManifest
+    from vrtspike.data.clips.dataset_manifest import DatasetManifest
     from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
@@ -61,7 +61,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
         ConfigError: naming the data set, the teacher or the start, and the key.
         RunError: if the teacher or the start is damaged.
     """
-    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.clips.dataset_manifest import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
     from vrtspike.deblurring.fine_tuning import require_fitting_pretrained
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.runs.names import STATISTICS
+from vrtspike.runs.file_names import STATISTICS
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError

@@ -14,22 +14,22 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
-from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
+from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file
+from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import FrameRow, MeasuredClip, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_results
-from vrtspike.evaluation.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.batches import Compute
-from vrtspike.restoration.inputs.sources import blurry_frame, sharp_frame, stored_sequence
+from vrtspike.restoration.inference.tile_batches import Compute
+from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.settings import Settings, deblurring_settings

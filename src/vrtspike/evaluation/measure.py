@@ -18,9 +18,9 @@ from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.batches import Compute, InputArrays
+from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.sources import FrameSource
+from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
 from vrtspike.settings import Settings

@@ -18,7 +18,7 @@ from vrtspike.evaluation.paper_results import (
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
-from vrtspike.restoration.inputs.pictures import folder_pictures
+from vrtspike.restoration.inputs.clip_frames import folder_pictures
 from vrtspike.restoration.restore import torch_compute
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

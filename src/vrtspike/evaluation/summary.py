@@ -19,7 +19,7 @@ from vrtspike.analysis.evaluation_files import (
     write_files,
 )
 from vrtspike.config.run_schema import untrained_note
-from vrtspike.data.clips.dataset import DatasetManifest
+from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
 from vrtspike.evaluation.columns import columns_of
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means

@@ -21,8 +21,8 @@ from vrtspike.analysis.evaluation_files import (
 from vrtspike.interface.overrides import override_words
 from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.inference.precision import choose_device
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import find_trained
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import progress_bar

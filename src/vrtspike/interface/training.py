@@ -12,8 +12,8 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.interface.overrides import override_words
 from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished
 from vrtspike.system.home import CONFIG
 from vrtspike.workflow.snakemake_call import run_snakemake

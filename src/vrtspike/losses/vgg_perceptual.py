@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.io.pretrained import VGG16
-from vrtspike.losses.backbones import read_backbone
+from vrtspike.io.backbone_weights import VGG16, read_backbone
 from vrtspike.losses.term import Term
 from vrtspike.settings.losses import VggSettings
 from vrtspike.system.seeds import mix_seed

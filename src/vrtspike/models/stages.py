@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from vrtspike.models.alignment import DeformableAlignment
 from vrtspike.models.layers import GEGLU, DepthToSpace, Recomputed, SpaceToDepth
 from vrtspike.models.mixed_precision import residual_stream
+from vrtspike.models.parallel_warping import DeformableAlignment
 from vrtspike.models.tmsa import TMSAGroup
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor, nn
 
-from vrtspike.models.alignment import DeformableAlignment
 from vrtspike.models.attention import WindowAttention
 from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbours, neighbour_pairs
 from vrtspike.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.models.mixed_precision import residual_stream
+from vrtspike.models.parallel_warping import DeformableAlignment
 from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage
 from vrtspike.models.tmsa import TMSABlock
 from vrtspike.monitoring.timing import section

@@ -15,7 +15,7 @@ from vrtspike.models.spike_order import shuffle_frames
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.models.tmsa import TMSABlock
 from vrtspike.models.vrt import NUM_SCALES, VRT
-from vrtspike.models.weights import load_spynet, load_vrt
+from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from vrtspike.paper_figures.restored_results import read_restored
 from vrtspike.paper_figures.results import Result
 from vrtspike.paper_figures.run_results import Restoring, read_run
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD
-from vrtspike.runs.names import RUN_RECORD
+from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import ConfigError
 
 

@@ -17,17 +17,17 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.paper_figures.motion_length import motion_length
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
-from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
-from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
-from vrtspike.restoration.inputs.pictures import (
+from vrtspike.restoration.inputs.clip_frames import (
     Pictures,
     open_pictures,
     picture_files,
     require_size,
     sequence_name,
 )
+from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
 from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults

@@ -22,7 +22,7 @@ from vrtspike.analysis.evaluation_files import (
 )
 from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.analysis.quality_tables import protocols
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
@@ -30,10 +30,10 @@ from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.paper_figures.motion_length import motion_length
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
-from vrtspike.paper_figures.spike_pictures import motion_length
 from vrtspike.reporting.run_quality import read_table
-from vrtspike.restoration.inputs.sources import blurry_frame, sharp_frame, stored_sequence
+from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load

@@ -33,7 +33,7 @@ from vrtspike.paper_figures.results import (
     sharp_frame,
 )
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.plotting.paper import SUFFIXES, FontName
+from vrtspike.plotting.paper_style import SUFFIXES, FontName
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 

@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.plotting.paper import COLUMN_WIDTH, FONT_SIZE, MARK, FontName, axes_at, paper_figure
+from vrtspike.plotting.paper_style import (
+    COLUMN_WIDTH,
+    FONT_SIZE,
+    MARK,
+    FontName,
+    axes_at,
+    paper_figure,
+)
 
 _FRAME_HEIGHT = 0.022
 """Height in inches of a frame in a slice, within the limits below."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.config.seeds import split_seed
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves

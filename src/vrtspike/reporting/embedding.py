@@ -9,9 +9,9 @@ from pathlib import Path
 from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
 from vrtspike.io.images import read_rgb
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, Video
-from vrtspike.reporting.page_data.pictures import PictureFacts
+from vrtspike.reporting.page_data.example_pictures import PictureFacts
 from vrtspike.reporting.page_data.report import RunOnPage, ValidationPicture
-from vrtspike.reporting.pictures import (
+from vrtspike.reporting.picture_encoding import (
     LEVELS,
     ExamplePictures,
     encode,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
-from vrtspike.reporting.live import Snapshot
+from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.page_data.live import LiveRunOnPage
-from vrtspike.reporting.pictures import encode
+from vrtspike.reporting.picture_encoding import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vrtspike.analysis.run_measurements import Speed
-from vrtspike.reporting.live import Snapshot
+from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.measurements import RATES
 from vrtspike.system.progress_bar import duration_words, format_duration
 from vrtspike.system.rounding import divide_up

@@ -15,13 +15,13 @@ from vrtspike.reporting.embedding import (
     embed_videos,
     evaluation_of,
 )
+from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage
 from vrtspike.reporting.page_data.metrics import MetricMeans
 from vrtspike.reporting.page_data.report import ReportData, RunOnPage
-from vrtspike.reporting.pictures import error_colours
-from vrtspike.reporting.runs import read_run
+from vrtspike.reporting.run_data import read_run
 from vrtspike.reporting.task_page import TaskPage, task_page, task_pages, validation_note
 from vrtspike.runs.published import read_published
 
@@ -33,7 +33,7 @@ def verdict(runs: Sequence[RunOnPage]) -> Verdict:
     same test frames, because values of different frames cannot be compared.
 
     Args:
-        runs: runs from :func:`vrtspike.reporting.runs.read_run`, at least one.
+        runs: runs from :func:`vrtspike.reporting.run_data.read_run`, at least one.
     """
     evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
     if not evaluated:

@@ -12,8 +12,8 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric, Task, find_task
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import Remark
+from vrtspike.reporting.page_data.example_pictures import Gallery
 from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
-from vrtspike.reporting.page_data.pictures import Gallery
 from vrtspike.reporting.page_data.tables import TableRow
 
 

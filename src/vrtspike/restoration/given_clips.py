@@ -18,9 +18,9 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
+from vrtspike.restoration.inputs.clip_frames import Pictures, open_pictures
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, array_spikes, simulated_spikes
-from vrtspike.restoration.inputs.pictures import Pictures, open_pictures
-from vrtspike.restoration.inputs.sources import Frames, FrameSource
 from vrtspike.restoration.inputs.spike_files import recorded_spikes
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import deblurring_settings

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.limits import RecordingLimits
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.store.voxels import Statistics
+from vrtspike.restoration.checks.outside_training import check_limits, is_worse
 from vrtspike.restoration.checks.prepared_clip import PreparedClip
-from vrtspike.restoration.checks.recording_limits import check_limits, is_worse
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inference.batches import Compute
+from vrtspike.restoration.inference.tile_batches import Compute
 from vrtspike.restoration.inference.tiling import Tiling, fit_tiling
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity

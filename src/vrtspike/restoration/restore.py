@@ -21,9 +21,9 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.inference.batches import Compute, InputArrays
+from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
 from vrtspike.restoration.inference.tiling import Tiling, WeightedWindow, cut, tile_unit
-from vrtspike.restoration.inputs.sources import Frames, FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError

@@ -1,6 +1,6 @@
 """Pictures from spikes alone: the baseline that restored frames are compared with.
 
-A classical reconstruction (:mod:`vrtspike.data.spike_images`) at the sharp instant of each
+A classical reconstruction (:mod:`vrtspike.data.spike_reconstruction`) at the sharp instant of each
 exposure, from the spikes of that exposure without the stored context. The brightness of the picture
 is the spike rate times the gain of the sequence, which is fitted to the blurry frames by least
 squares (:mod:`vrtspike.data.store.voxels`), without any sharp frame. Spikes have no colour and
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import PEAK, Image
-from vrtspike.data.spike_images import short_window, tfi, tfp
+from vrtspike.data.spike_reconstruction import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import GainMeter
 from vrtspike.io.images import luma

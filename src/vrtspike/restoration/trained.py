@@ -15,18 +15,18 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.checks.clip_check import doubts_message
-from vrtspike.restoration.checks.recording_limits import worse_frames
+from vrtspike.restoration.checks.outside_training import worse_frames
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import Spikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.inputs.pictures import GivenFrames, given_pictures
+from vrtspike.restoration.inputs.clip_frames import GivenFrames, given_pictures
 from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import GENERAL, find_trained
-from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError

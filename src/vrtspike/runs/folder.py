@@ -12,7 +12,7 @@ from typing import Any
 
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
-from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RUN_RECORD
+from vrtspike.runs.file_names import LAUNCHER_LOCK, LOCK, RUN_RECORD
 from vrtspike.system.errors import RunError
 
 SCHEMA = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vrtspike.runs.names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.file_names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.system.errors import RunError, install_advice
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")

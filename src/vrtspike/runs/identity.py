@@ -1,7 +1,7 @@
 """The identity of a run: the settings, data and weights that its result depends on.
 
 Code is not part of the identity, because a renamed function should not cause days of training;
-:mod:`vrtspike.runs.code` records it.
+:mod:`vrtspike.runs.training_code` records it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
+from vrtspike.io.backbone_weights import PUBLISHED, require_weights
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
-from vrtspike.io.pretrained import PUBLISHED, require_weights
-from vrtspike.runs.names import SETTINGS, STATISTICS
+from vrtspike.runs.file_names import SETTINGS, STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
 
 SCHEMA = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vrtspike.runs.file_names import WEIGHTS, weights_file
 from vrtspike.runs.hub import downloaded_model, find_model, may_be_on_hub
-from vrtspike.runs.names import WEIGHTS, weights_file
 from vrtspike.system.errors import RunError
 
 GENERAL = "general"

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import file_digest, replaced_folder, write_json
 from vrtspike.monitoring.records import iter_records, read_records
-from vrtspike.runs import names
+from vrtspike.runs import file_names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.validation_pictures import find_pictures, picture_file, spread_steps
 from vrtspike.system.errors import ConfigError, RunError
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
-DIGESTED = (names.WEIGHTS, names.STATISTICS)
+DIGESTED = (file_names.WEIGHTS, file_names.STATISTICS)
 """Files of a published run whose SHA-256 is in ``run.json``: every result depends on them."""
 
 
@@ -43,7 +43,7 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is invalid, or would change the training.
         """
-        settings = override_settings(self.settings, parse_overrides(overrides), names.SETTINGS)
+        settings = override_settings(self.settings, parse_overrides(overrides), file_names.SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: would change the settings of the training; give "
@@ -61,7 +61,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     folder = Path(folder)
     record = read_record(folder)
     if record is None:
-        raise RunError(f"{folder / names.RUN_RECORD}: {_EXPECTED}")
+        raise RunError(f"{folder / file_names.RUN_RECORD}: {_EXPECTED}")
     return PublishedRun(
         **vars(RunIdentity.read(folder)),
         parameters=record.get("parameters"),
@@ -77,8 +77,8 @@ def read_finished(folder: Path) -> PublishedRun:
         RunError: as :func:`read_published`, or if the weights are missing.
     """
     published = read_published(folder)
-    if not (folder / names.WEIGHTS).is_file():
-        raise RunError(f"{folder / names.WEIGHTS}: {_EXPECTED}")
+    if not (folder / file_names.WEIGHTS).is_file():
+        raise RunError(f"{folder / file_names.WEIGHTS}: {_EXPECTED}")
     return published
 
 
@@ -107,14 +107,14 @@ def require_published(weights: str | Path) -> None:
 
 _RECORDED = ["kind", "step", "epoch", "time"]
 """Columns that every record of a run has."""
-_COPIED = (*DIGESTED, names.SETTINGS, names.CODE, names.METRICS)
+_COPIED = (*DIGESTED, file_names.SETTINGS, file_names.CODE, file_names.METRICS)
 
 
 def publish(folder: Path, output: Path) -> None:
     """Copy the result of the finished run in ``folder`` to ``output``, which is replaced.
 
-    :mod:`vrtspike.runs.names` lists the files. ``timing.jsonl`` has each step once, even if the run
-    was resumed; ``run.json`` has the SHA-256 of :data:`DIGESTED` files.
+    :mod:`vrtspike.runs.file_names` lists the files. ``timing.jsonl`` has each step once, even if
+    the run was resumed; ``run.json`` has the SHA-256 of :data:`DIGESTED` files.
 
     Raises:
         RunError: if the run is not finished, or lacks files.
@@ -126,21 +126,21 @@ def publish(folder: Path, output: Path) -> None:
     status = record["status"]
     if status != "finished":
         raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
-    logs = folder / names.LOGS
+    logs = folder / file_names.LOGS
     with replaced_folder(output) as temporary:
         for name in _COPIED:
             if not (folder / name).is_file():
                 raise RunError(f"{folder / name}: no such file; remove {folder} to train it again")
             shutil.copyfile(folder / name, temporary / name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
-        write_json(temporary / names.RUN_RECORD, {**record, "digests": digests})
-        shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
-        _join_timings(logs, temporary / names.TIMING)
+        write_json(temporary / file_names.RUN_RECORD, {**record, "digests": digests})
+        shutil.copyfile(logs / file_names.MEMORY, temporary / file_names.MEMORY)
+        _join_timings(logs, temporary / file_names.TIMING)
         _copy_pictures(folder, temporary)
-        records = read_records(folder / names.METRICS)
+        records = read_records(folder / file_names.METRICS)
         # A run that trained nothing has no record; readers of tables need a header.
         table = pd.json_normalize(records) if records else pd.DataFrame(columns=_RECORDED)
-        table.to_csv(temporary / names.METRICS_TABLE, index=False)
+        table.to_csv(temporary / file_names.METRICS_TABLE, index=False)
 
 
 def _copy_pictures(folder: Path, output: Path) -> None:
@@ -156,7 +156,7 @@ def _copy_pictures(folder: Path, output: Path) -> None:
 def _join_timings(logs: Path, target: Path) -> None:
     """Write the timings of the steps of all starts into one file."""
     with target.open("w", encoding="utf-8") as stream:
-        for path in sorted(logs.glob(names.TIMING_OF_STARTS)):
+        for path in sorted(logs.glob(file_names.TIMING_OF_STARTS)):
             for record in iter_records(path):
                 if record["kind"] == "step":
                     stream.write(json.dumps(record) + "\n")

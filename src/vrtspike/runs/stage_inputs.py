@@ -2,8 +2,8 @@
 
 The result of a program depends on
 
-- its source files: all that it imports (:mod:`vrtspike.runs.provenance`), and the definitions of
-  its task that it uses, without the modules that do not change its result:
+- its source files: all that it imports (:mod:`vrtspike.runs.source_digests`), and the definitions
+  of its task that it uses, without the modules that do not change its result:
   :data:`STAGE_INPUTS`;
 - settings: the keys that :data:`STAGE_INPUTS` selects, of which the schema leaves out keys that
   change no result (``operational`` in :mod:`vrtspike.config.fields`);
@@ -11,8 +11,8 @@ The result of a program depends on
 
 Rules compare these with the last run (:mod:`vrtspike.workflow.staleness`). A training is compared
 with its own records instead, ``settings.json`` and ``code.json``
-(:mod:`vrtspike.workflow.training`), so that it stays when ``.snakemake`` is lost or it is copied. A
-sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
+(:mod:`vrtspike.workflow.training_staleness`), so that it stays when ``.snakemake`` is lost or it is
+copied. A sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from vrtspike.runs.names import PICTURES
+from vrtspike.runs.file_names import PICTURES
 
 MAX_STEPS = 8
 """Validations whose pictures a published result has."""

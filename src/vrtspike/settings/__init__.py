@@ -1,4 +1,7 @@
-"""The keys of a preset of the deblurring: one schema, and their names in older files."""
+"""The keys of a deblurring preset, a module for each section, and their names in older files.
+
+:mod:`vrtspike.config` reads presets.
+"""
 
 from vrtspike.settings.schema import Settings, deblurring_settings
 

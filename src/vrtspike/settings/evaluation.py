@@ -11,7 +11,7 @@ from vrtspike.config.fields import NonNegative, Positive, Section, key, operatio
 from vrtspike.settings.names import MetricName
 
 SpikesAloneName = Literal["tfp", "tfi"]
-"""Classical reconstructions from spikes (:mod:`vrtspike.data.spike_images`)."""
+"""Classical reconstructions from spikes (:mod:`vrtspike.data.spike_reconstruction`)."""
 
 ProtocolName = Literal["own", "vrt", "basicsr", "spkdeblurnet", "ssdm"]
 """Protocols of measurement (:mod:`vrtspike.evaluation.protocols`)."""

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vrtspike.config.documents import Document, KeyPath, dotted, overlay, read_yaml
 from vrtspike.config.fields import (
     NonNegative,
     Place,
@@ -21,6 +20,7 @@ from vrtspike.config.fields import (
     operational,
     weights,
 )
+from vrtspike.config.yaml_documents import Document, KeyPath, dotted, overlay, read_yaml
 from vrtspike.settings.names import ModelName
 from vrtspike.system.errors import ConfigError
 

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from vrtspike.config.ablations import Ablation
-from vrtspike.config.documents import Document
 from vrtspike.config.fields import Place, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import Document
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings

@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_RESUMABLE, process_number
-from vrtspike.config.documents import nested
+from vrtspike.config.yaml_documents import nested
 from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained
+from vrtspike.runs.file_names import BEST_WEIGHTS
 from vrtspike.runs.identity import weight_digests
-from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import place_on_grid

@@ -150,7 +150,7 @@ def evaluate(
         progress: function called with the number of finished samples and their total.
         best_possible: the best possible forecasts, (time, lead, row, column) anomalies in kelvin by
             the number of the last month that is read and the months ahead
-            (:func:`~vrtspike.sst.best_possible.best_possible_forecasts`); None where unknown.
+            (:func:`~vrtspike.sst.best_forecasts.best_possible_forecasts`); None where unknown.
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()

@@ -20,7 +20,7 @@ import xarray
 from dask.utils import SerializableLock
 from numpy.typing import NDArray
 
-from vrtspike.sst.lazy import Key, lazy_months
+from vrtspike.sst.lazy_months import Key, lazy_months
 from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
 from vrtspike.system.errors import DataError
 

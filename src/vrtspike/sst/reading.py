@@ -16,8 +16,8 @@ import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grib import read_grib
-from vrtspike.sst.lazy import Key, lazy_months
-from vrtspike.sst.monthly import require_monthly_means
+from vrtspike.sst.lazy_months import Key, lazy_months
+from vrtspike.sst.monthly_means import require_monthly_means
 from vrtspike.sst.settings import FINAL, GRIB_SUFFIXES, ICE, MONTHS, SST, SUFFIXES, month_name
 from vrtspike.system.errors import DataError
 

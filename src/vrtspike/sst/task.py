@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.names import weights_file
+from vrtspike.runs.file_names import weights_file
 from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, GenerateSettings, SSTSettings
 
@@ -201,7 +201,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
     """
     from vrtspike.io.weights import load_trained
     from vrtspike.runs.published import require_published
-    from vrtspike.sst.best_possible import best_possible_forecasts
+    from vrtspike.sst.best_forecasts import best_possible_forecasts
     from vrtspike.sst.evaluate import evaluate
     from vrtspike.sst.model import build_model
     from vrtspike.sst.results import write_results

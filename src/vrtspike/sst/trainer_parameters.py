@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import Document, KeyPath
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import Document, KeyPath
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.suggestions import nearest
 

@@ -83,7 +83,7 @@ def add_configuration(
 ) -> None:
     """Add ``--configfile`` and ``--config``, as snakemake takes them.
 
-    :func:`vrtspike.config.documents.read_overrides` reads the words of ``--config``.
+    :func:`vrtspike.config.yaml_documents.read_overrides` reads the words of ``--config``.
 
     Args:
         parser: parser of the program or command.

@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of
 from vrtspike.config.loading import check_training
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import document_of
 from vrtspike.io.files import json_digest
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.system.errors import RunError

@@ -18,13 +18,13 @@ from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.weights import load_trained
 from vrtspike.monitoring.timing import TimingLogger, section
-from vrtspike.runs.names import BEST_WEIGHTS, LOGS
+from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.training.arithmetic import estimate_arithmetic
 from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
+from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.learner import Learner
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import count_steps

@@ -20,9 +20,9 @@ from vrtspike.config.tasks import Task, find_task, incomplete_task
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
+from vrtspike.runs.file_names import LOGS, WEIGHTS
 from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.system.errors import RunError
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import Ranks, join

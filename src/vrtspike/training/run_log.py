@@ -22,7 +22,7 @@ from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import categories_line, measure_memory, memory_line, memory_warnings
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
-from vrtspike.runs import names
+from vrtspike.runs import file_names
 from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.cpus import available_cpus
@@ -32,7 +32,7 @@ from vrtspike.training.validation import Pictures
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-_MEMORY = f"{names.LOGS}/{names.MEMORY}"
+_MEMORY = f"{file_names.LOGS}/{file_names.MEMORY}"
 
 
 class RunLog:
@@ -60,7 +60,7 @@ class RunLog:
         cache_key: str | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.checkpoints = self.folder / names.CHECKPOINTS
+        self.checkpoints = self.folder / file_names.CHECKPOINTS
         self.fingerprint = fingerprint
         self.record = RunRecord(self.folder, enabled)
         self._enabled = enabled
@@ -86,16 +86,18 @@ class RunLog:
             remove_leftovers(folder, older_than_s=0.0)
         last_epoch_end = step - 1 if epoch_is_open else step
         limits = {"validation": validated_step, "epoch": last_epoch_end}
-        timings = (self.folder / names.LOGS).glob(names.TIMING_OF_STARTS)
-        for path in (self.folder / names.METRICS, self.folder / _MEMORY, *timings):
+        timings = (self.folder / file_names.LOGS).glob(file_names.TIMING_OF_STARTS)
+        for path in (self.folder / file_names.METRICS, self.folder / _MEMORY, *timings):
             truncate_records(path, step, **limits)
-        self._metrics = Records(self.folder / names.METRICS)
+        self._metrics = Records(self.folder / file_names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
         if self._tensorboard_enabled:
             # Imported here, because the import takes time.
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
+            self._board = SummaryWriter(
+                str(self.folder / file_names.TENSORBOARD), purge_step=step + 1
+            )
 
     def write(self, kind: str, step: int, epoch: int, values: Mapping[str, Any]) -> None:
         """Add a record to ``metrics.jsonl``, and its values to TensorBoard and the trackers.
@@ -115,7 +117,7 @@ class RunLog:
         curves |= {f"{kind}/{name}": float(v) for name, v in values.items() if name != "losses"}
         if self._board is not None:
             # An error of TensorBoard's writer thread is raised here.
-            with writes_to(self.folder / names.TENSORBOARD):
+            with writes_to(self.folder / file_names.TENSORBOARD):
                 for name, value in curves.items():
                     self._board.add_scalar(name, value, step)
         for tracker in self._trackers:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.flatten import flatten
+from vrtspike.runs.file_names import LOGS
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.names import LOGS
 from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vrtspike.config.documents import read_yaml
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.config.yaml_documents import read_yaml
+from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
-from vrtspike.system.lines import write_line
+from vrtspike.system.line_output import write_line
 from vrtspike.system.suggestions import did_you_mean
 
 RULE_NAMES = "rule_names"

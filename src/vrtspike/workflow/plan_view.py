@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from vrtspike.system.lines import write_line
+from vrtspike.system.line_output import write_line
 from vrtspike.workflow.plan_summary import summary
 
 SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vrtspike.io.files import file_mark
-from vrtspike.system.lines import write_line
+from vrtspike.system.line_output import write_line
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.job_logs import log_end
 from vrtspike.workflow.plan_view import Show

@@ -18,7 +18,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
-from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.runs.stage_inputs import stage_inputs
 from vrtspike.system.errors import UserError
 

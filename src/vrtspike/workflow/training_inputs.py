@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from vrtspike.runs.names import WEIGHTS
-from vrtspike.workflow.training import Trainings
+from vrtspike.runs.file_names import WEIGHTS
+from vrtspike.workflow.training_staleness import Trainings
 
 
 class TrainingInputs(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from tests.data.clips.filmed import FRAMES
 from tests.data.prepared import prepared
 from tests.data.scenes import film
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.simulation.sequence import write_sequence
 
 

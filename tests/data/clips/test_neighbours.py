@@ -6,7 +6,7 @@ import torch
 
 from tests.data.clips.filmed import settings
 from vrtspike.data.clips.batches import prepare_batch
-from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.store.voxels import Statistics
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.data.prepared import prepared
 from tests.data.scenes import film
 from tests.runs.data_sets import STATISTICS, make_run
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence

@@ -10,9 +10,9 @@ import torch
 
 from tests.data.clips.filmed import equal, settings
 from tests.data.prepared import layout_of, random_frames
-from vrtspike.data.clips.augmentation import halve_pictures
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry
+from vrtspike.data.clips.array_augmentation import halve_pictures
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.store.writing import write_store
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError

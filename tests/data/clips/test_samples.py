@@ -8,7 +8,7 @@ import torch
 
 from tests.data.clips.filmed import equal, settings
 from tests.data.prepared import layout_of, random_frames
-from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store

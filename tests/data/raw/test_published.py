@@ -10,8 +10,8 @@ from torch.utils.data import default_collate
 from tests.data.prepared import check, merged
 from tests.data.raw.published import CONTEXT, PUBLISHED, frames
 from vrtspike.data.clips.batches import prepare_batch
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import recorded_exposure
 from vrtspike.data.raw.survey import survey

@@ -194,7 +194,7 @@ def test_sizes_of_arrays_and_chunks():
         assert layout_of(lengths, size, half).frames_per_file == shared
 
 
-# --- The cache; what reading clips makes of it: tests/data/clips/test_clips.py ---------
+# --- The cache; what reading clips makes of it: tests/data/clips/test_dataset.py ---------
 
 
 @pytest.mark.parametrize(("cache_bytes", "times"), [(0, 0), (10**6, 2)])

@@ -11,7 +11,7 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import built, checked, merged
 from tests.data.scenes import film
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence

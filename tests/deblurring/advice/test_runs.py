@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
+from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.advice.runs import DeblurringAdvice
 from vrtspike.settings import Settings
 

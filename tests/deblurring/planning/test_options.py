@@ -9,9 +9,9 @@ import pytest
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.data.preset_dataset import Dataset
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     gate_options,

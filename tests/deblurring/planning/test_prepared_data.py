@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config.documents import document_of
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.config.yaml_documents import document_of
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.prepared_data import checked_files, prepared_data
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError

@@ -12,7 +12,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData, RawState
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError

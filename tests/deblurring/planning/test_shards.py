@@ -14,13 +14,13 @@ from tests.deblurring.planning.test_raw_data import RecordedNotices
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.data.shards import members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.planning.damage import shard_damage
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import load_vrt
+from vrtspike.models.vrt_checkpoints import load_vrt
 
 
 @pytest.fixture(scope="session")

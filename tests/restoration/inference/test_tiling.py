@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.step_cost import StorageCounter
-from vrtspike.restoration.inference.batches import InputArrays
+from vrtspike.restoration.inference.tile_batches import InputArrays
 from vrtspike.restoration.inference.tiling import (
     LARGEST_TILE,
     MEMORY_SHARES,
@@ -29,7 +29,7 @@ from vrtspike.restoration.inference.tiling import (
     tile_unit,
     tiling_for,
 )
-from vrtspike.restoration.inputs.sources import Frames, FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.system.errors import RunError
 

@@ -17,7 +17,7 @@ from tests.restoration.folder_runs import NAMES, restore
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.result_record import record_page
 from vrtspike.restoration.page.compared import read_compared
-from vrtspike.restoration.page.pictures import EMBEDDED_BYTES
+from vrtspike.restoration.page.frame_pictures import EMBEDDED_BYTES
 from vrtspike.restoration.page.writing import PAGE_BYTES, write_folder_page
 from vrtspike.restoration.trained import TrainedModel
 

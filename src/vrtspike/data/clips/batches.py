@@ -50,7 +50,7 @@ def prepare_batch(
     """Move a batch to the device as integers and convert it there.
 
     Args:
-        batch: collated samples of :class:`~vrtspike.data.clips.clips.ClipDataset`:
+        batch: collated samples of :class:`~vrtspike.data.clips.dataset.ClipDataset`:
             ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it if there is truth; ``counts`` uint8
             (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) if there are
             spikes.

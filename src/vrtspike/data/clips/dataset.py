@@ -1,188 +1,229 @@
-"""The data set of a training or an evaluation: its sequences and the training statistics."""
+"""The clips of a split: crops of consecutive frames with their spikes, chosen by seed and epoch.
+
+:func:`vrtspike.data.clips.batches.prepare_batch` turns batches of them into a model's inputs, once,
+on the device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from vrtspike.data.clips.limits import RecordingLimits
-from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.manifests import DATASET, StoredSequence
-from vrtspike.data.store.voxels import Statistics
-from vrtspike.io.manifests import read_manifest
-from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.errors import ConfigError, DataError
+import numpy as np
+from torch.utils.data import Dataset, default_collate
+
+from vrtspike.data.clips.dataset_manifest import DatasetManifest
+from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset  # docs/api.md
+from vrtspike.data.clips.sample_augmentation import (
+    add_sensor_faults,
+    change_ratio,
+    draw_ratio_change,
+    flip_sample,
+    raise_threshold,
+)
+from vrtspike.data.clips.samples import Sample, mark_neighbours, read_clip
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import Store
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.settings.data import DataSettings
-    from vrtspike.settings.schema import Settings
 
-HELD_OUT = "train, held out"
-"""Split of the sequences that are held out for validation, apart from the test split."""
+ISOLATED = 0.25
+"""Share of the training clips that DATA.NEIGHBOURS leaves without neighbours."""
 
 
-@dataclass(frozen=True)
-class SequenceEntry:
-    """A sequence of a data set.
+class ClipDataset(Dataset[Sample]):
+    """All clips of a split.
 
-    Attributes:
-        store: folder of its Zarr store.
-        limits: ranges of the recording; None in a data set without spikes, or one that was merged
-            before limits were stored.
+    Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
+    (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
+    DATA.THRESHOLD_AUGMENT; its faults, where DATA.FAULT_AUGMENT; the ratio of its size to that of
+    the frames, where DATA.RATIO_AUGMENT) are drawn from (seed, epoch,
+    index) and nothing else, so they do not depend on workers, ranks or a resumed run. Otherwise:
+    clips follow each other without overlap, the last one moved back to end with the sequence, and
+    the crop is the middle of the frame.
     """
 
-    split: str
-    name: str
-    frames: int
-    store: Path
-    limits: RecordingLimits | None = None
+    def __init__(
+        self,
+        dataset: DatasetManifest,
+        split: str,
+        settings: DataSettings,
+        *,
+        seed: int = 0,
+        train: bool = True,
+        cache_bytes: int = 0,
+        crops: Sequence[int] = (),
+    ) -> None:
+        """Open the split's stores (metadata only).
 
-
-@dataclass(frozen=True)
-class DatasetManifest:
-    """The manifest of a data set.
-
-    Attributes:
-        stores: options that its stores were built with.
-        statistics: mean and standard deviation of the voxels; None in a data set without spikes.
-        overlaps: training sequences by the test sequence that holds frames of them.
-        held_out: training sequences for validation, unless DATA.VALIDATION is test.
-    """
-
-    path: Path
-    name: str
-    stores: StoreOptions
-    blur_dir: str
-    digest: str
-    statistics: Statistics | None
-    sequences: tuple[SequenceEntry, ...]
-    overlaps: Mapping[str, str] = field(default_factory=dict)
-    held_out: tuple[str, ...] = ()
-
-    def with_validation_split(self, settings: DataSettings) -> DatasetManifest:
-        """Return the data set as a training sees it: held-out sequences are a split of their own.
+        Args:
+            dataset: manifest of the data set.
+            split: name of its split.
+            settings: DATA: the keys of the stores' options, CROP_SIZE, CLIP_LEN, NEIGHBOURS,
+                AUGMENT, THRESHOLD_AUGMENT, FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS,
+                BLUR_DIR.
+            seed: seed of crops and augmentation.
+            train: random crops and augmentation, or centred crops.
+            cache_bytes: memory for decoded chunks, see
+                :class:`~vrtspike.data.store.reading.Store`.
+            crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
-            ConfigError: if a sequence has to be held out and there is only one.
+            ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks
+                for half of an odd number of the sensor's pixels.
+            DataError: (all named at once) if sequences are shorter than a clip or smaller than a
+                crop.
         """
-        if settings.VALIDATION == "test":
-            return self
-        if not self.held_out:
-            require_sequences_to_hold_out(str(self.path), 1, settings)
-        held_out = {(settings.TRAIN_SPLIT, name) for name in self.held_out}
-        sequences = []
-        for entry in self.sequences:
-            if (entry.split, entry.name) in held_out:
-                sequences.append(replace(entry, split=HELD_OUT))
-            else:
-                sequences.append(entry)
-        return replace(self, sequences=tuple(sequences))
+        dataset.require_stores(settings)
+        dataset.require_blur(settings)
+        self._stores = {
+            f"{split}/{entry.name}": Store(entry.store, cache_bytes)
+            for entry in dataset.split(split)
+        }
+        self._settings = settings
+        self._crops = crops or [settings.CROP_SIZE]
+        self._seed = seed
+        self._train = train
+        self._epoch = 0
+        layouts = {name: store.layout for name, store in self._stores.items()}
+        crops_of_all_epochs = sorted(set(self._crops))
+        _check_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
+        if settings.RATIO_AUGMENT:
+            _check_halves(layouts, crops_of_all_epochs)
+        self._clips = [
+            (name, start)
+            for name, layout in layouts.items()
+            for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every_frame=train)
+        ]
 
-    def require_stores(self, settings: DataSettings) -> None:
-        """Refuse settings that other stores have to be built for.
+    def __len__(self) -> int:
+        """Number of clips."""
+        return len(self._clips)
 
-        Raises:
-            ConfigError: naming the key.
-        """
-        wanted = StoreOptions.of(settings).by_key
-        for key, built in self.stores.by_key.items():
-            self._require_equal(key, built, wanted[key])
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose crops and augmentation the next samples get."""
+        self._epoch = epoch
 
-    def require_blur(self, settings: DataSettings) -> None:
-        """Refuse settings for other blurry frames.
-
-        Raises:
-            ConfigError: naming the key.
-        """
-        self._require_equal("DATA.BLUR_DIR", self.blur_dir, settings.BLUR_DIR)
-
-    def _require_equal(self, key: str, built: object, wanted: object) -> None:
-        if wanted != built:
-            raise ConfigError(
-                f"{self.path}: built with {key} {built}, the settings say {wanted}; "
-                "give a data set that was built with these settings, as the workflow does"
+    def __getitem__(self, index: int) -> Sample:
+        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
+        name, start = self._clips[index]
+        store = self._stores[name]
+        settings = self._settings
+        random = np.random.default_rng([self._seed, self._epoch, index])
+        rows, columns = self._crop(store.layout, random)
+        neighbours = settings.NEIGHBOURS
+        if self._train and neighbours:
+            neighbours = random.random() >= ISOLATED
+        frames = slice(start, start + settings.CLIP_LEN)
+        sample = read_clip(
+            store,
+            name,
+            frames,
+            rows,
+            columns,
+            precomputed=settings.USE_PRECOMPUTED_VOXELS,
+            neighbours=neighbours,
+        )
+        if self._train:
+            self._augment(sample, random)
+        if settings.NEIGHBOURS and "counts" in sample:
+            mark_neighbours(
+                sample,
+                before=neighbours and start > 0,
+                after=neighbours and frames.stop < len(store.layout.frames),
             )
+        return sample
 
-    def split(self, name: str) -> tuple[SequenceEntry, ...]:
-        """Return the sequences of a split.
+    def _crop(self, layout: StoreLayout, random: np.random.Generator) -> tuple[slice, slice]:
+        """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
+        size = self._crops[min(self._epoch, len(self._crops) - 1)]
+        # Crops begin on whole pixels of frame and sensor.
+        unit = layout.ratio.numerator
+        crop = []
+        for side in layout.rgb_size:
+            places = (side - size) // unit
+            place = int(random.integers(places + 1)) if self._train else places // 2
+            crop.append(slice(unit * place, unit * place + size))
+        return crop[0], crop[1]
 
-        Raises:
-            DataError: if the data set has no such split.
-        """
-        entries = tuple(entry for entry in self.sequences if entry.split == name)
-        if not entries:
-            names = ", ".join(sorted({entry.split for entry in self.sequences}))
-            raise DataError(f"{self.path}: no split {name!r}; there are: {names}")
-        return entries
+    def _augment(self, sample: Sample, random: np.random.Generator) -> None:
+        """Augment a sample by the keys of DATA."""
+        settings = self._settings
+        if settings.AUGMENT:
+            rows, columns, transpose = random.integers(2, size=3).astype(bool).tolist()
+            flip_sample(sample, rows, columns, transpose)
+        if "counts" not in sample:
+            return
+        if random.random() < settings.THRESHOLD_AUGMENT:
+            raise_threshold(sample, random)
+        if random.random() < settings.FAULT_AUGMENT:
+            add_sensor_faults(sample, random)
+        if settings.RATIO_AUGMENT:
+            sample["ratio_change"] = draw_ratio_change(settings.RATIO_AUGMENT, random)
 
-    def statistics_for(self, settings: DataSettings) -> Statistics | None:
-        """Return the statistics to normalise with: DATA.NORM if given, else the training split's.
-
-        None in a data set without spikes.
-        """
-        mean = settings.NORM.MEAN
-        std = settings.NORM.STD
-        if self.statistics is None or mean is None or std is None:
-            return self.statistics
-        return Statistics(mean, std, 0)
-
-
-def load_dataset(path: str | Path) -> DatasetManifest:
-    """Read a data set manifest.
-
-    Raises:
-        DataError: if it is missing or of another version.
-    """
-    path = Path(path)
-    contents = read_manifest(path, DATASET)
-    statistics = contents["statistics"]
-    sequences = []
-    for split, entries in contents["splits"].items():
-        for entry in entries:
-            sequences.append(_parse_entry(path.parent / split, split, entry))
-    return DatasetManifest(
-        path=path,
-        name=contents["dataset"],
-        stores=StoreOptions.stored(contents),
-        blur_dir=contents["blur_dir"],
-        digest=contents["digest"],
-        statistics=Statistics(**statistics) if statistics is not None else None,
-        sequences=tuple(sequences),
-        overlaps=contents["overlaps"],
-        held_out=tuple(contents["held_out"]),
-    )
+    def collate(self, samples: list[Sample]) -> dict[str, Any]:
+        """Stack samples to a batch; all change their ratio of sensor to frame as the first does."""
+        change = samples[0].get("ratio_change", "")
+        for sample in samples:
+            sample.pop("ratio_change", None)
+            change_ratio(sample, change)
+        batch: dict[str, Any] = default_collate(samples)
+        return batch
 
 
-def _parse_entry(folder: Path, split: str, entry: StoredSequence) -> SequenceEntry:
-    """Return the entry of a sequence from its JSON values.
+def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
+    """Return first frames of a sequence's clips.
 
     Args:
-        folder: folder of the stores of its split.
-        split: name of its split.
-        entry: values of the sequence in ``dataset.json``.
+        frames: number of frames of the sequence.
+        length: length of a clip.
+        every_frame: begin a clip at every frame; else clips do not overlap, but for the last one.
     """
-    name = entry["sequence"]
-    limits = entry.get("limits")
-    return SequenceEntry(
-        split=split,
-        name=name,
-        frames=entry["frames"],
-        store=folder / f"{name}.zarr",
-        limits=RecordingLimits.parse(limits) if limits else None,
-    )
+    last = frames - length
+    step = 1 if every_frame else length
+    return sorted({*range(0, last, step), last})
 
 
-def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifest:
-    """Read the manifest of a data set for a trained model.
+def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
+    """Refuse sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
-        ConfigError: if it was built with other bins or context than the model takes, or has no
-            spikes and the model needs them.
-        DataError: if it is missing or of another version.
+        DataError: naming them all.
     """
-    dataset = load_dataset(path)
-    dataset.require_stores(settings.DATA)
-    require_spikes(str(path), dataset.statistics is not None, settings)
-    return dataset
+    ratio = next(iter(layouts.values())).ratio
+    faults = []
+    for name, layout in layouts.items():
+        is_short = len(layout.frames) < length
+        is_small = min(layout.rgb_size) < max(crops)
+        splits_pixels = any(crop % layout.ratio.numerator for crop in crops)
+        if is_short or is_small or splits_pixels or layout.ratio != ratio:
+            height, width = layout.rgb_size
+            faults.append(
+                f"{name}: {len(layout.frames)} frames of {height} x {width} pixels, "
+                f"{layout.ratio} of them for each of the sensor"
+            )
+    if faults:
+        title = (
+            f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
+            f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor"
+        )
+        advice = "Change these keys, or remove the sequences."
+        raise DataError(list_faults(title, faults, advice))
+
+
+def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
+    """Refuse crops that a sensor of half the size cannot see.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    ratio = next(iter(layouts.values())).ratio
+    for crop in crops:
+        if crop / ratio % 2:
+            raise ConfigError(
+                f"DATA.RATIO_AUGMENT is set, and crops of {crop} pixels (DATA.CROP_SIZE) are "
+                f"{crop / ratio} pixels of the sensor; expected an even number: change "
+                "DATA.CROP_SIZE, or set DATA.RATIO_AUGMENT to 0"
+            )

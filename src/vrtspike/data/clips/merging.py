@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vrtspike.data.clips.limits import store_limits
+from vrtspike.data.clips.recording_limits import store_limits
 from vrtspike.data.manifests import (
     DATASET,
     STORE,

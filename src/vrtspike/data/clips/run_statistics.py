@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.data.clips.limits import RecordingLimits, training_limits
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
+from vrtspike.data.clips.recording_limits import RecordingLimits, training_limits
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import read_json
+from vrtspike.runs.file_names import STATISTICS
 from vrtspike.runs.named_models import pretrained_file
-from vrtspike.runs.names import STATISTICS
 from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vrtspike.data.clips.augmentation import (
+from vrtspike.data.clips.array_augmentation import (
     SensorFaults,
     add_faults,
     decimate_counts,
@@ -13,7 +13,7 @@ from vrtspike.data.clips.augmentation import (
     halve_pictures,
     halve_sensor,
 )
-from vrtspike.data.clips.limits import MAX_FAULTS, MAX_THRESHOLD
+from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
 from vrtspike.data.clips.samples import RatioChange, Sample
 
 MAX_THRESHOLD_SPREAD = 0.05

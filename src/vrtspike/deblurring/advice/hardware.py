@@ -18,7 +18,7 @@ from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
-from vrtspike.training.arithmetic import measure_peak
+from vrtspike.training.flops import measure_peak
 
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.data.preset_dataset import Dataset
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from vrtspike.config.tasks import prepared_task
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
 
 

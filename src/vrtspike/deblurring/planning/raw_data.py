@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.datasets import Dataset
 from vrtspike.data.manifests import SURVEY, Survey, surveyed
+from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.shards import members, shard_count, shard_names, shard_of
-from vrtspike.deblurring.planning.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings

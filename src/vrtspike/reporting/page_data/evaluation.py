@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, final
 
+from vrtspike.reporting.page_data.example_pictures import GalleryExample
 from vrtspike.reporting.page_data.metrics import MetricMeans
-from vrtspike.reporting.page_data.pictures import GalleryExample
 from vrtspike.reporting.page_data.tables import TableRow
 
 

@@ -7,8 +7,8 @@ from typing import TypedDict
 from vrtspike.reporting.page_data.curves import Curves
 from vrtspike.reporting.page_data.data_part import DataPart
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, NotEvaluated
+from vrtspike.reporting.page_data.example_pictures import Gallery, GalleryWords, PictureFacts
 from vrtspike.reporting.page_data.performance import Performance
-from vrtspike.reporting.page_data.pictures import Gallery, GalleryWords, PictureFacts
 
 
 class Origin(TypedDict):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vrtspike.restoration.checks.clip_check import check_clip
-from vrtspike.restoration.checks.recording_limits import LimitCheck
+from vrtspike.restoration.checks.outside_training import LimitCheck
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling
 

@@ -21,11 +21,11 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.metrics.psnr import psnr
 from vrtspike.metrics.ssim import ssim
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
-from vrtspike.restoration.checks.recording_limits import LimitCheck, worse_frames
+from vrtspike.restoration.checks.outside_training import LimitCheck, worse_frames
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.pictures import Pictures
+from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 

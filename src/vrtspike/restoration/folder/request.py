@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.restoration.folder.result_record import RESULT_PLACES
 from vrtspike.restoration.given_clips import GivenClip, open_clip
-from vrtspike.restoration.inputs.pictures import (
+from vrtspike.restoration.inputs.clip_frames import (
     Pictures,
     folder_pictures,
     picture_files,

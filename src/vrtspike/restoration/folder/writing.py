@@ -34,7 +34,7 @@ from vrtspike.restoration.folder.result_record import (
 )
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
-from vrtspike.restoration.inputs.pictures import Pictures, picture_files
+from vrtspike.restoration.inputs.clip_frames import Pictures, picture_files
 from vrtspike.system.errors import list_faults, shown
 from vrtspike.system.progress_bar import Progresses
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.limits import RecordingLimits
-from vrtspike.restoration.inference.batches import Compute, InputArrays
+from vrtspike.data.clips.recording_limits import RecordingLimits
+from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError

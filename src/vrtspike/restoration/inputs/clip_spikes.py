@@ -17,8 +17,8 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
 from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.restoration.inputs.covered_steps import CoveredSteps
-from vrtspike.restoration.inputs.pictures import Pictures
 from vrtspike.system.errors import DataError
 
 _SIMULATED = Exposure(0, 88, 44)

@@ -13,8 +13,8 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.recordings import find_recordings, find_sensor
 from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, FrameSpikes, frame_to_sensor_ratio
-from vrtspike.restoration.inputs.pictures import Pictures
 from vrtspike.system.errors import DataError, list_faults
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vrtspike.io.images import read_picture
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
-from vrtspike.restoration.inputs.pictures import PICTURE_SUFFIXES, picture_files, require_size
-from vrtspike.runs.names import RUN_RECORD
+from vrtspike.restoration.inputs.clip_frames import PICTURE_SUFFIXES, picture_files, require_size
+from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import DataError, RunError, list_faults
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from vrtspike.reporting.offline_page import Verdict
 from vrtspike.reporting.page_data.metrics import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames
-from vrtspike.restoration.page.data import RestoredExample, RestoredRun
+from vrtspike.restoration.page.page_data import RestoredExample, RestoredRun
 
 FrameMetrics = Sequence[Mapping[str, Any]]
 """Metrics of each frame, as in ``restore.json``."""

@@ -9,14 +9,14 @@ from typing import Any
 
 from vrtspike.io.files import atomic_write_text, finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
+from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data.evaluation import Video
-from vrtspike.reporting.pictures import error_colours
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.pictures import Pictures, require_size, sequence_name
+from vrtspike.restoration.inputs.clip_frames import Pictures, require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
@@ -25,9 +25,13 @@ from vrtspike.restoration.page.contents import (
     headline,
     model_contents,
 )
-from vrtspike.restoration.page.data import RestoredData, RestoredRun
+from vrtspike.restoration.page.frame_pictures import (
+    EMBEDDED_BYTES,
+    choose_frames,
+    write_page_pictures,
+)
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.restoration.page.pictures import EMBEDDED_BYTES, choose_frames, write_page_pictures
+from vrtspike.restoration.page.page_data import RestoredData, RestoredRun
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000

@@ -1,0 +1,320 @@
+"""Recommendation of a preset for a machine and its data, with the command that trains it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vrtspike.config.loading import override_settings
+from vrtspike.config.workflow import Workflow
+from vrtspike.config.yaml_documents import parse_overrides
+from vrtspike.data.data_size import GB
+from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
+from vrtspike.deblurring.advice.hardware import Machine
+from vrtspike.deblurring.advice.resources import (
+    Fit,
+    PresetData,
+    Resources,
+    assess,
+    find_data,
+    reason,
+)
+from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.io.flatten import ABSENT
+from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.stores import StoreOptions
+from vrtspike.system.home import DEMO_COMMAND
+from vrtspike.system.surroundings import free_bytes
+
+PREFERRED = ("light", "light_small", "finetune")
+"""Presets to train a model for use, in the order in which they are recommended."""
+
+COMPARISONS = (
+    "baseline",
+    "fast",
+    "low_memory",
+    "low_ram",
+    "opt",
+    "compact",
+    "reproduce",
+    "light_spk",
+)
+"""Presets whose purpose is comparison, with each other or with published results; they are listed,
+but never recommended."""
+
+BUNDLED_DATA = ("demo", "general")
+"""Kinds of data that are generated for presets of the project alone."""
+
+_ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
+
+
+@dataclass(frozen=True)
+class MachineAdvice:
+    """The result of :func:`advise`.
+
+    Attributes:
+        lines: the advice as text.
+        fits: one for each preset.
+        command: the recommended command; None if nothing fits.
+    """
+
+    lines: Sequence[str]
+    fits: Sequence[Fit]
+    command: str | None
+
+
+def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
+    """Compare the needs of every preset that trains with a machine.
+
+    Args:
+        workflow: configuration with the presets.
+        machine: the machine to train on.
+        max_hours: largest duration of a training.
+    """
+    deblurring = DeblurringWorkflow(workflow)
+    free = free_bytes(deblurring.results)
+    presets = _training_presets(workflow, deblurring)
+    data = _data_of_presets(presets, deblurring)
+    resources = Resources(machine, free, max_hours)
+    fits = [assess(name, settings, data[name], resources) for name, settings in presets.items()]
+    fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
+    batches = dict(batch_advice(workflow, fits, machine))
+    lines = [
+        *_machine_lines(machine, free),
+        *_datasets_lines(presets, data),
+        *_table(fits, machine),
+        *_cure_lines(fits),
+        *_batch_lines(batches),
+        "",
+        *_method_lines(fits),
+    ]
+    fitting = _fitting_presets(fits, presets, data, resources)
+    train = f"snakemake --cores {machine.cpus} train_"
+    command, cause = recommend(fitting, train)
+    if not presets and batches:
+        command = f"{train}{shlex.quote(next(iter(batches)))}"
+        cause = "its batches fit; hours are estimated for the deblurring only"
+    if command is None:
+        return MachineAdvice([*lines, f"nothing to recommend: {cause}"], fits, None)
+    return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
+
+
+def _data_of_presets(
+    presets: Mapping[str, Settings], deblurring: DeblurringWorkflow
+) -> dict[str, PresetData]:
+    """Return the data of each preset; presets of one data set share it."""
+    datasets = {name: deblurring.dataset(name) for name in presets}
+    data = {
+        dataset: find_data(deblurring.results, dataset)
+        for dataset in dict.fromkeys(datasets.values())
+    }
+    return {name: data[dataset] for name, dataset in datasets.items()}
+
+
+@dataclass(frozen=True)
+class FittingPreset:
+    """A preset that fits a machine.
+
+    Attributes:
+        data: paths and size of the preset's data set.
+        keys: smaller micro-batches with which it fits; empty if it fits as it is.
+    """
+
+    data: PresetData
+    keys: str
+
+
+def _fitting_presets(
+    fits: Sequence[Fit],
+    presets: Mapping[str, Settings],
+    data: Mapping[str, PresetData],
+    resources: Resources,
+) -> dict[str, FittingPreset]:
+    """Return the presets that fit, as they are or with smaller micro-batches.
+
+    Args:
+        fits: the presets as they are; those that are not in ``presets`` are left out.
+        presets: settings by name.
+        data: data by name.
+        resources: what a training may use.
+    """
+    fitting = {}
+    for fit in fits:
+        if fit.name in presets:
+            keys = _fitting_keys(fit, presets[fit.name], data[fit.name], resources)
+            if keys is not None:
+                fitting[fit.name] = FittingPreset(data[fit.name], keys)
+    return fitting
+
+
+def _fitting_keys(
+    fit: Fit, settings: Settings, data: PresetData, resources: Resources
+) -> str | None:
+    """Return the keys of smaller micro-batches with which a preset fits.
+
+    Args:
+        fit: the preset as it is.
+        settings: settings of the preset.
+        data: data of the preset.
+        resources: what a training may use.
+
+    Returns:
+        keys; empty if the preset fits as it is, None if no micro-batch fits.
+    """
+    if not fit.reasons:
+        return ""
+    if fit.cost is None:
+        return None
+    keys = micro_batch_keys(settings, fit.cost, resources.machine)
+    changed = override_settings(settings, parse_overrides(keys.split(), fit.name), fit.name)
+    again = assess(fit.name, deblurring_settings(changed), data, resources)
+    return None if again.reasons else keys
+
+
+def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dict[str, Settings]:
+    """Return the presets of the deblurring that train.
+
+    The presets of a sweep are left out: they need about as much as their base.
+    """
+    return {
+        name: settings
+        for name, settings in deblurring.presets.items()
+        if name in workflow.presets and settings.untrained_weights is None
+    }
+
+
+def recommend(fitting: Mapping[str, FittingPreset], train: str) -> tuple[str | None, str]:
+    """Return the command for the best preset that fits, and the reason.
+
+    Args:
+        fitting: the presets that fit.
+        train: beginning of the command.
+    """
+    useful = {name: preset for name, preset in fitting.items() if name not in COMPARISONS}
+    names = [name for name in useful if useful[name].data.dataset.kind not in BUNDLED_DATA]
+    if names:
+        best = min(names, key=_preference)
+        command = f"{train}{shlex.quote(best)}"
+        cause = "it fits"
+        if useful[best].keys:
+            command += f' --config SET="{useful[best].keys}"'
+            cause += " with these micro-batches; repeat --config in later commands"
+        if useful[best].data.missing:
+            cause += "; its data are missing, set DATA.ROOT first"
+        return command, cause
+    if any(preset.data.dataset.kind == "demo" for preset in useful.values()):
+        return DEMO_COMMAND, "only the preset of the generated data fits this machine"
+    if fitting:
+        return None, f"what fits is not for a first model: {', '.join(fitting)} (README.md#presets)"
+    return None, "no preset fits"
+
+
+def _preference(name: str) -> tuple[int, str]:
+    """Return the sorting key of presets, see :data:`PREFERRED`; others come last."""
+    rank = PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
+    return rank, name
+
+
+def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
+    """Yield lines about the machine and its disk.
+
+    Args:
+        machine: GPUs, CPUs and memory.
+        free: free bytes of the disk.
+    """
+    gpu = machine.gpu
+    device = "no GPU"
+    if gpu is not None:
+        device = f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
+    yield f"machine: {device}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory"
+    yield f"speed:   {machine.speed}"
+    yield f"disk:    {free / GB:.0f} GB free for results"
+
+
+def _datasets_lines(
+    presets: Mapping[str, Settings], data: Mapping[str, PresetData]
+) -> Iterator[str]:
+    """Yield lines about the data sets of all presets.
+
+    Args:
+        presets: settings by name.
+        data: data by name.
+    """
+    stores: dict[str, dict[StoreOptions, None]] = {}
+    sizes = {}
+    for name, settings in presets.items():
+        dataset = data[name].dataset.name
+        sizes[dataset] = data[name]
+        stores.setdefault(dataset, {})[StoreOptions.of(settings.DATA)] = None
+    for dataset, size in sizes.items():
+        yield from _data_lines(size, stores[dataset])
+
+
+def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[str]:
+    """Yield lines about a data set.
+
+    Args:
+        data: paths and size of a data set.
+        stores: options of its stores.
+    """
+    size = data.size
+    dataset = data.dataset
+    if data.missing is not None and dataset.kind != "raw":
+        yield f"data:    {dataset.name}: {dataset.root} is generated first"
+        return
+    missing = "" if data.missing is None else " is not there; the numbers are those of GoPro"
+    yield f"data:    {dataset.name}: {dataset.root}{missing}"
+    parts = [
+        f"{size.frames[split]} frames of {count} sequences in {split}"
+        for split, count in size.sequences.items()
+    ]
+    height, width = size.rgb_size
+    yield f"         {', '.join(parts)}, {height} x {width}"
+    for options in stores:
+        yield (
+            f"         stores of {options.bins} bins need {size.store_bytes(options) / GB:.1f} GB, "
+            f"{data.existing_bytes(options) / GB:.1f} GB are there"
+        )
+
+
+def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
+    """Yield rows with the resources of each preset, after an empty line."""
+    if not fits:
+        return
+    yield ""
+    yield _ROW.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
+    for fit in fits:
+        cells = [ABSENT] * 4
+        if fit.cost is not None:
+            gpu = ABSENT if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+            memory = f"{fit.memory_gib:.1f} GiB"
+            cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
+        symptoms = "; ".join(entry["symptom"] for entry in fit.reasons)
+        yield _ROW.format(fit.name, *cells, f"no: {symptoms}" if symptoms else "yes")
+
+
+def _method_lines(fits: Sequence[Fit]) -> list[str]:
+    """Return lines on the method of the table's estimates."""
+    if not fits:
+        return []
+    return [
+        "Memory and hours are estimated from a counted step (docs/presets.md); validation is not "
+        "included."
+    ]
+
+
+def _cure_lines(fits: Sequence[Fit]) -> list[str]:
+    """Return lines with the cures of presets that do not fit, each once."""
+    cures = dict.fromkeys(entry["cure"] for fit in fits for entry in fit.reasons)
+    if not cures:
+        return []
+    return ["", "where a preset does not fit:", *(f"  {cure}" for cure in cures)]
+
+
+def _batch_lines(batches: Mapping[str, str]) -> list[str]:
+    """Return lines with the batches of each preset."""
+    if not batches:
+        return []
+    title = "samples of a micro-step, and the learning rate by the square-root rule:"
+    return ["", title, *(f"  {name:<15}{text}" for name, text in batches.items())]

@@ -1,0 +1,226 @@
+"""Resources that a preset needs, against those of a machine: memory, hours, disk, data, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vrtspike.config.texts import fill_texts, packaged_texts
+from vrtspike.data.clips.merging import held_out
+from vrtspike.data.clips.requirements import largest_crop
+from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
+from vrtspike.data.preset_dataset import Dataset
+from vrtspike.deblurring.advice.hardware import Machine
+from vrtspike.deblurring.task import training_weights
+from vrtspike.deblurring.training_cost import TrainingCost, training_cost
+from vrtspike.io.files import folder_size
+from vrtspike.settings import Settings
+from vrtspike.settings.stores import StoreOptions
+from vrtspike.system.errors import DataError
+from vrtspike.training.workers import resolve_workers
+
+USABLE = 0.9
+"""Share of a GPU's memory that a training may fill."""
+FLOAT32 = 2.0
+"""Memory of float32 relative to half precision, which the table counts."""
+MIN_STEPS = 1000
+"""Minimum number of optimiser steps of a useful training, except for presets of generated data."""
+_MULTI_GPU_EFFICIENCY = 0.9
+"""Parallel efficiency of several GPUs: an assumption."""
+_PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
+"""System memory of a training process: estimated with CUDA, measured on a CPU (``demo``)."""
+_WORKER_GIB = 0.15
+"""PSS of a data loading worker without the cache: measured (``demo``)."""
+
+
+def reason(name: str, **values: object) -> dict[str, str]:
+    """Return a reason against a preset: its symptom and its cure.
+
+    Args:
+        name: name of the entry in ``reasons.yaml``.
+        values: values for the texts.
+    """
+    return fill_texts(packaged_texts(__package__, "reasons.yaml")[name], **values)
+
+
+@dataclass(frozen=True)
+class PresetData:
+    """The data of a preset.
+
+    Attributes:
+        dataset: paths of the data set.
+        size: number and size of its frames; those of GoPro if the data are missing.
+        missing: why the data are missing; None if they exist.
+        stored_bytes: size of the stores that exist, by their number of bins.
+    """
+
+    dataset: Dataset
+    size: DataSize
+    missing: str | None
+    stored_bytes: Mapping[int, int]
+
+    def existing_bytes(self, options: StoreOptions) -> int:
+        """Return the bytes of stores that exist."""
+        return self.stored_bytes.get(options.bins, 0)
+
+    def missing_bytes(self, options: StoreOptions) -> int:
+        """Return the bytes of stores that are still to be written."""
+        return max(0, self.size.store_bytes(options) - self.existing_bytes(options))
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Resources that a training may use.
+
+    Attributes:
+        machine: the machine to train on.
+        free: bytes of disk for stores and checkpoints.
+        max_hours: largest duration of a training.
+    """
+
+    machine: Machine
+    free: int
+    max_hours: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Resources that a preset needs, and the reasons why it does not fit.
+
+    Attributes:
+        name: name of the preset.
+        reasons: ``symptom`` with its measured values, and ``cure``; empty if the preset fits.
+        cost: cost of the training; None for a model whose cost was never counted.
+        memory_gib: system memory of the training.
+        hours: duration of the training.
+    """
+
+    name: str
+    reasons: Sequence[Mapping[str, str]]
+    cost: TrainingCost | None = None
+    memory_gib: float = 0.0
+    hours: float = 0.0
+
+
+def find_data(results: Path, dataset: Dataset) -> PresetData:
+    """Measure a data set and its stores; missing data count as those of GoPro.
+
+    Args:
+        results: folder of all results.
+        dataset: paths of the data set.
+    """
+    missing: str | None = None
+    try:
+        size = measure_data(dataset)
+    except DataError as error:
+        size = GOPRO
+        missing = str(error).splitlines()[0]
+    return PresetData(dataset, size, missing, _stored_bytes(results / "data" / dataset.name))
+
+
+def _stored_bytes(folder: Path) -> dict[int, int]:
+    """Measure the stores in the folder of a data set, ``k<bins>``, by their number of bins."""
+    sizes = {}
+    for path in folder.glob("k*"):
+        bins = path.name.removeprefix("k")
+        if bins.isdigit():
+            _, sizes[int(bins)] = folder_size(path)
+    return sizes
+
+
+def assess(name: str, settings: Settings, data: PresetData, resources: Resources) -> Fit:
+    """Assess whether a preset fits, with all reasons against it.
+
+    Args:
+        name: name of the preset.
+        settings: settings of the preset.
+        data: data of the preset.
+        resources: what a training may use.
+    """
+    machine = resources.machine
+    gpus = machine.gpu.count if machine.gpu else 0
+    sequences, frames = _training_size(settings, data)
+    cost = training_cost(name, settings, sequences, frames, gpus)
+    if cost is None:
+        return Fit(name, [reason("uncounted")])
+    memory = _memory_gib(settings, cost, gpus, machine.cpus)
+    hours = training_hours(cost, machine, cost.batch)
+    stores = data.missing_bytes(StoreOptions.of(settings.DATA))
+    disk = stores + cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
+    reasons = [
+        *_data_reasons(settings, data, cost.steps),
+        *_memory_reasons(cost, memory, machine),
+    ]
+    if hours > resources.max_hours:
+        reasons.append(reason("hours", most=resources.max_hours))
+    if disk > resources.free:
+        reasons.append(reason("disk", needed=disk / GB, free=resources.free / GB))
+    reasons += [
+        reason("weights", key=key, path=path)
+        for key, path in training_weights(settings).items()
+        if not path.is_file()
+    ]
+    return Fit(name, reasons, cost, memory, hours)
+
+
+def training_hours(cost: TrainingCost, machine: Machine, batch: int) -> float:
+    """Predict the hours of a training with ``batch`` clips a micro-step."""
+    seconds = machine.step_speed.seconds(
+        operations=cost.clips / batch * cost.largest.operations,
+        moved_tb=cost.clips * cost.moved_tb,
+        tflop=cost.clips * cost.run_tflop,
+    )
+    gpus = machine.gpu.count if machine.gpu else 0
+    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
+    return seconds / efficiency / 3600
+
+
+def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
+    """Count sequences and blurry frames of a training; those of GoPro for an unknown split."""
+    split = settings.DATA.TRAIN_SPLIT
+    frames = data.size.frames.get(split, GOPRO.frames["train"])
+    sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
+    if settings.DATA.VALIDATION != "held_out":
+        return sequences, frames
+    trained = sequences - len(held_out([str(number) for number in range(sequences)]))
+    # The estimate assumes sequences of equal length.
+    return trained, frames * trained // max(1, sequences)
+
+
+def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Mapping[str, str]]:
+    """Return reasons against a preset in its data: frames below its crops, too few clips."""
+    reasons: list[Mapping[str, str]] = []
+    height, width = data.size.rgb_size
+    crop = largest_crop(settings)
+    if crop > min(height, width):
+        reasons.append(reason("crop", crop=crop, height=height, width=width))
+    if steps < MIN_STEPS and data.dataset.kind != "demo":
+        reasons.append(reason("steps", steps=steps, least=MIN_STEPS))
+    return reasons
+
+
+def _memory_reasons(
+    cost: TrainingCost, memory_gib: float, machine: Machine
+) -> list[Mapping[str, str]]:
+    """Return the reasons against a preset in the memory of GPU and system."""
+    reasons: list[Mapping[str, str]] = []
+    gpu = machine.gpu
+    if gpu is not None and cost.gpu_gib > USABLE * gpu.memory_gib:
+        reasons.append(reason("gpu_memory", needed=cost.gpu_gib, there=gpu.memory_gib))
+    if memory_gib > machine.memory_gib:
+        reasons.append(reason("memory", needed=memory_gib, there=machine.memory_gib))
+    return reasons
+
+
+def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
+    """Return the system memory of a training: its processes, their workers, and the cache."""
+    workers = resolve_workers(settings.DATALOADER, gpus, cpus)
+    process = _PROCESS_GIB["cuda" if gpus else "cpu"]
+    process += (workers.train + workers.val) * _WORKER_GIB
+    memory = max(1, gpus) * process
+    if settings.DATA.USE_RAM_CACHE:
+        memory += settings.DATA.CACHE_SIZE_GB * GB / 2**30
+    if not gpus:
+        memory += FLOAT32 * cost.gpu_gib
+    return memory

@@ -1,0 +1,172 @@
+"""Encoding of pictures for pages as WebP, within a size limit."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.reporting.error_maps import ERROR, Picture, error_map
+from vrtspike.reporting.task_page import ExampleKinds
+from vrtspike.system.cpus import available_cpus
+
+THREADS = 4
+"""Threads of the rule."""
+
+SAMPLE = 16
+"""Frames that are encoded first, if there are more."""
+MAX_EXCESS = 1.1
+"""Largest part of the size limit that these may predict for a level that is tried on all frames."""
+
+THUMBNAIL = (176, 60)
+"""Longest side and quality of the thumbnails."""
+LEVELS = ((1920, 90), (1280, 76), (960, 62), (720, 56), (400, 44))
+"""Longest side in pixels and quality of WebP, from the best to the smallest."""
+
+Encoded = TypeVar("Encoded", str, bytes)
+"""An encoded picture."""
+
+
+def encode(picture: Picture, side: int, quality: int) -> str:
+    """Encode a picture as WebP in base64; as :func:`encode_webp`."""
+    return base64.b64encode(encode_webp(picture, side, quality)).decode()
+
+
+def encode_webp(picture: Picture, side: int, quality: int) -> bytes:
+    """Encode a picture as WebP.
+
+    Args:
+        picture: picture, uint8 (H, W, 3) RGB or (H, W) grey.
+        side: longest side in pixels; larger pictures are downscaled.
+        quality: quality of WebP, 1 to 100.
+    """
+    scale = side / max(picture.shape[:2])
+    if scale < 1:
+        height, width = (max(1, round(length * scale)) for length in picture.shape[:2])
+        picture = np.asarray(
+            cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
+        )
+    if picture.ndim == 3:
+        picture = np.ascontiguousarray(picture[..., ::-1])
+    # Without WebP OpenCV raises an error.
+    _, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
+    return contents.tobytes()
+
+
+@dataclass(frozen=True)
+class ExamplePictures:
+    """The pictures of an example frame.
+
+    Attributes:
+        files: files by kind, among them the result and the truth.
+        kinds: kinds of pictures of its task.
+    """
+
+    files: Mapping[str, Path]
+    kinds: ExampleKinds
+
+
+def encode_examples(
+    examples: Sequence[ExamplePictures], budget: int
+) -> tuple[str, dict[int, Mapping[str, str]]]:
+    """Encode the pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
+
+    Args:
+        examples: the examples, the worst first.
+        budget: maximum number of characters of all pictures together. If even the last level is too
+            large, examples are left out evenly.
+
+    Returns:
+        the format of all pictures, in words; and pictures by index of the example and kind, WebP in
+        base64, with the added kinds :data:`ERROR` and ``thumbnail``.
+
+    Raises:
+        DataError: if a picture cannot be read.
+    """
+
+    def encode_example(index: int, side: int, quality: int) -> dict[str, str]:
+        return _encode(examples[index], side, quality)
+
+    return encode_within(encode_example, len(examples), budget, LEVELS)
+
+
+def encode_within(
+    encode_pictures: Callable[[int, int, int], Mapping[str, Encoded]],
+    count: int,
+    budget: int,
+    levels: Sequence[tuple[int, int]],
+) -> tuple[str, dict[int, Mapping[str, Encoded]]]:
+    """Encode the pictures of several frames at the best level that fits into a size limit.
+
+    If there are many frames, a sample is encoded first, and levels at which it is far too large are
+    skipped.
+
+    Args:
+        encode_pictures: encodes the pictures of a frame, given its index, longest side and quality;
+            called from several threads.
+        count: number of frames.
+        budget: length of all encoded pictures together. If even the last level is too large, frames
+            are left out evenly.
+        levels: longest sides in pixels and qualities, from the best to the smallest.
+
+    Returns:
+        the format of all pictures, in words; and the encoded pictures by index and kind.
+    """
+    encoded: list[Mapping[str, Encoded]] = []
+    # Threads suffice, because OpenCV releases the GIL.
+    with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
+        for side, quality in levels:
+            encode_level = partial(_encode_level, encode_pictures, side, quality)
+            is_last = (side, quality) == levels[-1]
+            if count > SAMPLE and not is_last:
+                sample = np.linspace(0, count - 1, SAMPLE).astype(int).tolist()
+                mean = _lengths(list(threads.map(encode_level, sample))).mean()
+                if mean * count > MAX_EXCESS * budget:
+                    continue
+            encoded = list(threads.map(encode_level, range(count)))
+            if _lengths(encoded).sum() <= budget:
+                break
+    sizes = _lengths(encoded)
+    kept = np.arange(len(encoded))
+    while len(kept) and sizes[kept].sum() > budget:
+        # The kept frames are evenly spaced and include the first and the last one.
+        kept = np.linspace(0, len(encoded) - 1, len(kept) - 1).astype(int)
+    form = f"WebP of quality {quality}, at most {side} pixels wide or high"
+    return form, {index: encoded[index] for index in kept.tolist()}
+
+
+def _encode_level(
+    encode_pictures: Callable[[int, int, int], Mapping[str, Encoded]],
+    side: int,
+    quality: int,
+    index: int,
+) -> Mapping[str, Encoded]:
+    """Encode the pictures of a frame at a level."""
+    return encode_pictures(index, side, quality)
+
+
+def _lengths(encoded: Sequence[Mapping[str, Encoded]]) -> NDArray[np.int64]:
+    """Return the length of all pictures of each frame."""
+    return np.array([sum(map(len, pictures.values())) for pictures in encoded], np.int64)
+
+
+def _encode(example: ExamplePictures, side: int, quality: int) -> dict[str, str]:
+    """Encode the pictures of an example, with its error map and thumbnail."""
+    kinds = example.kinds
+    pictures: dict[str, Picture] = {
+        kind: read_gray(path) if kind in kinds.gray else read_rgb(path)
+        for kind, path in example.files.items()
+    }
+    result = pictures[kinds.gallery["right"]]
+    pictures[ERROR] = error_map(result, pictures[kinds.truth])
+    encoded = {kind: encode(picture, side, quality) for kind, picture in pictures.items()}
+    return encoded | {"thumbnail": encode(result, *THUMBNAIL)}

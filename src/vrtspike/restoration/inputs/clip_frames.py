@@ -1,0 +1,332 @@
+"""The frames of a clip: a folder of pictures, a video file or an array."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.raw.numbering import frame_order
+from vrtspike.data.video import VideoInfo, inspect_video, read_video
+from vrtspike.io.images import Picture, read_picture, to_8_bit
+from vrtspike.system.errors import DataError, is_text, list_faults, shown
+
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
+KEPT_FRAMES = 32
+"""Number of frames of a video that stay decoded: neighbouring windows share some, and a writer lags
+behind."""
+_PLAIN_NAMES = ("blur", "blur_gamma", "frames")
+"""Names of folders that are no names of sequences; the folder above then names the sequence."""
+
+GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
+"""A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Frames of one size that can be read piece by piece.
+
+    Attributes:
+        place: their folder or file; a name for messages if they are in memory.
+        names: names of the frames, in order.
+        size: height and width.
+        read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
+        describe: returns the name of one frame in messages.
+        video: time stamps and pixel shape of a video file; None for pictures and arrays.
+        bits: bits per channel of the files, 8 or 16.
+        read_exact: returns consecutive frames with all bits, float32 with 255 as white; None for
+            frames of 8 bits.
+        conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
+    """
+
+    place: str | Path
+    names: Sequence[str]
+    size: tuple[int, int]
+    read: Callable[[slice], NDArray[np.uint8]]
+    describe: Callable[[int], str]
+    video: VideoInfo | None = None
+    bits: int = 8
+    read_exact: Callable[[slice], NDArray[np.float32]] | None = None
+    conversion: str = ""
+
+    def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
+        if self.read_exact is None:
+            return self.read(frames)
+        return self.read_exact(frames)
+
+    def frame(self, number: int) -> NDArray[np.uint8]:
+        """Return one frame, uint8 (H, W, 3) RGB."""
+        return self.read(slice(number, number + 1))[0]
+
+    def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """Return one frame (H, W, 3) RGB with all its bits, 8 or 16."""
+        if self.read_exact is None:
+            return self.frame(number)
+        exact = self.read_exact(slice(number, number + 1))[0]
+        return np.rint(257 * exact.astype(np.float64)).astype(np.uint16)
+
+
+def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
+    """Return the pictures of a folder in the order of the numbers in their names.
+
+    Args:
+        folder: folder with pictures of one size and kind: RGB, grey or RGB with transparency, of 8
+            or 16 bits.
+        files: a selection of them, in order; None is all.
+
+    Raises:
+        DataError: if there are none, two of one name, a name that is not UTF-8, or the first cannot
+            be read; later, if a picture cannot be read or differs from the first in size or kind.
+    """
+    paths = picture_files(folder) if files is None else files
+    first = read_picture(paths[0])
+    size = (first.rgb.shape[0], first.rgb.shape[1])
+
+    def read_pictures(frames: slice) -> list[NDArray[np.uint8] | NDArray[np.uint16]]:
+        images = []
+        for path in paths[frames]:
+            picture = read_picture(path)
+            require_size(str(path), picture.rgb, size)
+            _require_kind(path, picture, first)
+            images.append(picture.rgb)
+        return images
+
+    def read(frames: slice) -> NDArray[np.uint8]:
+        return np.stack([to_8_bit(image) for image in read_pictures(frames)])
+
+    def read_exact(frames: slice) -> NDArray[np.float32]:
+        return np.stack(read_pictures(frames)).astype(np.float32) / np.float32(257)
+
+    return Pictures(
+        folder,
+        [path.stem for path in paths],
+        size,
+        read,
+        lambda frame: str(paths[frame]),
+        bits=first.bits,
+        read_exact=read_exact if first.bits == 16 else None,
+        conversion=_conversion(first),
+    )
+
+
+def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
+    """Refuse a frame whose channels or depth differ from those of the first one.
+
+    Raises:
+        DataError: naming it.
+    """
+    if (picture.kind, picture.bits) != (first.kind, first.bits):
+        raise DataError(
+            f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
+            f"{first.bits}-bit as in the first frame; convert the frames to one kind"
+        )
+
+
+def _conversion(first: Picture) -> str:
+    """Return the conversion of frames like this one, in words; empty for 8-bit RGB."""
+    parts = []
+    if first.kind == "grey":
+        parts.append("grey is taken as RGB of three equal channels")
+    if first.kind == "RGB with transparency":
+        parts.append("transparency is dropped")
+    if first.bits == 16:
+        parts.append(
+            f"16-bit values are taken with 65535 as white (highest of the first frame: "
+            f"{int(first.rgb.max())}) and restored with 16 bits; metrics and videos have 8"
+        )
+    return "; ".join(parts)
+
+
+def video_pictures(path: Path) -> Pictures:
+    """Return the frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
+
+    The file is decoded once when it is opened: this counts the frames, and shows that the last of
+    them can be read before hours are spent on the first.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DataError: as for :func:`~vrtspike.data.video.inspect_video`.
+    """
+    video = inspect_video(path)
+    reader = _VideoReader(path)
+
+    def read(frames: slice) -> NDArray[np.uint8]:
+        return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
+
+    def describe(frame: int) -> str:
+        return f"{path}, frame {frame + 1}"
+
+    return Pictures(path, numbered(video.frames), video.size, read, describe, video)
+
+
+def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
+    """Return frames in memory.
+
+    Args:
+        frames: uint8 (T, H, W, 3) RGB.
+
+    Raises:
+        DataError: if the array has another type or shape.
+    """
+    frames = np.asarray(frames)
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
+        raise DataError(
+            f"frames: found {frames.dtype} of shape {frames.shape}, expected an array uint8 "
+            "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
+        )
+    count, height, width = frames.shape[:3]
+    return Pictures(
+        "frames",
+        numbered(count),
+        (height, width),
+        lambda part: frames[part],
+        lambda frame: f"frames[{frame}]",
+    )
+
+
+def given_pictures(frames: GivenFrames) -> Pictures:
+    """Open the frames that a program gives: their folder, a video file, or an array.
+
+    Raises:
+        DataError: as :func:`open_pictures` and :func:`array_pictures`.
+    """
+    if isinstance(frames, str | Path):
+        return open_pictures(Path(frames))
+    return array_pictures(frames)
+
+
+class _VideoReader:
+    """The frames of a video by their numbers.
+
+    The latest frames stay decoded. The file is decoded again from its start for an earlier one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Frames are read ahead in a thread while the main one compares them with others.
+        self._lock = Lock()
+        self._kept: deque[NDArray[np.uint8]] = deque(maxlen=KEPT_FRAMES)
+        self._stream = read_video(path)
+        self._next = 0
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        """Return one frame, uint8 (H, W, 3)."""
+        with self._lock:
+            if number < self._next - len(self._kept):
+                self._stream = read_video(self._path)
+                self._next = 0
+                self._kept.clear()
+            while self._next <= number:
+                self._kept.append(next(self._stream))
+                self._next += 1
+            return self._kept[number - self._next]
+
+
+def open_pictures(path: Path) -> Pictures:
+    """Open the frames of a folder or of a video file, or a single picture.
+
+    Raises:
+        DataError: if they cannot be read.
+    """
+    if path.is_dir():
+        return folder_pictures(path)
+    if path.suffix.lower() in PICTURE_SUFFIXES:
+        return folder_pictures(path.parent, [path])
+    return video_pictures(path)
+
+
+def read_frames(path: str | Path) -> NDArray[np.uint8]:
+    """Return all frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
+
+    Grey pictures, pictures with transparency and of 16 bits are converted to 8-bit RGB, with a
+    warning. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip piece by piece,
+    and keeps 16 bits.
+
+    Raises:
+        DataError: if there are none, or one cannot be read or has another size than the first.
+    """
+    pictures = open_pictures(Path(path))
+    if pictures.bits > 8:
+        warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
+    elif pictures.conversion:
+        warnings.warn(f"{path}: {pictures.conversion}", stacklevel=2)
+    return pictures.read(slice(0, len(pictures.names)))
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """Return the pictures of a folder in the order of the numbers in their names.
+
+    Raises:
+        DataError: if there are none, two of one name, or a name that is not UTF-8.
+    """
+    files = []
+    if folder.is_dir():
+        files = [
+            path
+            for path in folder.iterdir()
+            if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+        ]
+    if not files:
+        raise DataError(
+            f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
+            "sequence"
+        )
+    unusable = [shown(path.name) for path in files if not is_text(path.name)]
+    if unusable:
+        title = f"{folder}: frames whose names are not UTF-8"
+        raise DataError(list_faults(title, unusable, "Rename the files.", limit=10))
+    files.sort(key=lambda path: (frame_order(path.stem), path.name))
+    duplicates = [
+        f"{first.name} and {second.name}"
+        for first, second in pairwise(files)
+        if first.stem == second.stem
+    ]
+    if duplicates:
+        title = f"{folder}: frames of one name"
+        raise DataError(list_faults(title, duplicates, "Keep one of each."))
+    return files
+
+
+def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:
+    """Refuse a frame whose size differs from that of the first one.
+
+    Raises:
+        DataError: naming it.
+    """
+    if image.shape[:2] != size:
+        raise DataError(
+            f"{name}: {image.shape[0]} x {image.shape[1]} pixels, expected {size[0]} x {size[1]} "
+            "as in the first frame; all frames of a sequence have one size"
+        )
+
+
+def numbered(count: int) -> list[str]:
+    """Return names of frames that have none.
+
+    >>> numbered(2)
+    ['000001', '000002']
+    """
+    return [f"{number:06d}" for number in range(1, count + 1)]
+
+
+def sequence_name(path: Path) -> str:
+    """Return the name of the sequence of a folder of frames or of a video file.
+
+    >>> sequence_name(Path("test/GOPR0384_11_00/blur")), sequence_name(Path("street.mp4"))
+    ('GOPR0384_11_00', 'street')
+    """
+    place = path.absolute()
+    if place.name in _PLAIN_NAMES and place.parent.name:
+        return place.parent.name
+    return place.stem if place.suffix else place.name

@@ -1,0 +1,224 @@
+"""Staleness of trainings: changes since a preset was trained, and the weights that it reads.
+
+The present configuration is compared with ``settings.json`` next to the weights, so that it also
+works for copied results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.analysis.task_advice import task_advice
+from vrtspike.config.loading import check_training
+from vrtspike.config.seed_names import split_seed
+from vrtspike.config.tasks import find_task
+from vrtspike.config.workflow import Workflow
+from vrtspike.io.backbone_weights import PUBLISHED
+from vrtspike.io.flatten import unequal
+from vrtspike.runs.file_names import WEIGHTS
+from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
+from vrtspike.runs.training_code import code_changes
+from vrtspike.system.errors import ConfigError, UserError, first_few
+
+Origin = Literal["trained", "downloaded", "given"]
+"""Source of weights: trained or downloaded by jobs of this workflow, or given by the user."""
+
+
+class Trainings:
+    """The trainings of a configuration.
+
+    Args:
+        workflow: configuration with the presets.
+        program: ``scripts/train.py``.
+    """
+
+    def __init__(self, workflow: Workflow, program: Path) -> None:
+        self._workflow = workflow
+        self._program = program
+        # A plan reads the same files many times.
+        self._digest = cache(lambda key, path: weight_digests({key: path})[key])
+
+    def result(self, preset: str) -> Path:
+        """Return the folder of a preset's published result."""
+        return Path(self._workflow.settings.RESULTS) / "train" / preset
+
+    def is_trained(self, preset: str) -> bool:
+        """Return whether a result exists, stale or not."""
+        return (self.result(preset) / WEIGHTS).is_file()
+
+    def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
+        """Return the files of weights of one origin that a preset's training reads, by key."""
+        settings = self._workflow.preset(preset)
+        trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
+        files = find_task(settings.TASK).training_weights(settings)
+        return {key: path for key, path in files.items() if _origin(path, trained) == origin}
+
+    def require_files(self, preset: str, *, retrain: bool = False) -> None:
+        """Refuse missing files and packages of a training that will run and that no job makes.
+
+        Args:
+            preset: name of the preset.
+            retrain: if true, the preset is trained again in any case.
+
+        Raises:
+            ConfigError: naming keys and paths, or if a training needs its own result.
+        """
+        self._require_order([preset])
+        if retrain or not self.is_trained(preset) or self.describe_changes(preset):
+            settings = self._workflow.preset(preset)
+            remedies = task_advice(settings).missing_weights
+            check_training(settings, preset, self.weights(preset, "given"), remedies)
+
+    def _require_order(self, chain: list[str]) -> None:
+        """Refuse a training that needs its own result, directly or through others.
+
+        Args:
+            chain: trainings, each of which needs the next one.
+
+        Raises:
+            ConfigError: naming the key and the chain.
+        """
+        for key, path in self.weights(chain[-1], "trained").items():
+            needed = path.parent.name
+            if needed in chain:
+                raise ConfigError(
+                    f"preset {chain[0]}: {key} is circular: {' needs '.join([*chain, needed])}; "
+                    "name the result of another preset"
+                )
+            self._require_order([*chain, needed])
+
+    def describe_changes(self, preset: str) -> str:
+        """Describe the changes of settings, data and weights since a preset was trained.
+
+        Missing files of weights, and data that are not prepared, count as unchanged.
+
+        Returns:
+            the changes in one line; empty if there are none, or no result.
+
+        Raises:
+            RunError: if the identity of a result is missing. Training again would remove its
+                weights, so this is left to the user.
+        """
+        if not self.is_trained(preset):
+            return ""
+        run = RunIdentity.read(self.result(preset))
+        return ", ".join(
+            [
+                *self._setting_changes(preset, run),
+                *self._data_changes(preset, run),
+                *self._weight_changes(preset, run),
+            ]
+        )
+
+    def _setting_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """Return the settings that change the result and differ from the settings of a run."""
+        before = result_settings(run.settings)
+        now = result_settings(self._workflow.preset(preset))
+        differences = unequal(before, now)
+        return [f"{key} {old} -> {new}" for key, (old, new) in sorted(differences.items())]
+
+    def _data_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """Return the difference between the data of a preset and the data of a run, if any."""
+        before = Path(run.dataset)
+        now = self._workflow.manifest(preset)
+        settings = self._workflow.preset(preset)
+        task = find_task(settings.TASK)
+        try:
+            digest = task.dataset_digest(now)
+        except UserError:  # the data are not prepared
+            # The data set is identified by its folder below the data, wherever the results lie.
+            count = len(Path(task.data_folder(settings), now.name).parts)
+            return [] if before.parts[-count:] == now.parts[-count:] else ["another data set"]
+        return ["the data have changed"] if digest != run.dataset_digest else []
+
+    def _weight_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """Return the keys of weights whose files differ from the files of a run."""
+        changes = []
+        for key, path in self.weights(preset, "given").items():
+            digest = self._digest(key, path) if path.is_file() else run.weights.get(key, "")
+            if digest != run.weights.get(key):
+                changes.append(f"{key}: other weights")
+        return changes
+
+    def continuation_notice(self, preset: str) -> str | None:
+        """Return a notice on how to continue a finished run that is to be longer, if it is.
+
+        Changed settings start another run, from the beginning.
+
+        Args:
+            preset: name of the preset.
+        """
+        if not self.is_trained(preset):
+            return None
+        before = RunIdentity.read(self.result(preset)).settings
+        now = self._workflow.preset(preset)
+        if before.untrained_weights is not None:
+            return None
+        limits_before = result_settings(before)["TRAIN"]
+        limits_now = result_settings(now)["TRAIN"]
+        longer = [
+            name
+            for name in ("MAX_STEPS", "EPOCHS")
+            if _limit(limits_now, name) > _limit(limits_before, name)
+        ]
+        if not longer:
+            return None
+        keys = " and ".join(f"TRAIN.{name}" for name in longer)
+        return (
+            f"{preset}: {keys} raised: it is trained from the beginning, and replaces the finished "
+            f"run. To go on from that run instead, take {keys} back and train another preset with "
+            f"BASE: {preset} and MODEL.PRETRAINED: {self.result(preset)}"
+        )
+
+    def changed_code(self, preset: str) -> list[str] | None:
+        """Return the changed files of code since a preset was trained; None if unknown."""
+        return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
+
+    def code_notice(self, preset: str) -> str | None:
+        """Return a notice on changed code since a preset was trained, if any is known."""
+        changed = self.changed_code(preset)
+        if not changed:
+            return None
+        return (
+            f"{preset} was trained by other code: {first_few(changed)}. Its weights "
+            f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
+        )
+
+
+def _origin(path: Path, trained: Collection[Path]) -> Origin:
+    """Return the origin of a file of weights.
+
+    Args:
+        path: path of the weights.
+        trained: files that trainings of this workflow write.
+    """
+    if path in trained:
+        return "trained"
+    return "downloaded" if path.name in PUBLISHED else "given"
+
+
+def _limit(train: Mapping[str, int | None], name: str) -> float:
+    """Return the value of MAX_STEPS or EPOCHS; infinite for null."""
+    limit = train[name]
+    return math.inf if limit is None else limit
+
+
+def retrained_names(workflow: Workflow) -> frozenset[str]:
+    """Return the trainings that RETRAIN names, with all seeds.
+
+    Args:
+        workflow: the configuration, whose RETRAIN names presets and sweeps.
+    """
+    names = set(workflow.settings.RETRAIN)
+    for sweep in names & workflow.sweeps.keys():
+        names |= set(workflow.sweeps[sweep].members)
+    trainings = []
+    for training in workflow.trainings:
+        preset, _ = split_seed(training)
+        if training in names or preset in names:
+            trainings.append(training)
+    return frozenset(trainings)

@@ -1,0 +1,39 @@
+"""Paths of the workflow's own files, in a clone and elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vrtspike.system.home import HOME_VARIABLE
+from vrtspike.workflow.paths import Places, nested_call
+
+
+@pytest.fixture
+def places(repository, monkeypatch) -> Places:
+    monkeypatch.setenv(HOME_VARIABLE, "")  # restored afterwards
+    return Places.of_rules(str(repository / "rules"))
+
+
+def test_in_the_clone_all_are_relative(repository, places, monkeypatch):
+    monkeypatch.chdir(repository)
+    assert places.program("train.py") == "python scripts/train.py"
+    assert places.scripts == Path("scripts")
+    assert places.container == "workflow/containers/vrtspike.sif"
+    assert "workflow/report/loss.rst" in places.captions
+    assert "src/vrtspike/reporting/assets/page.html" in places.assets
+    assert nested_call(str(repository / "workflow/Snakefile"), [], []) == "--cores 1 --nolock"
+
+
+def test_elsewhere_commands_name_no_folder_that_may_change(
+    repository, places, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert places.program("train.py") == f'python "${HOME_VARIABLE}"/scripts/train.py'
+    assert places.scripts == repository / "scripts"
+    assert str(repository / "workflow/report/loss.rst") in places.captions
+    assert str(repository / "src/vrtspike/reporting/assets/page.html") in places.assets
+    assert nested_call("/other/Snakefile", [], ["A=1"]).endswith(
+        " --snakefile /other/Snakefile --config A=1"
+    )
