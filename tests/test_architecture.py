@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
+from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -88,7 +90,7 @@ def test_no_part_of_a_package_imports_from_above(repository, page, package):
 
 def walk(page: str) -> list[tuple[list[str], list[str]]]:
     """Programs and dotted names of each step of the walk."""
-    text = section(page, "One frame through the code").split("```mermaid")[0]
+    text = section(page, "One frame through the code")
     steps = re.split(r"^\d+\. ", text.partition("`vrtspike restore`")[0], flags=re.MULTILINE)[1:]
     programs = [re.findall(r"`scripts/(\w+\.py)`", step) for step in steps]
     return list(zip(programs, map(dotted_names, steps), strict=True))
@@ -133,9 +135,35 @@ def test_every_stage_of_the_page_is_a_rule(repository, page):
     assert stages <= names
 
 
-def test_the_picture_shows_every_stage(page):
-    picture = page.split("```mermaid\n", 1)[1].split("```", 1)[0]
+PICTURE = "images/stages.svg"
+
+
+@pytest.fixture(scope="module")
+def drawing(repository) -> str:
+    return (repository / "docs" / PICTURE).read_text(encoding="utf-8")
+
+
+def drawn(drawing: str, tag: str) -> list[str]:
+    """Texts of all elements of a kind in an SVG file."""
+    return [html.unescape(text) for text in re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", drawing)]
+
+
+def test_the_picture_shows_every_stage(page, drawing):
+    assert page.count(f"]({PICTURE})") == 1
+    words = set(re.findall(r"\w+", " ".join(drawn(drawing, "text"))))
     rows = re.findall(r"^\| (`.*?`) \|", section(page, "Data flow"), re.MULTILINE)
-    for stage in (stage for row in rows for stage in re.findall(r"`(\w+)`", row)):
-        assert re.search(rf"\b{stage}\b", picture), stage
-    assert page.count("```mermaid") == 1
+    stages = {stage for row in rows for stage in re.findall(r"`(\w+)`", row)}
+    assert stages - words == set()
+
+
+def test_the_picture_is_drawn_from_its_source(repository, drawing):
+    """Graphviz titles an arrow with the names of its ends."""
+    source = (repository / "docs" / PICTURE).with_suffix(".dot").read_text(encoding="utf-8")
+    chains = [re.findall(r"\w+", line) for line in source.splitlines() if "->" in line]
+    arrows = {f"{start}->{end}" for chain in chains for start, end in pairwise(chain)}
+    assert len(arrows) > 15
+    assert {title for title in drawn(drawing, "title") if "->" in title} == arrows
+    labels = dict(re.findall(r'^  (\w+) \[label = "(.+?)"\]$', source, re.MULTILINE))
+    names = {name for chain in chains for name in chain}
+    lines = [line for name in names for line in labels.get(name, name).split("\\n")]
+    assert sorted(drawn(drawing, "text")) == sorted(lines)

@@ -41,6 +41,8 @@ NOT_TESTED = {
     r"mkdir -p weights": "beside a download",
     r"curl .*": "a download",
 }
+WITH_CORES = {"--cores", "-n", "--profile", "--lint", "--list"}
+"""Options of Snakemake with which a command runs: a number of cores, or none is needed."""
 
 
 def pages(repository: Path) -> list[Path]:
@@ -72,6 +74,19 @@ def test_every_command_is_tested_or_has_a_reason(repository):
     assert without == []
     for place in TESTED.values():
         assert (repository / place).is_file(), place
+
+
+def test_snakemake_commands_name_their_cores(repository):
+    """Without ``--cores``, Snakemake refuses to run jobs on this machine."""
+    files = [*pages(repository), *(repository / "docs/zh").glob("*.md")]
+    files.append(repository / "README.zh-CN.md")
+    refused = []
+    for page in files:
+        inline = re.findall(r"`(snakemake [^`]+)`", page.read_text(encoding="utf-8"))
+        calls = [*inline, *(call for call in commands(page) if call.startswith("snakemake "))]
+        without = [call for call in calls if not WITH_CORES & set(call.split())]
+        refused += [f"{page.name}: {call}" for call in without]
+    assert refused == []
 
 
 def test_every_page_with_snakemake_commands_is_planned(repository):

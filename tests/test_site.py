@@ -56,6 +56,13 @@ def test_chinese_pages_have_a_part_of_their_own(configuration):
     assert not any("zh" in page for part in parts.values() for page in part)
 
 
+def test_pages_show_their_diagrams_without_a_network(configuration, repository):
+    """The theme loads Mermaid's script, which would draw such a block, from another host."""
+    pages = set(named_pages(configuration["nav"])) - GENERATED
+    texts = {page: (repository / page).read_text(encoding="utf-8") for page in pages}
+    assert [page for page, text in texts.items() if "```mermaid" in text] == []
+
+
 def test_dead_links_fail_the_build(configuration, repository):
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
     (call,) = re.findall(r"^.*mkdocs build.*$", makefile, re.MULTILINE)

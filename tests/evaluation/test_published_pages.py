@@ -84,7 +84,7 @@ def test_the_presets_of_the_page_are_measurable_under_the_protocols_of_its_rows(
         (folder / f"{name}.yaml").write_text(content)
     for name in ("vrt", "basicsr", "spkdeblurnet"):
         (row,) = (line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
-        commands = re.findall(r"snakemake evaluate_(\w+)", row)
+        commands = re.findall(r"snakemake --cores \d+ evaluate_(\w+)", row)
         assert commands
         for preset in commands:
             settings = load_video_preset(folder / f"{preset}.yaml")
