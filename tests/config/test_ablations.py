@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.config.loading import derive, load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.ablation import ABLATION
@@ -43,6 +44,14 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     assert workflow.preset(name).model_dump() == expected
     deblurring = DeblurringWorkflow(workflow)
     assert deblurring.dataset(name) == deblurring.dataset("spiky")
+
+
+def test_the_default_preset_has_all_variants(repository):
+    light = load_preset(repository / "config/presets/light.yaml")
+    for variant in ABLATION.variants:
+        derived = derive("light", light, variant)
+        key, value = variant.override.split("=")
+        assert str(derived.value(key)).lower() == value
 
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):

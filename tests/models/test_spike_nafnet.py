@@ -15,15 +15,16 @@ from vrtspike.models.spike_nafnet import (
     without_neighbours,
 )
 from vrtspike.settings.model import NAFSettings
+from vrtspike.system.errors import ConfigError
 
 BINS = 6
 
 
-def small(bins: int = BINS, neighbour_bins: int = 2, shuffled: bool = False) -> SpikeNAFNet:
+def small(bins: int = BINS, neighbour_bins: int = 2, **control: bool) -> SpikeNAFNet:
     """A network of 8 channels and two scales, away from its start at zero."""
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
     settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbour_bins)
-    model = SpikeNAFNet(settings, bins=bins, shuffled=shuffled)
+    model = SpikeNAFNet(settings, bins=bins, **control)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -198,6 +199,38 @@ def test_the_control_never_gets_the_spikes_of_the_frame():
     changed = (model(blur, others) - restored).abs().amax(dim=(0, 2, 3, 4))
     assert changed[1] < 1e-6
     assert changed[2] > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "others"), [(False, [2, 3, 0, 1]), (True, [1, 0, 1, 2])], ids=["clip", "beside"]
+)
+def test_the_control_restores_a_frame_with_the_spikes_of_another_alone(neighbours, others):
+    control = small(shuffled=True, neighbours=neighbours)
+    alone = small()
+    alone.load_state_dict(control.state_dict())
+    blur, voxels = torch.rand(2, 4, 3, 16, 24), torch.randn(2, 4, BINS, 8, 12)
+    restored = control(blur, voxels)
+    for frame, other in enumerate(others):
+        expected = alone(blur[:, [frame]], voxels[:, [other]])
+        torch.testing.assert_close(restored[:, [frame]], expected)
+
+
+def test_the_control_of_single_frames_gets_the_spikes_before_or_after():
+    model = small(shuffled=True, neighbours=True)
+    alone = small()
+    alone.load_state_dict(model.state_dict())
+    blur, voxels = torch.rand(8, 1, 3, 16, 24), torch.randn(8, 3, BINS, 8, 12)
+    before, own, after = (alone(blur, voxels[:, [place]]) for place in range(3))
+    torch.testing.assert_close(model(blur, voxels), before)
+    model.train()
+    taken = set()
+    for restored, *choices in zip(model(blur, voxels), before, own, after, strict=True):
+        taken.add([torch.allclose(restored, other, atol=1e-5) for other in choices].index(True))
+    assert taken == {0, 2}
+    with pytest.raises(ConfigError, match="found a clip of 1 frame"):
+        model(blur, voxels[:, :1])
+    with pytest.raises(ValueError, match=r"expected voxels of shape \(8, 1, 6\)"):
+        model(blur, voxels[:, :2])
 
 
 def test_without_spikes_it_has_no_parameters_for_them():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 import torch
+from torch import Tensor
 
 from vrtspike.models import VRTSpike
-from vrtspike.models.spike_order import derangements
+from vrtspike.models.spike_order import derangements, mirror_ends, take_neighbours
 from vrtspike.system.errors import ConfigError
 
 
@@ -36,6 +37,30 @@ def test_the_fixed_order_moves_frames_by_half_a_clip() -> None:
     torch.manual_seed(0)
     assert derangements(2, 5, random=False).tolist() == [[3, 4, 0, 1, 2]] * 2
     assert derangements(1, 6, random=False).tolist() == [[3, 4, 5, 0, 1, 2]]
+
+
+def test_clips_are_mirrored_at_their_ends() -> None:
+    for frames, expected in ((2, [1, 0, 1, 0]), (4, [1, 0, 1, 2, 3, 2])):
+        clips = torch.stack((torch.arange(frames), 10 + torch.arange(frames)))
+        mirrored = mirror_ends(clips[..., None, None, None])[..., 0, 0, 0]
+        assert mirrored.tolist() == [expected, [10 + frame for frame in expected]]
+
+
+def neighbours_taken(*, random: bool) -> Tensor:
+    """Of frames 1 to 3 of 200 clips, with those before and after: distance of the frame taken."""
+    voxels = torch.arange(5).expand(200, 5)[..., None, None, None]
+    return take_neighbours(voxels, random=random)[..., 0, 0, 0] - torch.arange(1, 4)
+
+
+def test_a_frame_takes_the_spikes_before_or_after_it() -> None:
+    torch.manual_seed(0)
+    distances = neighbours_taken(random=True)
+    assert distances.unique().tolist() == [-1, 1]
+    # Each frame of each clip draws for itself.
+    assert {tuple(clip) for clip in distances.tolist()} == set(product((-1, 1), repeat=3))
+    torch.manual_seed(0)
+    assert torch.equal(neighbours_taken(random=True), distances)
+    assert neighbours_taken(random=False).unique().tolist() == [-1]
 
 
 def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:

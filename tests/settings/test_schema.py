@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from vrtspike.config.loading import build_settings
@@ -27,7 +25,7 @@ def test_spikes_are_recorded_by_default():
     [
         ("DATA.CLIP_LEN=1", "SPIKE_ORDER is shuffled and DATA.CLIP_LEN is 1; expected 3 or more"),
         ("DATA.CLIP_LEN=2", "SPIKE_ORDER is shuffled and DATA.CLIP_LEN is 2; expected 3 or more"),
-        ("TEST.TILE.FRAMES=1", "shuffled and TEST.TILE.FRAMES is 1; expected 2 or more"),
+        ("TEST.TILE.FRAMES=1", r"and TEST.TILE.FRAMES \(.*CLIP_LEN\) is 1; expected 2 or more"),
     ],
 )
 def test_clips_without_other_frames_are_refused(override, message):
@@ -40,29 +38,37 @@ def test_clips_without_other_frames_are_refused(override, message):
 NEIGHBOURS = ("MODEL.TYPE=spike_nafnet", "DATA.NEIGHBOURS=true")
 
 
+SINGLE_FRAMES = (*NEIGHBOURS, "DATA.CLIP_LEN=1", "TEST.TILE.FRAMES=2")
+
+
 def test_neighbours_are_for_a_model_that_takes_them():
-    assert load(*NEIGHBOURS, "DATA.CLIP_LEN=1").DATA.NEIGHBOURS
+    assert load(*SINGLE_FRAMES).DATA.NEIGHBOURS
+    with pytest.raises(ConfigError, match=r"NEIGHBOURS is true and MODEL.TYPE is vrt_spike; expe"):
+        load(*SINGLE_FRAMES, "MODEL.TYPE=vrt_spike")
 
 
-def test_shuffled_neighbours_are_refused_with_keys_for_as_many_frames_a_step():
-    """The message can be copied: its keys make clips of three frames that can be shuffled."""
-    refused = (*NEIGHBOURS, "DATA.CLIP_LEN=1", "TRAIN.BATCH_SIZE=30", SHUFFLED)
-    with pytest.raises(ConfigError, match='--config SET="') as caught:
-        load(*refused)
-    (keys,) = re.findall(r'--config SET="(.+?)"', str(caught.value))
-    assert keys == "DATA.NEIGHBOURS=false DATA.CLIP_LEN=3 TRAIN.BATCH_SIZE=10"
-    assert load(*refused, *keys.split()).TRAIN.BATCH_SIZE == 10
-    with pytest.raises(ConfigError, match='BATCH_SIZE=1"'):
-        load(*refused, "TRAIN.BATCH_SIZE=2")
+def test_single_frames_can_be_given_the_spikes_of_neighbours():
+    assert load(*SINGLE_FRAMES, SHUFFLED).MODEL.gives_other_spikes
+    assert not load(*SINGLE_FRAMES).MODEL.gives_other_spikes
+    assert not load(*SINGLE_FRAMES, SHUFFLED, "MODEL.USE_SPIKE=false").MODEL.gives_other_spikes
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("MODEL.TYPE=vrt_spike", "NEIGHBOURS is true and MODEL.TYPE is vrt_spike; expected"),
-        (SHUFFLED, "NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no"),
+        ("DATA.NEIGHBOURS=false", "DATA.CLIP_LEN is 1; expected 3 or more"),
+        ("TEST.TILE.FRAMES=1", r"TEST.TILE.FRAMES \(null: DATA.CLIP_LEN\) is 1; expected 2 or"),
+        ("TEST.TILE.FRAMES=null", r"TEST.TILE.FRAMES \(null: DATA.CLIP_LEN\) is 1; expected 2 or"),
+        ("DATA.CONTEXT_STEPS=4", "and DATA.CONTEXT_STEPS is 4; expected 0, because the spikes of"),
     ],
 )
-def test_neighbours_are_refused_for_other_models(override, message):
+def test_neighbours_without_spikes_of_their_own_are_refused(override, message):
     with pytest.raises(ConfigError, match=message):
-        load(*NEIGHBOURS, "DATA.CLIP_LEN=3", override)
+        load(*SINGLE_FRAMES, SHUFFLED, override)
+    load(*SINGLE_FRAMES, override)
+    load(*SINGLE_FRAMES, SHUFFLED, override, "MODEL.USE_SPIKE=false")
+
+
+def test_clips_may_have_spikes_of_context_where_they_are_shuffled():
+    """As runs of earlier versions, which can still be read."""
+    load(SHUFFLED, "DATA.CLIP_LEN=3", "DATA.CONTEXT_STEPS=4")

@@ -1,4 +1,4 @@
-"""Several seeds, a sweep and an ablation, each one target; the leaderboard."""
+"""Several seeds, a sweep and ablations, each one target; the leaderboard."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ from tests.workflow.project import Project, tiny_project
 pytestmark = [pytest.mark.workflow, pytest.mark.endurance]
 
 TRIO = "BASE: other\nDATA: {CLIP_LEN: 3}\nMODEL: {FUSE: {INIT: random}}\n"
+SINGLE = """\
+BASE: other
+DATA: {CLIP_LEN: 1, NEIGHBOURS: true}
+MODEL:
+  TYPE: spike_nafnet
+  NAF: {WIDTH: 8, ENCODER_BLOCKS: [1], MIDDLE_BLOCKS: 1, DECODER_BLOCKS: [1]}
+TEST: {TILE: {FRAMES: 2}}
+"""
 SWEEP = "BASE: other\nGRID:\n  TRAIN.OPTIM.LR: [{rates}]\n"
 
 
 @pytest.fixture(scope="module")
 def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with two seeds of a preset, a sweep of another and an ablation of a third."""
+    """A project with two seeds of a preset, a sweep of another and two ablations.
+
+    The ablations are of a preset of clips, ``trio``, and of one of single frames, ``single``.
+    """
     project = tiny_project(repository, tmp_path_factory.mktemp("sweeps") / "project")
     tiny = (project.folder / "config/presets/tiny.yaml").read_text()
     project.write("config/presets/tiny.yaml", f"SEEDS: 2\n{tiny}")
     project.write("config/presets/other.yaml", "BASE: tiny\nSEEDS: 1\n")
     project.write("config/presets/trio.yaml", TRIO)
+    project.write("config/presets/single.yaml", SINGLE)
     project.write("config/sweeps/rates.yaml", SWEEP.format(rates="1.0e-3, 2.0e-3"))
     project.replace("config/config.yaml", "[tiny, other]", "[tiny]")
-    project.make("evaluate_tiny", "leaderboard", "sweep_rates", "ablation_trio")
+    project.make("evaluate_tiny", "leaderboard", "sweep_rates", "ablation_trio", "ablation_single")
     return project
 
 
@@ -81,19 +93,20 @@ def test_a_sweep_is_trained_again_by_its_name_and_nothing_else(project):
     assert set(stages) == {"sweep", *(f"train {preset}" for preset in table["preset"])}
 
 
-def test_an_ablation_has_a_row_for_each_model_and_a_page(project):
-    folder = project.folder / "results/ablation/trio"
+@pytest.mark.parametrize("preset", ["trio", "single"])
+def test_an_ablation_has_a_row_for_each_model_and_a_page(project, preset):
+    folder = project.folder / f"results/ablation/{preset}"
     table = pd.read_csv(folder / "table.csv").set_index("model")
     assert table.index.tolist() == ["spikes", "without spikes", "shuffled spikes"]
-    assert set(table["preset"]) == {"trio"}
+    assert set(table["preset"]) == {preset}
     assert table["psnr difference"].iloc[0] == 0
     assert table["steps"].tolist() == [2, 2, 2]
     parameters = table["parameters"]
     assert parameters["spikes"] == parameters["shuffled spikes"] > parameters["without spikes"] > 0
-    assert "results/ablation/trio/table.html" in (folder / "report.html").read_text()
-    assert "<p>trio: without spikes PSNR is " in (folder / "table.html").read_text()
-    of_trio = ("--config", "PRESETS=trio")
-    stages = project.why("ablation", "train_trio", *of_trio)
+    assert f"results/ablation/{preset}/table.html" in (folder / "report.html").read_text()
+    assert f"<p>{preset}: without spikes PSNR is " in (folder / "table.html").read_text()
+    of_preset = ("--config", f"PRESETS={preset}")
+    stages = project.why("ablation", f"train_{preset}", *of_preset)
     assert set(stages) == {"ablation_of_presets", "ablation_report_of_presets"}
     # Everything else is as without an ablation.
-    assert not [s for s in project.why("all", *of_trio) if s.startswith(("train", "evaluate"))]
+    assert not [s for s in project.why("all", *of_preset) if s.startswith(("train", "evaluate"))]

@@ -144,6 +144,7 @@ def training_batches(
         seed=settings.SEED,
         cache_bytes=cache,
         crops=crops,
+        mirrored=settings.MODEL.gives_other_spikes,
     )
     observer = partial(cache_use, cache) if cache else None
     return ShuffledBatches(clips, settings, workers, ranks, observer)
@@ -155,6 +156,10 @@ def validation_batches(
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
     clips = ClipDataset(
-        dataset.with_validation_split(settings.DATA), split, settings.DATA, train=False
+        dataset.with_validation_split(settings.DATA),
+        split,
+        settings.DATA,
+        train=False,
+        mirrored=settings.MODEL.gives_other_spikes,
     )
     return ValidationBatches(clips, settings, workers, ranks)

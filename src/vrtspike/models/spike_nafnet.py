@@ -7,7 +7,7 @@ activation functions, but products of the two halves of the channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +18,7 @@ from vrtspike.data.clips.neighbours import without_neighbours
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
-from vrtspike.models.spike_order import shuffle_frames
+from vrtspike.models.spike_order import mirror_ends, shuffle_frames, take_neighbours
 from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
@@ -195,9 +195,18 @@ class SpikeNAFNet(Restorer):
         bins: voxel bins per frame; 0 for the ablation without spikes.
         shuffled: give each frame the spikes of another frame of its clip, as a control. The bins of
             neighbours are left out then, because they might be those of the frame itself.
+        neighbours: it learns from clips with the spikes of their neighbours; the other frame of
+            ``shuffled`` is then the one before or after.
     """
 
-    def __init__(self, settings: NAFSettings, *, bins: int, shuffled: bool = False) -> None:
+    def __init__(
+        self,
+        settings: NAFSettings,
+        *,
+        bins: int,
+        shuffled: bool = False,
+        neighbours: bool = False,
+    ) -> None:
         super().__init__()
         encoder = settings.ENCODER_BLOCKS
         decoder = settings.DECODER_BLOCKS
@@ -207,6 +216,7 @@ class SpikeNAFNet(Restorer):
         cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
         self.shuffled = shuffled
+        self.neighbours = neighbours
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
@@ -276,17 +286,34 @@ class SpikeNAFNet(Restorer):
     def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Return the voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
 
+        Those of the control are of other frames, without neighbours.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+            ConfigError: as :meth:`forward`.
+        """
+        if not self.shuffled:
+            return self._extended(blur, voxels, without_neighbours)
+        if self.neighbours:
+            extended = self._extended(blur, voxels, mirror_ends)
+            others = take_neighbours(extended, random=self.training)
+        else:
+            clip = require_voxels(blur, voxels, self.bins)
+            others = shuffle_frames(clip, random=self.training)
+        return without_neighbours(others)
+
+    def _extended(
+        self, blur: Tensor, voxels: Tensor | None, extend: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Return voxels that include neighbours, or those of a clip extended by a function.
+
         Raises:
             ValueError: as :meth:`forward`.
         """
-        frames = blur.shape[1]
-        if voxels is not None and voxels.shape[1] != frames and not self.shuffled:
+        if voxels is not None and voxels.shape[1] != blur.shape[1]:
             require_voxels(blur, voxels[:, 1:-1], self.bins)
             return voxels
-        voxels = require_voxels(blur, voxels, self.bins)
-        if self.shuffled:
-            voxels = shuffle_frames(voxels, random=self.training)
-        return without_neighbours(voxels)
+        return extend(require_voxels(blur, voxels, self.bins))
 
     def _levels_of_scales(
         self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
@@ -343,4 +370,9 @@ def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; it takes spikes if MODEL.USE_SPIKE is true."""
     model = settings.MODEL
     bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
-    return SpikeNAFNet(model.NAF, bins=bins, shuffled=model.SPIKE_ORDER == "shuffled")
+    return SpikeNAFNet(
+        model.NAF,
+        bins=bins,
+        shuffled=model.SPIKE_ORDER == "shuffled",
+        neighbours=settings.DATA.NEIGHBOURS,
+    )

@@ -11,8 +11,9 @@ ABLATION = Ablation(
     note=(
         "The three models of a preset have the same data, seed and settings. 'Without spikes' is "
         "the backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame "
-        "of its clip: as many parameters and the same spikes, but nothing tells which belong to "
-        "which frame. 'difference' is by how much a model is better than that with spikes."
+        "of its clip, or of the frame before or after (DATA.NEIGHBOURS): as many parameters and "
+        "the same spikes, but nothing tells which belong to which frame. 'difference' is by how "
+        "much a model is better than that with spikes."
     ),
     needs={"MODEL.USE_SPIKE": True, "MODEL.SPIKE_ORDER": "recorded"},
     variants=(

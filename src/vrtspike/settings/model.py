@@ -204,7 +204,8 @@ class ModelSettings(Section):
     )
     USE_SPIKE: bool = key("Use spikes; false: the same network without spikes, for ablations", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
-        "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
+        "Spikes of a frame: its own, or, as a control, those of another frame of the clip, with "
+        "DATA.NEIGHBOURS those of the frame before or after",
         "recorded",
     )
     VRT_CFG: Place | None = key(
@@ -242,6 +243,11 @@ class ModelSettings(Section):
         """The section of the network that TYPE names."""
         sections = {"vrt_spike": self.VRT, "spike_nafnet": self.NAF}
         return sections.get(self.TYPE, NetworkSettings())
+
+    @property
+    def gives_other_spikes(self) -> bool:
+        """True if each frame gets the spikes of another one, as a control."""
+        return self.USE_SPIKE and self.SPIKE_ORDER == "shuffled"
 
     @property
     def window(self) -> tuple[int, int, int]:

@@ -132,33 +132,40 @@ class Settings(RunSettings):
 
     @model_validator(mode="after")
     def _model_takes_neighbours(self) -> Self:
-        if not self.DATA.NEIGHBOURS:
-            return self
-        if not self.MODEL.network.takes_neighbours:
+        if self.DATA.NEIGHBOURS and not self.MODEL.network.takes_neighbours:
             raise ValueError(
                 f"DATA.NEIGHBOURS is true and MODEL.TYPE is {self.MODEL.TYPE}; expected "
                 "spike_nafnet, which alone looks at spikes beside a clip: set DATA.NEIGHBOURS to "
                 "false and raise DATA.CLIP_LEN"
             )
-        if self.MODEL.SPIKE_ORDER == "shuffled":
-            frames = self.TRAIN.BATCH_SIZE * self.DATA.CLIP_LEN
-            clips = max(1, frames // SHUFFLED_CLIP_LEN)
-            raise ValueError(
-                "DATA.NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no "
-                "neighbours, and takes the spikes of other frames of a clip: train all models "
-                f'with --config SET="DATA.NEIGHBOURS=false DATA.CLIP_LEN={SHUFFLED_CLIP_LEN} '
-                f'TRAIN.BATCH_SIZE={clips}", or set these keys in the preset'
-            )
         return self
 
     @model_validator(mode="after")
-    def _enough_frames_to_shuffle(self) -> Self:
-        if not self.MODEL.USE_SPIKE or self.MODEL.SPIKE_ORDER != "shuffled":
+    def _other_spikes_are_those_of_other_frames(self) -> Self:
+        if not self.MODEL.gives_other_spikes:
             return self
-        _require_frames_to_shuffle("DATA.CLIP_LEN", self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN)
-        if self.TEST.TILE.FRAMES is not None:
-            _require_frames_to_shuffle("TEST.TILE.FRAMES", self.TEST.TILE.FRAMES, 2)
+        clip_len = self.DATA.CLIP_LEN
+        if self.DATA.NEIGHBOURS:
+            self._require_neighbours_of_their_own()
+        else:
+            _require_frames_to_shuffle("DATA.CLIP_LEN", clip_len, SHUFFLED_CLIP_LEN)
+        window = self.TEST.TILE.FRAMES or clip_len
+        _require_frames_to_shuffle("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)
         return self
+
+    def _require_neighbours_of_their_own(self) -> None:
+        """Refuse spikes of neighbours that include some of the frame's exposure.
+
+        Raises:
+            ValueError: naming the keys.
+        """
+        context = self.DATA.CONTEXT_STEPS
+        if context:
+            raise ValueError(
+                "MODEL.SPIKE_ORDER is shuffled, DATA.NEIGHBOURS is true and DATA.CONTEXT_STEPS is "
+                f"{context}; expected 0, because the spikes of a neighbour would include some of "
+                "the frame's exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
+            )
 
 
 def _require_frames_to_shuffle(name: str, frames: int, min_frames: int) -> None:

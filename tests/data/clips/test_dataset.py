@@ -157,6 +157,28 @@ def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(filmed):
         ClipDataset(filmed, "train", settings(), crops=[104, 16])
 
 
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize(("split", "train"), [("train", True), ("test", False)])
+def test_mirrored_clips_have_spikes_of_other_frames_on_both_sides(filmed, split, train, length):
+    options = settings(CLIP_LEN=length, NEIGHBOURS=True, CROP_SIZE=88)
+    clips = ClipDataset(filmed, split, options, train=train, mirrored=True)
+    plain = ClipDataset(filmed, split, options, train=train)
+    for index, sample in enumerate(clips):
+        # The crops are those of clips that are not mirrored.
+        assert torch.equal(sample["blur"], plain[index]["blur"])
+        assert sample["neighbours"].tolist() == [True, True]
+        start = sample["start"]
+        full = whole_sequence(filmed, sample["sequence"])
+        top, left = find(sample["blur"], full["blur"][start : start + length])
+        last = len(full["blur"]) - 1
+        frames = [abs(frame) for frame in range(start - 1, start + length + 1)]
+        if frames[-1] > last:
+            frames[-1] = last - 1
+        counts = full["counts"][frames, :, top // 2 :, left // 2 :][..., :44, :44]
+        assert torch.equal(sample["counts"], counts)
+        assert torch.equal(sample["bin_steps"], full["bin_steps"][frames])
+
+
 def test_a_quarter_of_the_training_clips_is_without_neighbours(filmed):
     clips = ClipDataset(filmed, "train", settings(CLIP_LEN=1, NEIGHBOURS=True))
     isolated = []

@@ -21,7 +21,7 @@ from vrtspike.data.clips.sample_augmentation import (
     flip_sample,
     raise_threshold,
 )
-from vrtspike.data.clips.samples import Sample, mark_neighbours, read_clip
+from vrtspike.data.clips.samples import Sample, mark_neighbours, mirror_neighbours, read_clip
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.system.errors import ConfigError, DataError, list_faults
@@ -55,6 +55,7 @@ class ClipDataset(Dataset[Sample]):
         train: bool = True,
         cache_bytes: int = 0,
         crops: Sequence[int] = (),
+        mirrored: bool = False,
     ) -> None:
         """Open the split's stores (metadata only).
 
@@ -69,12 +70,15 @@ class ClipDataset(Dataset[Sample]):
             cache_bytes: memory for decoded chunks, see
                 :class:`~vrtspike.data.store.reading.Store`.
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
+            mirrored: with NEIGHBOURS, give all clips spikes of other frames on both sides: none is
+                left without, and sequences are mirrored at their ends
+                (:func:`~vrtspike.data.clips.samples.mirror_neighbours`).
 
         Raises:
             ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks
                 for half of an odd number of the sensor's pixels.
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
-                crop.
+                crop, or have one frame and are to be mirrored.
         """
         dataset.require_stores(settings)
         dataset.require_blur(settings)
@@ -86,10 +90,13 @@ class ClipDataset(Dataset[Sample]):
         self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
         self._train = train
+        self._mirrored = settings.NEIGHBOURS and mirrored
         self._epoch = 0
         layouts = {name: store.layout for name, store in self._stores.items()}
         crops_of_all_epochs = sorted(set(self._crops))
         _check_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
+        if self._mirrored:
+            _check_other_frames(layouts)
         if settings.RATIO_AUGMENT:
             _check_halves(layouts, crops_of_all_epochs)
         self._clips = [
@@ -115,7 +122,9 @@ class ClipDataset(Dataset[Sample]):
         rows, columns = self._crop(store.layout, random)
         neighbours = settings.NEIGHBOURS
         if self._train and neighbours:
-            neighbours = random.random() >= ISOLATED
+            # Drawn for mirrored clips, too, which then have the same crops as others.
+            is_isolated = random.random() < ISOLATED
+            neighbours = self._mirrored or not is_isolated
         frames = slice(start, start + settings.CLIP_LEN)
         sample = read_clip(
             store,
@@ -129,7 +138,8 @@ class ClipDataset(Dataset[Sample]):
         if self._train:
             self._augment(sample, random)
         if settings.NEIGHBOURS and "counts" in sample:
-            mark_neighbours(
+            complete = mirror_neighbours if self._mirrored else mark_neighbours
+            complete(
                 sample,
                 before=neighbours and start > 0,
                 after=neighbours and frames.stop < len(store.layout.frames),
@@ -211,6 +221,21 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         )
         advice = "Change these keys, or remove the sequences."
         raise DataError(list_faults(title, faults, advice))
+
+
+def _check_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
+    """Refuse sequences of one frame, which have no other frame's spikes.
+
+    Raises:
+        DataError: naming them all.
+    """
+    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
+    if faults:
+        title = (
+            "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "
+            "could get"
+        )
+        raise DataError(list_faults(title, faults, "Remove them, or add frames, 2 or more in all."))
 
 
 def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:

@@ -41,8 +41,8 @@ class Sample(TypedDict):
     start: int
     """Index of the first frame in its sequence."""
     neighbours: NotRequired[torch.Tensor]
-    """bool (2,): true if there are spikes of the frame before, and of the one after; only with
-    DATA.NEIGHBOURS."""
+    """bool (2,): true if there are spikes of the frame before, and of the one after, or of another
+    frame in their place; only with DATA.NEIGHBOURS."""
     ratio_change: NotRequired[RatioChange]
     """Change of the resolution, drawn for a batch that begins with this clip; only with
     DATA.RATIO_AUGMENT."""
@@ -146,3 +146,25 @@ def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
         sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
     )
     sample["neighbours"] = torch.tensor([before, after])
+
+
+def mirror_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
+    """Put the spikes of another frame in the places of absent neighbours.
+
+    Those of the second frame are put before the first one, and those of the last but one after the
+    last one. Places and arguments are those of :func:`mark_neighbours`.
+
+    Args:
+        sample: changed in place; it has spikes of at least two frames.
+        before: true if it has spikes of the frame before its first one.
+        after: true if it has spikes of the frame after its last one.
+    """
+    count = len(sample["counts"])
+    order = [*range(count)]
+    if not before:
+        order.insert(0, 1)
+    if not after:
+        order.append(count - 2)
+    sample["counts"] = sample["counts"][order]
+    sample["bin_steps"] = sample["bin_steps"][order]
+    sample["neighbours"] = torch.tensor([True, True])
