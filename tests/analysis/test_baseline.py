@@ -83,7 +83,8 @@ def test_missing_runs_and_damaged_baselines_are_refused(tmp_path, runs, publish)
     with pytest.raises(RunError, match="no JSON"):
         write_baseline(path, runs)
     unmeasured = find_candidates([publish("three")])
-    with pytest.raises(RunError, match=r"three: found no evaluation .* snakemake evaluate_three"):
+    message = r"three: found no evaluation .* snakemake --cores all evaluate_three"
+    with pytest.raises(RunError, match=message):
         write_baseline(tmp_path / "new.json", unmeasured)
     assert not (tmp_path / "new.json").exists()
     with pytest.raises(RunError, match="different names, found: one, one"):

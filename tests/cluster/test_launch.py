@@ -121,7 +121,7 @@ def test_messages_about_changed_code_are_in_the_log(small, folder, tmp_path):
     assert messages[:2] == [
         f"run folder: {folder}",
         "code has changed since this run began: code.json of another version; to train it again: "
-        "snakemake train_small --config RETRAIN=small",
+        "snakemake --cores all train_small --config RETRAIN=small",
     ]
     # Set aside, the run would begin again, if there were a program.
     assert launch(tmp_path / "none.py", replace(small, retrain=True)) == 1

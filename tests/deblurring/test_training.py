@@ -92,7 +92,7 @@ def test_changed_code_is_reported_and_retrained_on_request(place, repository, re
 
     output = launch()
     assert "code has changed since this run began: training/loop.py; " in output
-    assert "snakemake train_tiny --config RETRAIN=tiny" in output
+    assert "snakemake --cores all train_tiny --config RETRAIN=tiny" in output
     assert "the run was finished before" in output
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
         result / "weights.safetensors"

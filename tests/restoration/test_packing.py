@@ -208,7 +208,7 @@ def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, t
     words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
     run_command(words)
     output = capsys.readouterr().out
-    assert "note: no metrics: evaluate it first (snakemake evaluate_alone)" in output
+    assert "note: no metrics: evaluate it first (snakemake --cores all evaluate_alone)" in output
     assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
     with pytest.raises(ConfigError, match="already exists; give another name"):
         run_command(words)

@@ -96,7 +96,7 @@ def test_changed_training_code_is_reported_and_an_unknown_target_is_refused(fini
     assert printed.splitlines()[-2:] == [
         "nothing to be done",
         "tiny was trained by other code: training/loop.py. Its weights stay; to "
-        "train it again: snakemake train_tiny --config RETRAIN=tiny",
+        "train it again: snakemake --cores all train_tiny --config RETRAIN=tiny",
     ]
     done = finished.python("-m", "vrtspike", "why", "nosuch")
     assert done.returncode == EXIT_USER_ERROR

@@ -216,7 +216,7 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
     assert result.code_notice("p") == (
         "p was trained by other code: scripts/train.py. Its weights stay; to train it again: "
-        "snakemake train_p --config RETRAIN=p"
+        "snakemake --cores all train_p --config RETRAIN=p"
     )
     assert result.code_notice("q") is None
 

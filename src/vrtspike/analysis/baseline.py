@@ -39,7 +39,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
         if candidate.evaluation is None:
             raise RunError(
                 f"{candidate.name}: found no evaluation of these weights; run: "
-                f"snakemake evaluate_{name}"
+                f"snakemake --cores all evaluate_{name}"
             )
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,

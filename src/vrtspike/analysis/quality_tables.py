@@ -62,7 +62,7 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
         if summary is None:
             raise RunError(
                 f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
-                f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
+                f"evaluate it: snakemake --cores all results/evaluate/{run.name}/summary.json"
             )
         evaluated.append(Evaluated(run, summary))
     require_distinct_names([member.run.name for member in evaluated])

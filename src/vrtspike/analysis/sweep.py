@@ -23,7 +23,7 @@ PLOT = "parallel_coordinates.html"
 NOTE = (
     "Metrics of the last validation, the best preset first; the test split is not read for them. "
     "To train one of these presets further or to evaluate it, name its results: "
-    "snakemake results/evaluate/PRESET/summary.json"
+    "snakemake --cores all results/evaluate/PRESET/summary.json"
 )
 
 MemberValues = Mapping[str, Mapping[str, Any]]

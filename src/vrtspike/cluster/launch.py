@@ -173,7 +173,7 @@ def _compare_code(run: _Run) -> str | None:
     if changed:
         return (
             f"code has changed since this run began: {first_few(changed)}; to train it "
-            f"again: snakemake train_{request.preset} --config RETRAIN={request.preset}"
+            f"again: snakemake --cores all train_{request.preset} --config RETRAIN={request.preset}"
         )
     if request.retrain:
         return "the run's code has not changed; remove its folder to train it again"

@@ -86,7 +86,7 @@ def pack_run(
         write_json(temporary / RUN_RECORD, kept | {"digests": digests})
         card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
-    missing = f"no metrics: evaluate it first (snakemake evaluate_{run.name})"
+    missing = f"no metrics: evaluate it first (snakemake --cores all evaluate_{run.name})"
     return [missing] if summary is None else []
 
 

@@ -184,8 +184,8 @@ class Trainings:
         if not changed:
             return None
         return (
-            f"{preset} was trained by other code: {first_few(changed)}. Its weights "
-            f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
+            f"{preset} was trained by other code: {first_few(changed)}. Its weights stay; to train "
+            f"it again: snakemake --cores all train_{preset} --config RETRAIN={preset}"
         )
 
 
