@@ -33,18 +33,23 @@ SIDE = 128
 """Rows and columns of the frames on which the arithmetic of a frame is counted."""
 REAL_FRAMES = ("gopro1", "spkgopro226", "sreds_200_part1")
 """Names of the real frames whose PSNR has a column."""
+INDEPENDENT = {"DATA.CLIP_LEN": 1, "DATA.NEIGHBOURS": "true", "TRAIN.BATCH_SIZE": 6}
+"""As many frames a step as in clips. Their neighbours' spikes come with the frame."""
 VARIANTS = {
     "**light_demo**: 8 bins of either neighbour": Variant(),
     "no bins of neighbours": Variant({"MODEL.NAF.NEIGHBOUR_BINS": 0}),
-    "independent frames": Variant(
-        # As many frames a step. Their neighbours' spikes come with the frame.
-        {"DATA.CLIP_LEN": 1, "DATA.NEIGHBOURS": "true", "TRAIN.BATCH_SIZE": 6}
-    ),
+    "independent frames": Variant(INDEPENDENT),
     "three blocks of spike features": Variant({"MODEL.NAF.SPIKE_BLOCKS": 3}),
     "learned enlargement of spike features": Variant({"MODEL.NAF.LEARNED_ENLARGEMENT": "true"}),
     # These differ by more than any seed.
     "with shuffled spikes": Variant({"MODEL.SPIKE_ORDER": "shuffled"}, SEEDS[:1]),
     "without spikes": Variant({"MODEL.USE_SPIKE": "false"}, SEEDS[:1]),
+    "independent frames with shuffled spikes": Variant(
+        {**INDEPENDENT, "MODEL.SPIKE_ORDER": "shuffled"}, SEEDS[:1]
+    ),
+    "independent frames without spikes": Variant(
+        {**INDEPENDENT, "MODEL.USE_SPIKE": "false"}, SEEDS[:1]
+    ),
 }
 
 
@@ -52,7 +57,8 @@ def gflop(settings: Settings) -> dict[str, float]:
     """Multiplications and additions of a frame's forward pass, in 10^9."""
     data = settings.DATA
     blur = torch.zeros(1, data.CLIP_LEN, 3, SIDE, SIDE)
-    voxels = torch.zeros(1, data.CLIP_LEN, data.NUM_VOXEL_BINS, SIDE // 2, SIDE // 2)
+    spike_frames = data.CLIP_LEN + 2 if data.NEIGHBOURS else data.CLIP_LEN
+    voxels = torch.zeros(1, spike_frames, data.NUM_VOXEL_BINS, SIDE // 2, SIDE // 2)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         build_model(settings)(blur, voxels if settings.MODEL.USE_SPIKE else None)
     return {"gflop": counter.get_total_flops() / data.CLIP_LEN / 1e9}

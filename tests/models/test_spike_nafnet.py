@@ -220,13 +220,13 @@ def test_the_control_of_single_frames_gets_the_spikes_before_or_after():
     alone = small()
     alone.load_state_dict(model.state_dict())
     blur, voxels = torch.rand(8, 1, 3, 16, 24), torch.randn(8, 3, BINS, 8, 12)
-    before, own, after = (alone(blur, voxels[:, [place]]) for place in range(3))
+    before, itself, after = (alone(blur, voxels[:, [place]]) for place in range(3))
     torch.testing.assert_close(model(blur, voxels), before)
     model.train()
-    taken = set()
-    for restored, *choices in zip(model(blur, voxels), before, own, after, strict=True):
-        taken.add([torch.allclose(restored, other, atol=1e-5) for other in choices].index(True))
-    assert taken == {0, 2}
+    places = set()
+    for restored, *choices in zip(model(blur, voxels), before, itself, after, strict=True):
+        places.add([torch.allclose(restored, other, atol=1e-5) for other in choices].index(True))
+    assert places == {0, 2}
     with pytest.raises(ConfigError, match="found a clip of 1 frame"):
         model(blur, voxels[:, :1])
     with pytest.raises(ValueError, match=r"expected voxels of shape \(8, 1, 6\)"):

@@ -160,12 +160,11 @@ def test_the_ablation_of_the_default_preset_is_planned_with_all_its_models(clone
     data = clone.folder / "data"
     make_tiny_data(data / "gopro_spike")
     try:
-        done = clone.snakemake("--dry-run", "ablation")
+        stages = clone.why("ablation")
     finally:
         shutil.rmtree(data)
-    assert done.returncode == 0, done.stdout
-    for model in ("light", "light-without-spikes", "light-shuffled-spikes"):
-        assert f"train {model}: " in done.stdout
+    models = ("light", "light-without-spikes", "light-shuffled-spikes")
+    assert {f"train {model}" for model in models} < stages.keys()
 
 
 @pytest.mark.endurance
