@@ -69,6 +69,7 @@ def test_neighbours_without_spikes_of_their_own_are_refused(override, message):
     load(*SINGLE_FRAMES, SHUFFLED, override, "MODEL.USE_SPIKE=false")
 
 
-def test_clips_may_have_spikes_of_context_where_they_are_shuffled():
-    """As runs of earlier versions, which can still be read."""
-    load(SHUFFLED, "DATA.CLIP_LEN=3", "DATA.CONTEXT_STEPS=4")
+def test_spikes_of_other_frames_of_a_clip_include_none_of_their_surroundings():
+    load(SHUFFLED, "DATA.CLIP_LEN=3")
+    with pytest.raises(ConfigError, match="shuffled and DATA.CONTEXT_STEPS is 4; expected 0"):
+        load(SHUFFLED, "DATA.CLIP_LEN=3", "DATA.CONTEXT_STEPS=4")

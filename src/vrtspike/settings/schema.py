@@ -145,16 +145,15 @@ class Settings(RunSettings):
         if not self.MODEL.gives_other_spikes:
             return self
         clip_len = self.DATA.CLIP_LEN
-        if self.DATA.NEIGHBOURS:
-            self._require_neighbours_of_their_own()
-        else:
+        self._require_spikes_of_exposures_alone()
+        if not self.DATA.NEIGHBOURS:
             _require_frames_to_shuffle("DATA.CLIP_LEN", clip_len, SHUFFLED_CLIP_LEN)
         window = self.TEST.TILE.FRAMES or clip_len
         _require_frames_to_shuffle("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)
         return self
 
-    def _require_neighbours_of_their_own(self) -> None:
-        """Refuse spikes of neighbours that include some of the frame's exposure.
+    def _require_spikes_of_exposures_alone(self) -> None:
+        """Refuse spikes of other frames that may include some of the frame's own exposure.
 
         Raises:
             ValueError: naming the keys.
@@ -162,9 +161,9 @@ class Settings(RunSettings):
         context = self.DATA.CONTEXT_STEPS
         if context:
             raise ValueError(
-                "MODEL.SPIKE_ORDER is shuffled, DATA.NEIGHBOURS is true and DATA.CONTEXT_STEPS is "
-                f"{context}; expected 0, because the spikes of a neighbour would include some of "
-                "the frame's exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
+                f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {context}; expected 0, "
+                "because the spikes of another frame would include some of the frame's own "
+                "exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
             )
 
 
