@@ -71,5 +71,5 @@ def test_neighbours_without_spikes_of_their_own_are_refused(override, message):
 
 def test_spikes_of_other_frames_of_a_clip_include_none_of_their_surroundings():
     load(SHUFFLED, "DATA.CLIP_LEN=3")
-    with pytest.raises(ConfigError, match="shuffled and DATA.CONTEXT_STEPS is 4; expected 0"):
+    with pytest.raises(ConfigError, match=r"shuffled and DATA.CONTEXT_STEPS is 4; expected 0"):
         load(SHUFFLED, "DATA.CLIP_LEN=3", "DATA.CONTEXT_STEPS=4")
