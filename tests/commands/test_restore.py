@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from vrtspike.commands.second_model import ModelSource, open_device
+from vrtspike.commands.restore_models import ModelSource, open_device
 
 from tests.small_run import small_run
 from vrtspike.commands.main import run_command

@@ -51,7 +51,7 @@ def validated(model: nn.Module, objective: ForecastObjective, stop=RUNNING):
 def test_metrics_are_means_over_samples_not_over_batches():
     model = Forecaster().eval()
     objective = ForecastObjective()
-    metrics, _ = validated(model, objective)
+    means, _ = validated(model, objective)
     skills = []
     data = Waves(SAMPLES)
     for index in range(SAMPLES):
@@ -59,7 +59,7 @@ def test_metrics_are_means_over_samples_not_over_batches():
         with torch.no_grad():
             (metrics,) = objective.metrics(model(sample["past"]), sample)
         skills.append(metrics["skill"])
-    assert metrics == {"skill": pytest.approx(np.mean(skills), rel=1e-5)}
+    assert means == {"skill": pytest.approx(np.mean(skills), rel=1e-5)}
     assert [index for batch in objective.seen for index in batch] == list(range(SAMPLES))
 
 
