@@ -11,7 +11,7 @@ from typing import cast
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.preset_dataset import DataKind, Dataset
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.generated_data import VideoWorkflow
+from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
@@ -29,9 +29,9 @@ class DeblurringWorkflow:
     _needed: dict[str, str] = field(default_factory=dict)
 
     @property
-    def settings(self) -> VideoWorkflow:
+    def settings(self) -> DeblurringWorkflowSettings:
         """The sections of ``config/config.yaml`` on its data."""
-        return cast("VideoWorkflow", self.workflow.settings)
+        return cast("DeblurringWorkflowSettings", self.workflow.settings)
 
     @property
     def results(self) -> Path:
