@@ -10,10 +10,10 @@ import sys
 from dataclasses import replace
 
 import pytest
-from vrtspike.commands.second_model import ModelSource, open_device
 
 from tests.small_run import small_run
 from vrtspike.commands.main import run_command
+from vrtspike.commands.restore_models import ModelSource, open_device
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
