@@ -35,7 +35,7 @@ from vrtspike.models import Restorer, build_model
 from vrtspike.monitoring.timing import seconds
 from vrtspike.restoration.inference.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.settings import Settings
-from vrtspike.settings.schema import load_video_preset
+from vrtspike.settings.schema import load_deblurring_preset
 from vrtspike.system import cli
 from vrtspike.system.errors import RunError
 from vrtspike.training.optimizers import build_optimizer
@@ -79,7 +79,7 @@ Measurements = Iterator[tuple[str, dict[str, Any]]]
 
 def load(name: str, *overrides: str) -> Settings:
     """Load the settings of a preset."""
-    return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
+    return load_deblurring_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
 
 def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:

@@ -38,7 +38,7 @@ from vrtspike.restoration.inputs.clip_spikes import array_spikes
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
-from vrtspike.settings.schema import deblurring_settings, load_video_preset
+from vrtspike.settings.schema import deblurring_settings, load_deblurring_preset
 from vrtspike.system import cli
 from vrtspike.system.errors import DataError
 
@@ -54,7 +54,7 @@ OTHERS = ("0, 0", "0.3, 0", "0, 0.8")
 
 def shipped() -> str:
     """Return the values of these keys in the preset ``light``."""
-    data = load_video_preset(ROOT / "config" / "presets" / "light.yaml").DATA
+    data = load_deblurring_preset(ROOT / "config" / "presets" / "light.yaml").DATA
     return f"{data.THRESHOLD_AUGMENT:g}, {data.FAULT_AUGMENT:g}"
 
 

@@ -16,7 +16,7 @@ from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.runs.file_names import MEMORY, METRICS, TIMING
 from vrtspike.system.home import CONFIG, require_project
-from vrtspike.workflow import staleness
+from vrtspike.workflow import rule_options, staleness
 from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.paths import Places
@@ -53,8 +53,9 @@ RAW_DATA = RawData(
 )
 TRAININGS = Trainings(WORKFLOW, PLACES.scripts / "train.py")
 
+one_of = rule_options.one_of
+
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
-one_of = staleness.one_of
 program = PLACES.program
 single_threaded_program = PLACES.single_threaded_program
 code = partial(staleness.code_lines, PLACES.scripts)

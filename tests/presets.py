@@ -8,7 +8,7 @@ from vrtspike.config import load_preset
 from vrtspike.settings import Settings
 
 
-def video_presets(repository: Path) -> dict[str, Settings]:
+def deblurring_presets(repository: Path) -> dict[str, Settings]:
     """Those of the deblurring, by name."""
     presets = {
         path.stem: load_preset(path)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.workflow.staleness import evaluation_overrides
+from vrtspike.workflow.rule_options import evaluation_overrides
 
 # The preset `reproduce` without its spikes is VRT itself.
 PUBLISHED_VRT = "reproduce-without-spikes"

@@ -11,16 +11,16 @@ import pytest
 import torch
 
 import gpu
-from tests.presets import video_presets
+from tests.presets import deblurring_presets
 from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import read_json
 
 CPU = torch.device("cpu")
 
 
-def test_all_presets_of_videos_that_train_are_measured(repository):
-    videos = video_presets(repository)
-    trained = {name for name, settings in videos.items() if settings.untrained_weights is None}
+def test_all_deblurring_presets_that_train_are_measured(repository):
+    presets = deblurring_presets(repository)
+    trained = {name for name, settings in presets.items() if settings.untrained_weights is None}
     assert {*gpu.FIRST, *gpu.MORE} == trained
     assert sum(gpu.PARTS[name][0] for name in gpu.DEFAULT) <= 480
 

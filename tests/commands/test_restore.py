@@ -7,14 +7,17 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
-from vrtspike.commands.restore_models import ModelSource, open_device
 
 from tests.small_run import small_run
-from vrtspike.commands.main import run_command
+from vrtspike.commands.main import make_parser, run_command
+from vrtspike.commands.models import request_of
+from vrtspike.commands.restore_models import ModelSource, open_device
 from vrtspike.io.files import file_digest
+from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
 from vrtspike.runs.published import read_published
@@ -60,6 +63,41 @@ def test_it_prints_metrics_and_where_things_lie(small_run, call, tmp_path):
     shown = call(*spikes)[1].out
     assert shown.startswith("5 of 5 frames are there already, restored before\n")
     assert "correlation with the spikes at the sharp instant: " in shown
+
+
+def test_every_option_reaches_the_request():
+    def request(*options: str) -> Request:
+        words = ["restore", "model", "blur", "-o", "out", *options]
+        return request_of(make_parser().parse_args(words))
+
+    recorded = request(
+        *("--spikes", "spike", "--sensor", "24", "32", "--layout", "spk_gopro"),
+        *("--sharp", "sharp", "--video", "--side-by-side", "--no-reference", "piqe"),
+        *("--tile", "64", "--overwrite", "--anyway", "--no-page"),
+    )
+    assert recorded == Request(
+        frames=Path("blur"),
+        output=Path("out"),
+        spikes=Path("spike"),
+        sensor=(24, 32),
+        layout="spk_gopro",
+        sharp=Path("sharp"),
+        video=True,
+        side_by_side=True,
+        tile=64,
+        overwrite=True,
+        no_reference=["piqe"],
+        anyway=True,
+    )
+    simulated = request("--simulate-spikes")
+    assert simulated == Request(
+        frames=Path("blur"), output=Path("out"), simulate_spikes=True, no_reference=[], page=True
+    )
+    # Together they set all there is.
+    defaults = Request(Path(), Path())
+    for name in (field.name for field in fields(Request)):
+        values = [getattr(made, name) for made in (recorded, simulated)]
+        assert values != [getattr(defaults, name)] * 2, name
 
 
 @pytest.mark.parametrize(

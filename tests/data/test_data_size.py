@@ -12,7 +12,7 @@ from tests.data.prepared import built
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.data_size import GOPRO, DataSize, measure_data
-from vrtspike.data.preset_dataset import Dataset
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -28,7 +28,7 @@ def root(tmp_path_factory):
 
 
 def dataset(root):
-    return Dataset("walk", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
+    return DataSource("walk", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
 
 
 def test_names_and_one_frame_tell_all(root):

@@ -13,7 +13,7 @@ from vrtspike.deblurring.preset_step_cost import step_cost
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings
-from vrtspike.settings.schema import load_video_preset
+from vrtspike.settings.schema import load_deblurring_preset
 from vrtspike.system.errors import RunError
 
 
@@ -154,7 +154,7 @@ def test_results_that_are_no_test_have_a_table_of_their_own(tmp_path):
 
 
 def test_the_arithmetic_of_a_known_model_is_filled_in(tmp_path, repository):
-    settings = load_video_preset(repository / "config/presets/light_demo.yaml")
+    settings = load_deblurring_preset(repository / "config/presets/light_demo.yaml")
     folder = publish(tmp_path, "mine", True)
     RunIdentity("mine", settings, "dataset.json", "print-mine").write(folder)
     publish(tmp_path, "unknown", True)

@@ -6,11 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
-from tests.presets import video_presets
+from tests.presets import deblurring_presets
 from vrtspike.evaluation.paper_results import read_paper_results
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.settings import Settings
-from vrtspike.settings.schema import load_video_preset
+from vrtspike.settings.schema import load_deblurring_preset
 
 
 def section(page: Path, title: str) -> str:
@@ -28,7 +28,7 @@ def test_every_published_model_and_protocol_is_in_the_page(repository):
 
 def test_the_page_compares_the_values_of_the_light_preset(repository):
     text = section(repository / "docs/recipes.md", "`light` compared with NAFNet")
-    settings = load_video_preset(repository / "config/presets/light.yaml")
+    settings = load_deblurring_preset(repository / "config/presets/light.yaml")
     train, loss = settings.TRAIN, settings.LOSS.CHARBONNIER
     assert settings.DATA.CLIP_LEN == 1
     assert settings.DATA.NEIGHBOURS
@@ -56,7 +56,7 @@ def require_measurable(settings: Settings) -> None:
 
 
 def test_presets_have_the_blurry_frames_of_their_protocols(repository):
-    presets = video_presets(repository)
+    presets = deblurring_presets(repository)
     for settings in presets.values():
         require_measurable(settings)
     protocols = {name for settings in presets.values() for name in settings.TEST.PROTOCOL}
@@ -64,7 +64,7 @@ def test_presets_have_the_blurry_frames_of_their_protocols(repository):
 
 
 def test_light_spk_is_light_on_gamma_coded_frames_without_other_sensors(repository):
-    presets = video_presets(repository)
+    presets = deblurring_presets(repository)
     expected = presets["light"].model_dump()
     expected["DATA"] |= {"BLUR_DIR": "blur_gamma", "THRESHOLD_AUGMENT": 0, "FAULT_AUGMENT": 0}
     expected["TEST"]["PROTOCOL"] = ("own", "spkdeblurnet")
@@ -87,6 +87,6 @@ def test_the_presets_of_the_page_are_measurable_under_the_protocols_of_its_rows(
         commands = re.findall(r"snakemake --cores \d+ evaluate_(\w+)", row)
         assert commands
         for preset in commands:
-            settings = load_video_preset(folder / f"{preset}.yaml")
+            settings = load_deblurring_preset(folder / f"{preset}.yaml")
             assert name in settings.TEST.PROTOCOL, preset
             require_measurable(settings)

@@ -7,7 +7,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from tests.presets import video_presets
+from tests.presets import deblurring_presets
 from vrtspike.config.loading import check_training
 from vrtspike.io import backbone_weights
 from vrtspike.io.backbone_weights import BACKBONES
@@ -65,7 +65,7 @@ def test_absent_weights_are_an_error_before_training(tmp_path):
 
 
 def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
-    presets = video_presets(repository)
+    presets = deblurring_presets(repository)
     assert "light" in presets
     for name, settings in presets.items():
         terms = build_terms(settings.LOSS, tmp_path, CPU)

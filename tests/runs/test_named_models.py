@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.presets import video_presets
+from tests.presets import deblurring_presets
 from vrtspike.deblurring.task import data_folder
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import (
@@ -19,7 +19,7 @@ from vrtspike.system.errors import RunError
 
 
 def test_the_demo_uses_the_weights_of_the_package(repository):
-    presets = video_presets(repository)
+    presets = deblurring_presets(repository)
     shown, trained = presets["general_demo"], presets["light_demo"]
     assert shown.untrained_weights == "general"
     named = presets["general"].MODEL.model_copy(update={"PRETRAINED": "general"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.settings.train import VideoTrainSettings
+from vrtspike.settings.train import DeblurringTrainSettings
 
 PHASES = [{"CROP_SIZE": 64, "EPOCHS": 3}, {"CROP_SIZE": 128, "EPOCHS": 4}]
 
@@ -18,4 +18,4 @@ PHASES = [{"CROP_SIZE": 64, "EPOCHS": 3}, {"CROP_SIZE": 128, "EPOCHS": 4}]
     ],
 )
 def test_phases_replace_the_number_of_epochs(keys, epochs):
-    assert VideoTrainSettings.model_validate(keys).epochs == epochs
+    assert DeblurringTrainSettings.model_validate(keys).epochs == epochs

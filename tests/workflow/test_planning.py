@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.presets import video_presets
+from tests.presets import deblurring_presets
 from tests.workflow.project import make_tiny_data
 from vrtspike.system.errors import EXIT_USER_ERROR
 
@@ -48,7 +48,7 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     for preset in presets:
         for kind in ("train", "evaluate", "analyze_performance"):
             assert f"{kind}_{preset}" in targets
-        has_spikes = preset in video_presets(clone.folder)
+        has_spikes = preset in deblurring_presets(clone.folder)
         assert (f"ablation_{preset}" in targets) == has_spikes
     assert {"all", "compare", "report", "demo", "sst_demo", "general", "weights"} <= set(targets)
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))

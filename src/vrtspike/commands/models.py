@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
@@ -25,6 +25,9 @@ from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from vrtspike.restoration.folder.request import Request
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +53,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def _add_model_and_input(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name the model and the blurry frames."""
     add = parser.add_argument
-    add("run_path", nargs="?", metavar="MODEL", help="the same as --model MODEL")
+    add("model_name", nargs="?", metavar="MODEL", help="the same as --model MODEL")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
     parser.set_defaults(accept_extra=_accept_extra)
     add(
@@ -158,46 +161,66 @@ def restore(arguments: argparse.Namespace) -> int:
 
 def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
     """Accept INPUT behind options: argparse has taken MODEL for it."""
-    if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
+    if len(words) != 1 or words[0].startswith("-") or arguments.model_name is not None:
         return False
-    arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
+    arguments.model_name, arguments.frames = str(arguments.frames), Path(words[0])
     return True
 
 
 def _choose_model(arguments: argparse.Namespace) -> None:
-    """Set ``run_path`` to the model: MODEL, --model, or the bundled weights.
+    """Set ``model_name`` to the model: MODEL, --model, or the bundled weights.
 
     Raises:
         ConfigError: if two are given, the only folder is that of a model, or none is given and this
             installation lacks the bundled weights.
     """
-    if arguments.run_path is not None and arguments.model is not None:
+    if arguments.model_name is not None and arguments.model is not None:
         raise ConfigError(
-            f"found two models, {arguments.run_path} and --model {arguments.model}; give one"
+            f"found two models, {arguments.model_name} and --model {arguments.model}; give one"
         )
-    if arguments.run_path is None and (arguments.frames / RUN_RECORD).is_file():
+    if arguments.model_name is None and (arguments.frames / RUN_RECORD).is_file():
         raise ConfigError(
             f"{arguments.frames}: found a trained model, and no blurry frames; give them behind it"
         )
-    arguments.run_path = arguments.run_path or arguments.model
-    if arguments.run_path is None:
-        arguments.run_path = GENERAL
+    arguments.model_name = arguments.model_name or arguments.model
+    if arguments.model_name is None:
+        arguments.model_name = GENERAL
         try:
             bundled_model(GENERAL)
         except RunError as error:
             raise ConfigError(f"--model: found none, and {error}") from error
 
 
+def request_of(arguments: argparse.Namespace) -> Request:
+    """Return the request that the arguments of ``vrtspike restore`` describe."""
+    from vrtspike.restoration.folder.request import Request
+
+    return Request(
+        frames=arguments.frames,
+        output=arguments.output,
+        spikes=arguments.spikes,
+        simulate_spikes=arguments.simulate_spikes,
+        sensor=tuple(arguments.sensor) if arguments.sensor else None,
+        layout=arguments.layout,
+        sharp=arguments.sharp,
+        video=arguments.video,
+        side_by_side=arguments.side_by_side,
+        tile=arguments.tile,
+        overwrite=arguments.overwrite,
+        no_reference=arguments.no_reference,
+        page=arguments.page,
+        anyway=arguments.anyway,
+    )
+
+
 def _restore(arguments: argparse.Namespace) -> None:
     """Restore frames with a trained model, write the page, and print the results."""
     # Faults of the arguments are reported before imports that take seconds.
-    model = find_model(arguments.run_path, arguments)
-    from vrtspike.restoration.folder.request import Request, open_request
+    model = find_model(arguments.model_name, arguments)
+    from vrtspike.restoration.folder.request import open_request
     from vrtspike.restoration.restored_folder import RestoredFolder
 
-    values = {field.name: getattr(arguments, field.name) for field in fields(Request)}
-    values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
-    request = Request(**values)
+    request = request_of(arguments)
     source, sharp = open_request(model.run, request)
     other = open_compared(request, source, arguments) if request.page else None
     precision = arguments.precision
@@ -222,7 +245,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("run_path", metavar="MODEL", help="as for restore")
+    parser.add_argument("model_name", metavar="MODEL", help="as for restore")
     add_output(parser, "file to write", "FILE.onnx", required=True)
     parser.add_argument(
         "--ratio",
@@ -245,12 +268,12 @@ def export(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
     from vrtspike.runs.published import read_finished
 
-    read_finished(find_trained(arguments.run_path))
+    read_finished(find_trained(arguments.model_name))
     # Imported after the arguments are checked, because this takes seconds.
     from vrtspike.restoration.onnx_export import export_model
     from vrtspike.restoration.trained import load
 
-    model = load(arguments.run_path, device="cpu")
+    model = load(arguments.model_name, device="cpu")
     difference = export_model(model, output, arguments.ratio)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "

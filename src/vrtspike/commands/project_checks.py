@@ -12,7 +12,7 @@ from vrtspike.config.tasks import PreparedTask, find_task, prepared_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
-from vrtspike.data.preset_dataset import Dataset
+from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.resources import PresetData, find_data
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
@@ -68,9 +68,9 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 
 def _users_of_datasets(
     deblurring: DeblurringWorkflow, presets: Mapping[str, RunSettings]
-) -> dict[Dataset, dict[str, Settings]]:
+) -> dict[DataSource, dict[str, Settings]]:
     """Return the presets of each data set of the deblurring, by name."""
-    users: dict[Dataset, dict[str, Settings]] = {}
+    users: dict[DataSource, dict[str, Settings]] = {}
     for name, settings in presets.items():
         if isinstance(settings, Settings):
             users.setdefault(deblurring.dataset(name), {})[name] = settings

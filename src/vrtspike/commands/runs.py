@@ -102,12 +102,14 @@ def analyze(arguments: argparse.Namespace) -> None:
     from vrtspike.analysis.findings import finding_lines
     from vrtspike.analysis.performance import measurements_table, read_analysis, write_analysis
     from vrtspike.deblurring.old_logs import analyze_old_logs
-    from vrtspike.settings.schema import load_video_preset
+    from vrtspike.settings.schema import load_deblurring_preset
 
     if folder is not None:
         analysis = read_analysis(folder)
     else:
-        settings = None if arguments.settings is None else load_video_preset(arguments.settings)
+        settings = (
+            None if arguments.settings is None else load_deblurring_preset(arguments.settings)
+        )
         analysis = analyze_old_logs(path, settings)
     for note in analysis.notes:
         print(note)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import surveyed
-from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
@@ -64,7 +64,7 @@ GOPRO = DataSize(
 """Placeholder for a data set that does not exist yet."""
 
 
-def measure_data(dataset: Dataset) -> DataSize:
+def measure_data(dataset: DataSource) -> DataSize:
     """Look at the names of a data set and at one frame of it.
 
     Raises:

@@ -23,7 +23,7 @@ from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.schema import VALIDATION_METRICS
-from vrtspike.settings.train import VideoTrainSettings
+from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
@@ -67,7 +67,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     )
 
 
-def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
+def rate_factors(train: DeblurringTrainSettings) -> dict[str, float]:
     """Return the factors of the learning rate by group of parameters.
 
     The factor of the flow multiplies the rate of the backbone, as in VRT's training.

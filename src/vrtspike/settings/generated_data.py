@@ -107,7 +107,7 @@ class ShardSettings(Section):
     )
 
 
-class VideoWorkflow(Section):
+class DeblurringWorkflowSettings(Section):
     """The keys and sections."""
 
     DATA: dict[str, Any] = operational(

@@ -23,12 +23,12 @@ from vrtspike.config.yaml_documents import Document
 from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
-from vrtspike.settings.generated_data import VideoWorkflow
+from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.settings.train import VideoTrainSettings
+from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3
@@ -51,12 +51,12 @@ class Settings(RunSettings):
 
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
-    workflow: ClassVar[type[Section]] = VideoWorkflow
+    workflow: ClassVar[type[Section]] = DeblurringWorkflowSettings
     cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS
 
-    TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())
+    TRAIN: DeblurringTrainSettings = key("Training", DeblurringTrainSettings())
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())
     LOSS: LossSettings = key("Loss", LossSettings())
@@ -64,7 +64,7 @@ class Settings(RunSettings):
     WEIGHTS: WeightsSettings = key("Pretrained backbones", WeightsSettings())
 
     @classmethod
-    def preset_defaults(cls, workflow: VideoWorkflow) -> dict[str, Any]:
+    def preset_defaults(cls, workflow: DeblurringWorkflowSettings) -> dict[str, Any]:
         """Return ``DATA`` of ``config/config.yaml``; without ROOT it describes the default one."""
         return {"DATA": {"ROOT": cls().DATA.ROOT, **workflow.DATA}}
 
@@ -200,10 +200,14 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
     return settings
 
 
-def load_video_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+def load_deblurring_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     """Load a preset of the deblurring, as :func:`vrtspike.config.loading.load_preset` does.
 
     Raises:
         ConfigError: if the preset is wrong, or is one of another task.
     """
     return deblurring_settings(load_preset(path, overrides), Path(path).stem)
+
+
+load_video_preset = load_deblurring_preset
+"""Earlier name of the function, kept for programs outside this repository that import it."""

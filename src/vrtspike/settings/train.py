@@ -27,7 +27,7 @@ class RateFactors(Section):
     )
 
 
-class VideoOptimSettings(OptimSettings):
+class DeblurringOptimSettings(OptimSettings):
     """The optimiser, and rates of parts of the model."""
 
     LR_FACTORS: RateFactors = key("Learning rates of parts of the model", RateFactors())
@@ -47,10 +47,10 @@ class DistillSettings(Section):
     WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
 
 
-class VideoTrainSettings(TrainSettings):
+class DeblurringTrainSettings(TrainSettings):
     """The training loop, and what clips add to it."""
 
-    OPTIM: VideoOptimSettings = key("The optimiser", VideoOptimSettings())
+    OPTIM: DeblurringOptimSettings = key("The optimiser", DeblurringOptimSettings())
     PROGRESSIVE: tuple[PhaseSettings, ...] = key("Phases of growing crops; empty: one phase", ())
     DISTILL: DistillSettings | None = key("Distillation from a teacher", None)
     FREEZE_FLOW_STEPS: NonNegative | None = key(

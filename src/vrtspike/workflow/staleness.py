@@ -5,14 +5,11 @@ If a line differs, the job is stale and the line is the printed reason (docs/sta
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
@@ -27,15 +24,6 @@ Preset = Callable[[Any], str]
 
 Lines = Callable[[Any], list[str]]
 """Function that returns lines, from the wildcards of a job."""
-
-
-def one_of(names: Iterable[str]) -> str:
-    """Return a wildcard constraint that matches these names, and nothing if there are none.
-
-    >>> one_of(["demo", "low.ram"]), one_of([])
-    ('demo|low\\\\.ram', '(?!)')
-    """
-    return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
 def code_lines(scripts: Path, program: str) -> list[str]:
@@ -104,15 +92,6 @@ def setting_lines(workflow: Workflow, program: str, preset: Preset = own_preset)
         return [f"{key}: {value}" for key, value in selected.items()]
 
     return lines
-
-
-def evaluation_overrides(settings: RunSettings) -> str:
-    """Return options with the present TEST settings; the values of the training may differ."""
-    lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
-    pairs = [f"{key}={value}" for key, value in lines.items()]
-    if not pairs:
-        return ""
-    return shlex.join(["--set", *pairs])
 
 
 def rerun_damaged(

@@ -11,7 +11,7 @@ import pytest
 from tests.data.raw.published import PUBLISHED
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.data.data_size import measure_data
-from vrtspike.data.preset_dataset import Dataset
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.advice import hardware, recommendation
@@ -155,7 +155,7 @@ def test_context_of_exposures_takes_disk(project, monkeypatch):
     PUBLISHED["one stream"].write(root)
     keys = {"ROOT": str(root), "LAYOUT": "auto"}
     cost = fits(advise_for("A100", DATA=keys))["baseline"].cost
-    dataset = Dataset("mine", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
+    dataset = DataSource("mine", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
     stores = measure_data(dataset).store_bytes(StoreOptions(bins=32))
     free = stores + cost.checkpoint_gib(kept=3) * 2**30
     monkeypatch.setattr(recommendation, "free_bytes", lambda path: free)

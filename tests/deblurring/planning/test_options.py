@@ -9,8 +9,8 @@ import pytest
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
@@ -25,7 +25,9 @@ from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequenc
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-DATASET = Dataset("d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw")
+DATASET = DataSource(
+    "d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw"
+)
 
 
 def test_options_survive_the_shell():

@@ -14,8 +14,8 @@ from tests.deblurring.planning.test_raw_data import RecordedNotices
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
-from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.data.shards import members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
@@ -88,7 +88,7 @@ def damage() -> dict[str, str]:
     return {place: sequences for place, sequences in reports.items() if sequences}
 
 
-def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, Dataset]:
+def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, DataSource]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
     workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
     return RawData(workflow, lambda: True, RecordedNotices(), measures), workflow.dataset("p")

@@ -10,7 +10,7 @@ from vrtspike.config.texts import fill_texts, packaged_texts
 from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
-from vrtspike.data.preset_dataset import Dataset
+from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.task import training_weights
 from vrtspike.deblurring.training_cost import TrainingCost, training_cost
@@ -55,7 +55,7 @@ class PresetData:
         stored_bytes: size of the stores that exist, by their number of bins.
     """
 
-    dataset: Dataset
+    dataset: DataSource
     size: DataSize
     missing: str | None
     stored_bytes: Mapping[int, int]
@@ -103,7 +103,7 @@ class Fit:
     hours: float = 0.0
 
 
-def find_data(results: Path, dataset: Dataset) -> PresetData:
+def find_data(results: Path, dataset: DataSource) -> PresetData:
     """Measure a data set and its stores; missing data count as those of GoPro.
 
     Args:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from vrtspike.config.workflow import Workflow
-from vrtspike.data.preset_dataset import DataKind, Dataset
+from vrtspike.data.data_source import DataKind, DataSource
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.generated_data import VideoWorkflow
+from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
@@ -29,9 +29,9 @@ class DeblurringWorkflow:
     _needed: dict[str, str] = field(default_factory=dict)
 
     @property
-    def settings(self) -> VideoWorkflow:
+    def settings(self) -> DeblurringWorkflowSettings:
         """The sections of ``config/config.yaml`` on its data."""
-        return cast("VideoWorkflow", self.workflow.settings)
+        return cast("DeblurringWorkflowSettings", self.workflow.settings)
 
     @property
     def results(self) -> Path:
@@ -56,7 +56,7 @@ class DeblurringWorkflow:
         return deblurring_settings(self.workflow.preset(name), name)
 
     @cached_property
-    def by_preset(self) -> dict[str, Dataset]:
+    def by_preset(self) -> dict[str, DataSource]:
         """The data set of each preset of a file or sweep."""
         return {name: self._dataset_of(settings) for name, settings in self.presets.items()}
 
@@ -70,7 +70,7 @@ class DeblurringWorkflow:
         names = {self.dataset(preset).name for preset in presets if preset in self.presets}
         return sorted(names)
 
-    def require_dataset(self, preset: str, *, alone: bool) -> Dataset:
+    def require_dataset(self, preset: str, *, alone: bool) -> DataSource:
         """Return the data set of a preset that a target needs.
 
         Args:
@@ -89,7 +89,7 @@ class DeblurringWorkflow:
             self._require_unambiguous(dataset.name)
         return dataset
 
-    def _require_results_elsewhere(self, dataset: Dataset) -> None:
+    def _require_results_elsewhere(self, dataset: DataSource) -> None:
         """Refuse results among the sequences of a data set that the user fills."""
         if dataset.kind != "raw":
             return
@@ -108,7 +108,7 @@ class DeblurringWorkflow:
                         "elsewhere"
                     )
 
-    def dataset_named(self, name: str) -> Dataset:
+    def dataset_named(self, name: str) -> DataSource:
         """Return a data set by its name: that of the presets that targets need.
 
         Raises:
@@ -157,7 +157,7 @@ class DeblurringWorkflow:
                     "choose one, or rename one of two folders, or use another RESULTS folder"
                 )
 
-    def dataset(self, preset: str) -> Dataset:
+    def dataset(self, preset: str) -> DataSource:
         """Return the data set that a preset of the deblurring takes, derived ones included.
 
         Raises:
@@ -165,7 +165,7 @@ class DeblurringWorkflow:
         """
         return self._dataset_of(self.preset(preset))
 
-    def _dataset_of(self, settings: Settings) -> Dataset:
+    def _dataset_of(self, settings: Settings) -> DataSource:
         """Return the data set of the settings of a preset."""
         data = settings.DATA
         sections = self.settings
@@ -182,7 +182,7 @@ class DeblurringWorkflow:
             generated[sections.CALIBRATE.ROOT] = ("calibrated", ["calibrated.txt"])
         kind, files = generated.get(data.ROOT, ("raw", []))
         sources = tuple(f"{data.ROOT}/{file}" for file in files)
-        return Dataset(
+        return DataSource(
             name=settings.dataset_name,
             root=data.ROOT,
             blur_dir=data.BLUR_DIR,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.gate.options import GateOptions
-from vrtspike.data.preset_dataset import Dataset
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
@@ -28,7 +28,7 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     )
 
 
-def raw_file_options(dataset: Dataset) -> str:
+def raw_file_options(dataset: DataSource) -> str:
     """Return options for the place, layout and names of raw files."""
     return _format_options(
         {
@@ -40,7 +40,7 @@ def raw_file_options(dataset: Dataset) -> str:
     )
 
 
-def sensor_option(dataset: Dataset) -> str:
+def sensor_option(dataset: DataSource) -> str:
     """Return the option for the size of the spike sensor; empty if it is not configured."""
     return _format_options({"spike_size": dataset.spike_size})
 

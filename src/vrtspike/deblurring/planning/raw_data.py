@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
+from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import SURVEY, Survey, surveyed
-from vrtspike.data.preset_dataset import Dataset
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
@@ -84,25 +84,25 @@ class RawData:
         # Computed once, because the results that it reads change while jobs run.
         self.shards = cache(self._find_shards)
 
-    def survey(self, dataset: Dataset) -> Survey | None:
+    def survey(self, dataset: DataSource) -> Survey | None:
         """Return the survey of a folder that users fill.
 
         None of generated data; None, with a notice, of missing data.
         """
         return self._inspect(dataset).survey
 
-    def states(self, dataset: Dataset) -> dict[str, RawState]:
+    def states(self, dataset: DataSource) -> dict[str, RawState]:
         """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
 
         Empty for generated data, and if ``measures`` is false.
         """
         return self._inspect(dataset).states
 
-    def folder(self, dataset: Dataset) -> Path:
+    def folder(self, dataset: DataSource) -> Path:
         """Return the folder of a data set's results."""
         return self._workflow.results / "data" / dataset.name
 
-    def names_version(self, dataset: Dataset) -> str | None:
+    def names_version(self, dataset: DataSource) -> str | None:
         """Return a line that changes when sequences are added or removed; None without a survey.
 
         Generated data change with the jobs that make them.
@@ -154,7 +154,7 @@ class RawData:
         title = f"preset {preset}, {dataset.root}"
         require_sequences_to_hold_out(title, len(training), settings.DATA)
 
-    def shard_files(self, dataset: Dataset, folder: str) -> list[str]:
+    def shard_files(self, dataset: DataSource, folder: str) -> list[str]:
         """Return the file of every shard of a data set.
 
         Args:
@@ -164,14 +164,14 @@ class RawData:
         shards = self.folder(dataset) / folder / "shards"
         return [f"{shards}/{shard}.json" for shard in self.shards(dataset)]
 
-    def shard_threads(self, dataset: Dataset, shard: str) -> int:
+    def shard_threads(self, dataset: DataSource, shard: str) -> int:
         """Return the processes of a job on a shard: one for each sequence.
 
         Snakemake limits them to ``--cores``, so that it is all cores before the survey.
         """
         return len(members(shard, self._sequences(dataset))) or ALL_CORES
 
-    def versions(self, dataset: Dataset, shard: str) -> list[str]:
+    def versions(self, dataset: DataSource, shard: str) -> list[str]:
         """Return a line for each sequence of a shard that changes with its raw files.
 
         Empty for generated data, whose files change with the job that makes them.
@@ -181,7 +181,7 @@ class RawData:
             f"raw files of {name}: {states[name].version[:12]}" for name in members(shard, states)
         ]
 
-    def _inspect_dataset(self, dataset: Dataset) -> _Inspection:
+    def _inspect_dataset(self, dataset: DataSource) -> _Inspection:
         """Survey a data set, measure its files, and add notices."""
         if dataset.kind != "raw":
             return _Inspection(None, {})
@@ -209,7 +209,7 @@ class RawData:
         accepted = {name: states[name] for name in surveyed(sequences) if name in states}
         return _Inspection(sequences, accepted)
 
-    def _measure(self, dataset: Dataset, files: SequenceFiles) -> RawState:
+    def _measure(self, dataset: DataSource, files: SequenceFiles) -> RawState:
         """Return version and size of a sequence's raw files."""
         manifest = self.folder(dataset) / "ingest" / files.split / f"{files.name}.json"
         version = source_version(dataset.root, files, manifest)
@@ -219,7 +219,7 @@ class RawData:
             nbytes += max(0, size)  # a missing file has size -1
         return RawState(version, nbytes)
 
-    def _note_survey(self, dataset: Dataset, sequences: Survey) -> None:
+    def _note_survey(self, dataset: DataSource, sequences: Survey) -> None:
         """Add notices about sequences with faults and folders that are passed over."""
         if sequences["excluded"]:
             title = f"\n{dataset.root} has faults, as far as names show"
@@ -230,7 +230,7 @@ class RawData:
             names = ", ".join(passed_over)
             self._notices.add(f"{dataset.root}: {len(passed_over)} folders passed over: {names}")
 
-    def _expected_sequences(self, dataset: Dataset) -> list[str]:
+    def _expected_sequences(self, dataset: DataSource) -> list[str]:
         """Return the expected sequences as ``<split>/<name>``, from names and configuration.
 
         Sequences with faults count unless they are to be excluded: the gate lists the faults.
@@ -245,7 +245,7 @@ class RawData:
             return [*surveyed(sequences), *sequences["excluded"]]
         return surveyed(sequences)
 
-    def _find_shards(self, dataset: Dataset) -> list[str]:
+    def _find_shards(self, dataset: DataSource) -> list[str]:
         """Return the shards of a data set; those without sequences are left out once known."""
         limits = self._workflow.settings.SHARDS
         states = self.states(dataset)
@@ -255,7 +255,7 @@ class RawData:
         used = {shard_of(name, count) for name in self._sequences(dataset)}
         return sorted(used) or shard_names(count)
 
-    def _sequences(self, dataset: Dataset) -> list[str]:
+    def _sequences(self, dataset: DataSource) -> list[str]:
         """Return the sequences of a data set; empty before its survey is written."""
         states = self.states(dataset)
         if states:
@@ -266,7 +266,7 @@ class RawData:
             return []
 
 
-def _nearby_spike_roots(dataset: Dataset, sequences: Survey) -> list[Path]:
+def _nearby_spike_roots(dataset: DataSource, sequences: Survey) -> list[Path]:
     """Return folders near the root of a data set that hold spikes of its first sequence."""
     first = sequences["sequences"][0]
     return spike_roots(Path(dataset.root), first["split"], first["name"], dataset.layout)

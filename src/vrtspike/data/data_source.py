@@ -1,4 +1,4 @@
-"""The data set of a preset."""
+"""The data source of a preset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DataKind: TypeAlias = Literal["raw", "demo", "general", "simulated", "calibrated
 
 
 @dataclass(frozen=True)
-class Dataset:
+class DataSource:
     """A data source as a preset uses it; equal sources share every stage up to training.
 
     All but ``name``, ``kind`` and ``sources`` are keys of DATA.
