@@ -56,10 +56,10 @@ class ParallelWarping(Recomputed):
 
 
 class Stage(nn.Module):
-    """A stage, from 1 to 7.
+    """A stage before the reconstruction groups of stage 8.
 
     Args:
-        index: its index.
+        index: from 0 to 6.
         settings: settings of the model.
         drop_paths: probabilities of dropping a residual branch, one for each transformer block.
     """
