@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from itertools import product
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import stored_sequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
 
@@ -42,6 +44,10 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     compute = torch_compute(model, dataset.statistics, CPU)
     source = stored_sequence(Store(entry.store))
     return np.stack(list(restore_frames(compute, source, tiling, bits=None)))
+
+
+def test_every_protocol_can_be_chosen():
+    assert set(get_args(ProtocolName)) == PROTOCOLS.keys()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 
 from vrtspike.data.exposure import Exposure
@@ -11,6 +13,11 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, instant_picture, spikes_alone
+from vrtspike.settings.evaluation import SpikesAloneName
+
+
+def test_every_reconstruction_can_be_chosen():
+    assert set(get_args(SpikesAloneName)) == RECONSTRUCTIONS.keys()
 
 
 def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):

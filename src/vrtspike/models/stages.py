@@ -1,7 +1,7 @@
 """The stages of VRT: change of scale, two residual groups, parallel warping.
 
 Modules with numbers, here and in its layers (``linear1``, ``norm2``), are named as in the published
-weights.
+weights. Indices of stages are counted from 0: index 0 is the published ``stage1``.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class ParallelWarping(Recomputed):
 
 
 class Stage(nn.Module):
-    """A stage, from 1 to 7.
+    """A stage before the reconstruction groups of stage 8.
 
     Args:
-        number: counted from 0.
+        index: from 0 to 6.
         settings: settings of the model.
         drop_paths: probabilities of dropping a residual branch, one for each transformer block.
     """
 
-    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
+    def __init__(self, index: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
         vrt = settings.VRT
         window = settings.window
-        channels = vrt.EMBED_DIMS[number]
-        self.scale = STAGE_LEVELS[number]
-        previous = max(number - 1, 0)
+        channels = vrt.EMBED_DIMS[index]
+        self.scale = STAGE_LEVELS[index]
+        previous = max(index - 1, 0)
         change = self.scale - STAGE_LEVELS[previous]
         self.reshape = _reshape(vrt.EMBED_DIMS[previous], channels, change)
         split = int(len(drop_paths) * vrt.MUL_ATTN_RATIO)
@@ -99,14 +99,14 @@ class Stage(nn.Module):
 class ReconstructionGroup(nn.Module):
     """A group of stage 8: self attention blocks, a linear map, a residual.
 
-    Arguments as for :class:`Stage`; the numbers of the groups continue those of the stages.
+    Arguments as for :class:`Stage`; the indices of the groups continue those of the stages.
     """
 
-    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
+    def __init__(self, index: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
-        channels = settings.VRT.EMBED_DIMS[number]
+        channels = settings.VRT.EMBED_DIMS[index]
         frames, height, width = settings.window
-        if number in settings.VRT.INDEP_RECONSTS:
+        if index in settings.VRT.INDEP_RECONSTS:
             frames = 1
         window = (frames, height, width)
         self.residual_group = TMSAGroup(channels, window, drop_paths, settings.VRT, mutual=False)

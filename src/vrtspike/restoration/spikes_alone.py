@@ -115,4 +115,4 @@ def instant_picture(
     start = middle - half if half > 0 else exposure.start
     stop = middle + half if half > 0 else exposure.stop
     rate = spikes.picture(start, stop) / np.float32(stop - start)
-    return to_picture(rate * np.float32(255 * meter.gain(place)))
+    return to_picture(rate * np.float32(PEAK * meter.gain(place)))
