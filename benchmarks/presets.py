@@ -87,11 +87,12 @@ first layers need no gradient of their inputs.
 ## Measured steps
 
 Measured on an H100 of 80 GB with PyTorch 2.11 at commit 6c05e456 (`make gpu`). At that commit,
-attention kept all scores, so compare these values with each other, not with the table above.
+attention kept all scores, and `light` trained on clips of three frames, so compare these values
+with each other, not with the table above.
 
 | preset | clips of a micro-step | clips/s | GPU memory | frames/s, restoring 720p |
 | --- | --- | --- | --- | --- |
-| `light` | 5, of 3 frames each | 43 | 11.2 GiB | 22 |
+| `light`, as it was then | 5, of 3 frames each | 43 | 11.2 GiB | 22 |
 | `baseline` | 1 | 0.41 | 12.1 GiB | 0.32 |
 | `compact` | 2 | 0.57 | 18.2 GiB | |
 | `reproduce` | 1 | 0.50 | 9.3 GiB | |

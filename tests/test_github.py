@@ -74,7 +74,9 @@ def test_the_tests_run_on_every_stated_python(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     stated = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     (job,) = parsed(FOLDER / "workflows/tests.yml")["jobs"].values()
-    assert job["strategy"]["matrix"]["python"] == stated
+    (all_checks,) = parsed(FOLDER / "workflows/ci.yml")["jobs"].values()
+    version = re.fullmatch(r"python:(3\.\d+)-\w+", all_checks["container"])[1]
+    assert sorted([*job["strategy"]["matrix"]["python"], version]) == sorted(stated)
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

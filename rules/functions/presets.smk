@@ -27,7 +27,7 @@ def seeds_of_job(wildcards):
 
 
 def seeds_tables(*presets):
-    """The tables of seeds, for presets with names seeds."""
+    """The tables of seeds of those presets that have several."""
     names = [preset for preset in presets if preset in WORKFLOW.presets_with_seeds]
     return expand("<results>/seeds/{preset}/table.csv", preset=names)
 

@@ -31,7 +31,7 @@ class LiveLogs:
         self._validation = log_table([], "validation")
 
     def read(self) -> RunLogs:
-        """The logs so far; timings cover the last steps only, memory is left out.
+        """Return the logs so far; timings cover the last steps only, memory is left out.
 
         Raises:
             RunError: if a complete line is not JSON.
@@ -50,7 +50,7 @@ class LiveLogs:
         return RunLogs(timing, steps, self._train, self._validation, memory)
 
     def _last_timings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The timings of the last steps of the last start, and the steps."""
+        """Return the timings of the last steps of the last start, and the steps."""
         published = self._folder / TIMING
         files = sorted((self._folder / LOGS).glob(TIMING_OF_STARTS))
         if published.is_file():

@@ -1,0 +1,1 @@
+"""Batch systems, torchrun and GPUs."""

@@ -144,9 +144,9 @@ def restore(arguments: argparse.Namespace) -> int:
     spikes; what vrtspike pack or export has made of one; owner/name of the Hugging Face hub; or
     general, the bundled weights. Restored frames are written as PNG into OUT/restored. If the call
     is interrupted, repeat it to continue. Spikes are recorded or simulated; a model that was
-    trained without them takes none. The sensor's size is that of
-    --sensor, of the files, of a config.yaml next to them or of the layout, else half the frames'.
-    OUT/index.html shows the result in a browser.
+    trained without them takes none. The sensor's size is that of --sensor, of the files, of a
+    config.yaml next to them or of the layout, else half the frames'. OUT/index.html shows the
+    result in a browser.
     """
     _choose_model(arguments)
     if arguments.compare is not None and not arguments.page:

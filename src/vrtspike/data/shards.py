@@ -1,7 +1,7 @@
 """Shards of a data set: many sequences in few jobs.
 
-A digest of its name assigns a sequence to a shard: jobs need no lists of sequences, and a new
-sequence moves no other. The number of shards is a power of two, so that it
+A digest of its name assigns a sequence to a shard: jobs need no lists of sequences, and while the
+number of shards stays, a new sequence moves no other. The number is a power of two, so that it
 seldom changes while a data set grows.
 """
 

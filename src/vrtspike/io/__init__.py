@@ -1,0 +1,1 @@
+"""Atomic files, digests, locks, manifests, frames and files of weights."""

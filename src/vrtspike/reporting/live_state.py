@@ -109,7 +109,7 @@ class LiveRun:
         self._logs = LiveLogs(folder)
 
     def read_record(self) -> dict[str, Any]:
-        """The run's ``run.json``.
+        """Return the run's ``run.json``.
 
         Raises:
             RunError: if it is missing or damaged.
@@ -166,7 +166,7 @@ class LiveRun:
 
 
 def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
-    """The loss of a step, and its terms if there are several."""
+    """Return the loss of a step, and its terms if there are several."""
     if "loss" not in row:
         return {}
     titles = {"loss": "loss", **loss_terms(row)}
@@ -174,18 +174,18 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """A logged number; null, which replaces values that are not finite, is no number."""
+    """Return a logged number; null, which replaces values that are not finite, is no number."""
     return math.nan if value is None else float(value)
 
 
 def _finite(row: Mapping[Any, Any], name: str) -> float | None:
-    """A number of a step; None if it was not logged or is not finite."""
+    """Return a number of a step; None if it was not logged or is not finite."""
     number = _number(row.get(name))
     return number if math.isfinite(number) else None
 
 
 def _remaining_s(record: Mapping[str, Any], train: pd.DataFrame) -> float | None:
-    """Seconds to the end, at the mean speed of the steps since the last start."""
+    """Return the seconds to the end, at the mean speed of the steps since the last start."""
     total = record.get("total_steps")
     starts = record.get("starts")
     if record["status"] != RUNNING or not total or not starts:
@@ -200,7 +200,7 @@ def _remaining_s(record: Mapping[str, Any], train: pd.DataFrame) -> float | None
 
 
 def _idle_s(logs: RunLogs, now: float) -> float | None:
-    """Seconds since the last record of a step or of a validation."""
+    """Return the seconds since the last record of a step or of a validation."""
     times = [table["time"].dropna() for table in (logs.train, logs.validation)]
     last = [float(column.max()) for column in times if not column.empty]
     if not last:
@@ -209,7 +209,7 @@ def _idle_s(logs: RunLogs, now: float) -> float | None:
 
 
 def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationValue]:
-    """The metrics that were validated with a finite value, in the order of their task."""
+    """Return the metrics that were validated with a finite value, in the order of their task."""
     results = []
     for name, metric in metrics.items():
         if name not in table:

@@ -1,0 +1,1 @@
+"""Errors that a user can fix, command lines, processes, exit status, the workflow's folder."""

@@ -1,0 +1,1 @@
+"""Clips of a split: crops, augmentation and batches."""

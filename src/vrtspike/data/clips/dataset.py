@@ -13,7 +13,9 @@ import numpy as np
 from torch.utils.data import Dataset, default_collate
 
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
-from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset  # docs/api.md
+
+# Earlier programs import it from here (tests/test_api.py).
+from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
 from vrtspike.data.clips.sample_augmentation import (
     add_sensor_faults,
     change_ratio,
@@ -36,13 +38,18 @@ ISOLATED = 0.25
 class ClipDataset(Dataset[Sample]):
     """All clips of a split.
 
-    Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
-    (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
-    DATA.THRESHOLD_AUGMENT; its faults, where DATA.FAULT_AUGMENT; the ratio of its size to that of
-    the frames, where DATA.RATIO_AUGMENT) are drawn from (seed, epoch,
-    index) and nothing else, so they do not depend on workers, ranks or a resumed run. Otherwise:
-    clips follow each other without overlap, the last one moved back to end with the sequence, and
-    the crop is the middle of the frame.
+    Training (``train=True``): every start frame gives a clip. These are drawn from (seed, epoch,
+    index) and nothing else, so they do not depend on workers, ranks or a resumed run:
+
+    - the place of the crop;
+    - DATA.NEIGHBOURS: the clips that are left without neighbours;
+    - DATA.AUGMENT: flips and transposition;
+    - DATA.THRESHOLD_AUGMENT: the sensor's threshold;
+    - DATA.FAULT_AUGMENT: its faults;
+    - DATA.RATIO_AUGMENT: the ratio of its size to that of the frames.
+
+    Otherwise: clips follow each other without overlap, the last one moved back to end with the
+    sequence, and the crop is the middle of the frame.
     """
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Every check of a sequence, and the calibration of cameras."""

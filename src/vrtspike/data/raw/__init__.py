@@ -1,0 +1,1 @@
+"""Raw data: layouts, names, spike files and pictures."""

@@ -1,0 +1,1 @@
+"""Blurry frames and spikes, made from sharp frames."""
