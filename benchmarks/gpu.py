@@ -28,6 +28,7 @@ from torch._inductor.exc import InductorError
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
+from vrtspike.data.clips.neighbours import voxel_frames
 from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
@@ -110,7 +111,7 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
         batch: number of clips.
     """
     sensor = (side // 2 for side in shape[1:])
-    spike_frames = shape[0] + 2 if settings.DATA.NEIGHBOURS else shape[0]
+    spike_frames = voxel_frames(shape[0], neighbours=settings.DATA.NEIGHBOURS)
     voxels = torch.randn(batch, spike_frames, settings.DATA.NUM_VOXEL_BINS, *sensor)
     return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
 

@@ -5,6 +5,19 @@ from __future__ import annotations
 import torch
 
 
+def voxel_frames(frames: int, *, neighbours: bool) -> int:
+    """Return the number of frames whose voxels come with a clip.
+
+    Args:
+        frames: frames of the clip.
+        neighbours: the frames before and after count, too (DATA.NEIGHBOURS).
+
+    >>> voxel_frames(3, neighbours=True), voxel_frames(3, neighbours=False)
+    (5, 3)
+    """
+    return frames + 2 if neighbours else frames
+
+
 def without_neighbours(voxels: torch.Tensor) -> torch.Tensor:
     """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w).
 
