@@ -30,6 +30,22 @@ MIN_CENTERS = 3
 RELIABLE_CORRELATION = 0.8
 """Median correlation from which centres are reliable: 0.9 and more in most data. In dark scenes few
 spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians by up to 11."""
+MIN_LIKENESS = 0.9
+"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
+generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
+and a shorter one seemed better by up to 0.02 in correct data."""
+MIN_GAIN = 0.005
+"""Minimum lead in correlation of another window, in the median of a sequence, beyond counting
+noise. Correct generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
+length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
+COUNTING_NOISE = 0.0066
+"""Longer windows are less noisy, too: this, divided by the square of steps times contrast of the
+rates, is the part of the correlation that counting spikes costs. The count of an integrating pixel
+has a variance of 1/6, the band-pass leaves a 1/(4 pi) of it; half of their product."""
+MIN_WIDENING = 0.25
+"""Minimum part of an exposure that is recorded before and after it for a longer window."""
+MIN_EXPOSURES = 3
+"""Minimum number of exposures for a median that is trusted."""
 
 
 def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[str]:
@@ -42,9 +58,12 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
         exposures: entries of the ingest manifest, of the usable frames; none without spikes.
         has_table: true if a table gives the exposures, which may then have any lengths.
     """
-    located = [
-        (exposure, exposure["center"]) for exposure in exposures if exposure["center"] is not None
-    ]
+    located = []
+    correlations = []
+    for exposure in exposures:
+        if exposure["center"] is not None and exposure["correlation"] is not None:
+            located.append((exposure, exposure["center"]))
+            correlations.append(exposure["correlation"])
     if not located:
         return []
     offsets = [center - exposure["sharp"] for exposure, center in located]
@@ -61,7 +80,7 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
             for exposure, center in located
             if _is_cut(exposure, center, steps, offset)
         ]
-    correlation = median(exposure["correlation"] or 0.0 for exposure, _ in located)
+    correlation = median(correlations)
     # In dark or static scenes, a single unreliable centre among several exposures is no evidence.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
         return faults
@@ -111,24 +130,6 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
     if correlation < RELIABLE_CORRELATION:
         return float(tolerance + uncertainty)
     return float(min(tolerance, CENTER_PRECISION + uncertainty))
-
-
-MIN_LIKENESS = 0.9
-"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
-generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
-and a shorter one seemed better by up to 0.02 in correct data."""
-MIN_GAIN = 0.005
-"""Minimum lead in correlation of another window, in the median of a sequence, beyond counting
-noise. Correct generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
-length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
-COUNTING_NOISE = 0.0066
-"""Longer windows are less noisy, too: this, divided by the square of steps times contrast of the
-rates, is the part of the correlation that counting spikes costs. The count of an integrating pixel
-has a variance of 1/6, the band-pass leaves a 1/(4 pi) of it; half of their product."""
-MIN_WIDENING = 0.25
-"""Minimum part of an exposure that is recorded before and after it for a longer window."""
-MIN_EXPOSURES = 3
-"""Minimum number of exposures for a median that is trusted."""
 
 
 class OtherLength(NamedTuple):

@@ -29,6 +29,12 @@ _MISSING_S = Fraction(1, 10)
 _MISSING_STEPS = Fraction(3, 2)
 """A file is complete if its streams end at most so many seconds, or so many of the longest steps
 between two frames, before the end that its header announces: headers are rounded."""
+_EBML = b"\x1a\x45\xdf\xa3"
+"""The first element of a Matroska file (.mkv, .webm), whose announced length FFmpeg does not check;
+the segment is the second one."""
+_SEGMENT = b"\x18\x53\x80\x67"
+_HEAD = 4096
+"""Bytes that are read; the two elements are at the beginning."""
 
 
 @dataclass(frozen=True)
@@ -247,12 +253,6 @@ def _rising_stamps(
     if length <= 0 and len(stamps) > 1:
         length = stamps[-1] - stamps[-2]
     return (*stamps, stamps[-1] + max(1, length or usual))
-
-
-_EBML = b"\x1a\x45\xdf\xa3"
-_SEGMENT = b"\x18\x53\x80\x67"
-_HEAD = 4096
-"""Bytes that are read; the two elements are at the beginning."""
 
 
 def announced_bytes(path: Path) -> int | None:

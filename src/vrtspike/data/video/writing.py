@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from av.stream import Stream
     from av.video.stream import VideoStream
 
+_OPTIONS = {"crf": "18", "bf": "0"}
+"""x264's constant rate factor, at 18 without a visible difference to the frames; and no B-frames,
+with which MP4 states a wrong length of videos of a variable frame rate."""
+_STUDIO = 1
+"""FFmpeg's number of the range 16 to 235, which every player expects."""
+_MANY_RATES = 1_000_000
+_MIN_TIMESCALE = 10_000
+
 
 class SoundCopy:
     """Copies the packets of all sound streams that MP4 takes, in step with the pictures."""
@@ -121,15 +129,6 @@ def _begin(packet: Packet) -> Fraction:
 def _describe(stream: Stream) -> str:
     codec = "unknown codec" if stream.codec_context is None else stream.codec_context.name
     return f"stream {stream.index}: {stream.type}, {codec}"
-
-
-_OPTIONS = {"crf": "18", "bf": "0"}
-"""x264's constant rate factor, at 18 without a visible difference to the frames; and no B-frames,
-with which MP4 states a wrong length of videos of a variable frame rate."""
-_STUDIO = 1
-"""FFmpeg's number of the range 16 to 235, which every player expects."""
-_MANY_RATES = 1_000_000
-_MIN_TIMESCALE = 10_000
 
 
 @contextlib.contextmanager
