@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.system.errors import DataError, is_text, shown
@@ -242,33 +242,24 @@ def find_other_case(root: Path, place: str) -> str | None:
     return path if path != place else None
 
 
-class FolderEntries(NamedTuple):
-    """The entries of a folder, without hidden ones.
+def visible_entries(folder: str | Path, foreign: set[str]) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder that are neither hidden nor foreign, in no order.
 
-    Attributes:
-        visible: all but the foreign ones, in no order.
-        foreign: paths of the foreign ones (:data:`FOREIGN`).
-    """
-
-    visible: list[os.DirEntry[str]]
-    foreign: set[str]
-
-
-def list_entries(folder: str | Path) -> FolderEntries:
-    """List a folder.
+    Args:
+        folder: path of the folder.
+        foreign: gets the paths of the foreign entries (:data:`FOREIGN`).
 
     Raises:
         OSError: if it cannot be listed.
     """
     visible = []
-    foreign = set()
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
                 foreign.add(entry.path)
             elif not entry.name.startswith("."):
                 visible.append(entry)
-    return FolderEntries(visible, foreign)
+    return visible
 
 
 def may_be_folder(entry: os.DirEntry[str]) -> bool:
