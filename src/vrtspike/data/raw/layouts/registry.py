@@ -146,7 +146,7 @@ def _jumps(files: SequenceFiles) -> list[str]:
         return [
             f"frame numbers rise by {usual} from each frame to the next, expected {step} in the "
             f"layout {layout.name}: if no frames are missing between them, number them "
-            f"{_first_numbers(step)}; else put them back"
+            f"1, {1 + step}, {1 + 2 * step}; else put them back"
         ]
     remedy = "frames are missing; put them back, or make two sequences of it"
     if len(jumps) > MAX_LINES:
@@ -156,8 +156,3 @@ def _jumps(files: SequenceFiles) -> list[str]:
             f"{remedy}"
         ]
     return [f"frame numbers jump from {name} to {next_name}: {remedy}" for name, next_name in jumps]
-
-
-def _first_numbers(step: int) -> str:
-    """Return the first numbers of frames in a layout, as an example."""
-    return ", ".join(str(1 + step * count) for count in range(3))
