@@ -71,9 +71,7 @@ def accept(
             unmet.setdefault(requirement, []).append(sequence.name)
     if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    overlaps = _compare(
-        sequences, options.splits, test_on_training_frames=options.test_on_training_frames
-    )
+    overlaps = _compare(sequences, options)
     faults = _collect_faults(sequences, surveyed or {})
     lines = named_faults(faults)
     for requirement, names in unmet.items():
@@ -133,36 +131,27 @@ def find_faults(
         faults by ``<split>/<name>`` or split; sequences without faults are absent.
     """
     sequences = {}
-    for manifest in manifests:
-        sequence = _read_sequence(manifest)
+    for sequence in map(_read_sequence, manifests):
         sequences[sequence.name] = sequence
-    _compare(sequences, splits, test_on_training_frames=False)
+    _compare(sequences, GateOptions(splits=splits))
     return _collect_faults(sequences, surveyed or {})
 
 
-def _compare(
-    sequences: Mapping[str, _Sequence], splits: tuple[str, str], *, test_on_training_frames: bool
-) -> dict[str, Counter[str]]:
+def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[str, Counter[str]]:
     """Report the faults between sequences.
 
     Returns:
         training frames in test sequences, as of :func:`_find_overlaps`.
     """
-    _report_missing_spikes(sequences)
+    without_spikes = [sequence for sequence in sequences.values() if not sequence.has_spikes]
+    if len(without_spikes) < len(sequences):
+        for sequence in without_spikes:
+            sequence.faults.append("no spikes, but other sequences of the data set have them")
     _report_copies(sequences)
-    overlaps = _find_overlaps(sequences, splits)
-    if not test_on_training_frames:
+    overlaps = _find_overlaps(sequences, options.splits)
+    if not options.test_on_training_frames:
         _report_overlaps(sequences, overlaps)
     return overlaps
-
-
-def _report_missing_spikes(sequences: Mapping[str, _Sequence]) -> None:
-    """Report sequences without spikes if others have them."""
-    if not any(sequence.has_spikes for sequence in sequences.values()):
-        return
-    for sequence in sequences.values():
-        if not sequence.has_spikes:
-            sequence.faults.append("no spikes, but other sequences of the data set have them")
 
 
 def _report_copies(sequences: Mapping[str, _Sequence]) -> None:

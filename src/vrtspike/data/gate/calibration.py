@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, Exposure, read_exposures
+from vrtspike.data.exposure import TABLE, read_exposures
 from vrtspike.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
@@ -282,7 +282,9 @@ def find_offset(
     if unmatched:
         raise DataError(f"{moving}: found {unmatched[0]} in only one of blur/ and {TABLE}")
     total = count_spike_frames(moving / SPIKES, *sensor.size)
-    low, high = _offset_range(exposures, total, max_steps)
+    # Offsets leave all exposures within the recorded steps.
+    low = max(-max_steps, -min(exposure.start for exposure in exposures.values()))
+    high = min(max_steps, total - max(exposure.stop for exposure in exposures.values()))
     if high <= low:
         raise DataError(
             f"{moving / TABLE}: exposures take all {total} steps of {SPIKES}; record some steps "
@@ -314,13 +316,3 @@ def find_offset(
     if len(frame_offsets) > 1:
         standard_error = float(np.std(frame_offsets, ddof=1) / np.sqrt(len(frame_offsets)))
     return round(low + peak, 3), standard_error, correlation
-
-
-def _offset_range(exposures: dict[str, Exposure], total: int, max_steps: int) -> tuple[int, int]:
-    """Return the smallest and largest offset that leave all exposures within the recorded steps."""
-    low = -max_steps
-    high = max_steps
-    for exposure in exposures.values():
-        low = max(low, -exposure.start)
-        high = min(high, total - exposure.stop)
-    return low, high

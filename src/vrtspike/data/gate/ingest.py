@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import Alignment, align, mismatch
+from vrtspike.data.gate.alignment import align, mismatch
 from vrtspike.data.gate.consistency import Consistency
 from vrtspike.data.gate.exposure_faults import (
     OtherLength,
@@ -284,7 +284,20 @@ class _Checks:
         if alignment.locates:
             sides = self._sides(recording, sensor)
             self._lengths.append(compare_lengths(spikes, blur_gray, sides))
-        entry = _spikes_entry(recording, first_step, alignment, view.total)
+        entry: SpikesEntry = {
+            "path": recording.path,
+            "total": recording.total,
+            "start": exposure.start,
+            "steps": exposure.steps,
+            "sharp": exposure.sharp - exposure.start,
+            # In the whole sequence, where the exposures of files of their own follow each other.
+            "t0": first_step,
+            "t1": first_step + exposure.steps,
+            "count": view.total,
+            # The value is null if the spikes allow no statement.
+            "center": round(alignment.center, 2) if alignment.locates else None,
+            "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
+        }
         return entry, view, fault
 
     def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
@@ -317,31 +330,3 @@ class _Checks:
             )
             return None
         return picture
-
-
-def _spikes_entry(
-    recording: Recording, first_step: int, alignment: Alignment, count: int
-) -> SpikesEntry:
-    """Return the spikes of a frame in the manifest.
-
-    Args:
-        recording: file and exposure of the spikes.
-        first_step: step of the sequence at which the exposure begins.
-        alignment: alignment of spikes and sharp frame.
-        count: number of spikes.
-    """
-    exposure = recording.exposure
-    return {
-        "path": recording.path,
-        "total": recording.total,
-        "start": exposure.start,
-        "steps": exposure.steps,
-        "sharp": exposure.sharp - exposure.start,
-        # In the whole sequence, where the exposures of files of their own follow each other.
-        "t0": first_step,
-        "t1": first_step + exposure.steps,
-        "count": count,
-        # The value is null if the spikes allow no statement.
-        "center": round(alignment.center, 2) if alignment.locates else None,
-        "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
-    }

@@ -103,10 +103,10 @@ def _refuse_unused(source: str, options: Mapping[str, object]) -> None:
     Raises:
         ConfigError: naming them.
     """
-    given = [option_name(name) for name, value in options.items() if value is not None]
-    if given:
+    names = [option_name(name) for name, value in options.items() if value is not None]
+    if names:
         raise ConfigError(
-            f"found {' and '.join(given)} with --{source}, which changes nothing there"
+            f"found {' and '.join(names)} with --{source}, which changes nothing there"
         )
 
 
@@ -230,13 +230,13 @@ def _sound_sequences(
     Raises:
         DataError: if the data set has spikes, or faulty sequences that are not left out.
     """
-    found = survey(root, splits or SPLITS, "blur", layout)
-    if found["spikes"]:
+    contents = survey(root, splits or SPLITS, "blur", layout)
+    if contents["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
-    required = set(splits or {sequence["split"] for sequence in found["sequences"]})
+    required = set(splits or {sequence["split"] for sequence in contents["sequences"]})
     faulty = {}
     left_out = {}
-    for name, faults in found["excluded"].items():
+    for name, faults in contents["excluded"].items():
         split, _, _ = name.rpartition("/")
         if name in required or split in required:
             faulty[name] = faults
@@ -247,7 +247,7 @@ def _sound_sequences(
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         print(f"left out: {fault}")
-    return surveyed(found)
+    return surveyed(contents)
 
 
 def _for_each(

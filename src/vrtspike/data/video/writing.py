@@ -75,18 +75,6 @@ class SoundCopy:
                 yield packet
 
 
-@contextlib.contextmanager
-def copied_sound(info: VideoInfo | None, output: OutputContainer) -> Iterator[SoundCopy | None]:
-    """The sound of a video file on its way into another one; None without a file."""
-    import av
-
-    if info is None:
-        yield None
-        return
-    with av.open(str(info.path)) as container:
-        yield SoundCopy(info, container, output)
-
-
 def uncopied_streams(path: str | Path) -> list[str]:
     """Describe the sound, subtitles and further videos of a file that a copy as MP4 lacks."""
     import av
@@ -159,30 +147,31 @@ def video_file(
     # The index comes first, so that a browser shows the beginning before it has the end.
     options = {"movflags": "faststart"}
     if like is not None:
-        options["movie_timescale"] = str(_timescale(like.tick))
-    with (
-        atomic_path(path) as temporary,
-        av.open(str(temporary), "w", format="mp4", options=options) as container,
-        _VideoWriter(Path(path), container, Fraction(fps), like) as writer,
-    ):
+        # The beginnings of streams are given in multiples of the time stamps' units.
+        options["movie_timescale"] = str(round_up(_MIN_TIMESCALE, like.tick.denominator))
+    with atomic_path(path) as temporary, contextlib.ExitStack() as stack:
+        opened = av.open(str(temporary), "w", format="mp4", options=options)
+        container = stack.enter_context(opened)
+        source = None if like is None else stack.enter_context(av.open(str(like.path)))
+        writer = _VideoWriter(Path(path), container, Fraction(fps), like, source)
         yield writer.append
         writer.finish()
 
 
-def _timescale(tick: Fraction) -> int:
-    """Return units of a second for streams' beginnings: a multiple of the time stamps' units."""
-    return round_up(_MIN_TIMESCALE, tick.denominator)
-
-
-class _VideoWriter(contextlib.ExitStack):
+class _VideoWriter:
     """Encodes frames, and copies sound between them."""
 
     def __init__(
-        self, path: Path, container: OutputContainer, fps: Fraction, like: VideoInfo | None
+        self,
+        path: Path,
+        container: OutputContainer,
+        fps: Fraction,
+        like: VideoInfo | None,
+        source: InputContainer | None,
     ) -> None:
-        super().__init__()
         self._path = path
         self._container = container
+        self._source = source
         self._rate = fps if like is None else like.rate
         self._like = like
         self._durations: dict[int, int] = {}
@@ -200,7 +189,8 @@ class _VideoWriter(contextlib.ExitStack):
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._stream is None:
             self._stream = self._add_stream(frame)
-            self._sound = self.enter_context(copied_sound(self._like, self._container))
+            if self._like is not None and self._source is not None:
+                self._sound = SoundCopy(self._like, self._source, self._container)
         if frame.shape[:2] != (self._stream.height, self._stream.width):
             raise ValueError(
                 f"{self._path}: a frame of {frame.shape[:2]} pixels in a video of "
