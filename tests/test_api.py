@@ -26,7 +26,6 @@ EARLIER = {
     "vrtspike.analysis.run_logs": ["read_run_logs"],
     "vrtspike.config": ["load_preset"],
     "vrtspike.data.bins": ["bin_edges", "bin_table"],
-    "vrtspike.data.clips.dataset": ["load_dataset"],
     "vrtspike.data.exposure": ["Exposure", "read_exposures"],
     "vrtspike.data.gate.alignment": ["align"],
     "vrtspike.data.raw.spikes": ["read_spikes", "write_spikes"],

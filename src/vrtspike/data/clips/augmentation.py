@@ -1,13 +1,74 @@
-"""Augmentation of arrays: flips, another sensor, and a sensor with faults."""
+"""Augmentation of samples: flips, another camera or sensor, and a sensor with faults."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
+from vrtspike.data.clips.samples import RatioChange, Sample
+
+MAX_THRESHOLD_SPREAD = 0.05
+"""Maximum standard deviation of the threshold between pixels, as a share of it."""
+
+
+def flip_sample(sample: Sample, rows: bool, columns: bool, transpose: bool) -> None:
+    """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
+    if not (rows or columns or transpose):
+        return
+    sample["blur"] = flip_transpose(sample["blur"], 1, rows, columns, transpose)
+    sample["sharp"] = flip_transpose(sample["sharp"], 1, rows, columns, transpose)
+    if "counts" in sample:
+        sample["counts"] = flip_transpose(sample["counts"], 2, rows, columns, transpose)
+
+
+def raise_threshold(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with a higher threshold."""
+    size = sample["counts"].shape[-2:]
+    factor = random.uniform(1, MAX_THRESHOLD)
+    spread = random.uniform(0, MAX_THRESHOLD_SPREAD)
+    factors = np.maximum(1, factor * (1 + spread * random.standard_normal(size)))
+    waiting = factors * random.random(size)
+    sample["counts"] = decimate_counts(sample["counts"], factors, waiting)
+    sample["gain"] = factor * sample["gain"]
+
+
+def add_sensor_faults(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with faults."""
+    rates = {name: random.uniform(0, max_rate) for name, max_rate in MAX_FAULTS.items()}
+    before = sample["counts"].sum(1, dtype=torch.float32)
+    sample["counts"] = add_faults(sample["counts"], sample["bin_steps"], random, **rates)
+    after = sample["counts"].sum(1, dtype=torch.float32)
+    # The gain is that of the faulty sensor: spikes without light lower it.
+    sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
+
+
+def draw_ratio_change(probability: float, random: np.random.Generator) -> RatioChange:
+    """Draw the change of ratio of a batch; both changes are equally probable.
+
+    Args:
+        probability: probability of any change.
+        random: draws it.
+    """
+    draw = random.random()
+    if draw < probability / 2:
+        return "camera"
+    if draw < probability:
+        return "sensor"
+    return ""
+
+
+def change_ratio(sample: Sample, change: RatioChange) -> None:
+    """Replace the frames of a sample, or its spikes, by those of half as many rows and columns."""
+    if change == "camera":
+        sample["blur"] = halve_pictures(sample["blur"])
+        sample["sharp"] = halve_pictures(sample["sharp"])
+    if change == "sensor":
+        # The seed comes from the spikes, so that a batch is the same in every process.
+        random = np.random.default_rng(int(sample["counts"].sum()))
+        sample["counts"] = halve_sensor(sample["counts"], random)
 
 
 def flip_transpose(
@@ -123,28 +184,16 @@ def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Ten
     return decimate_counts(collected, 4, waiting)
 
 
-@dataclass(frozen=True)
-class SensorFaults:
-    """Rates of a sensor's faults, from 0 to 1.
-
-    Attributes:
-        dark: probability of a spike without light, for each pixel and step.
-        flipped: probability that a step is read the wrong way round, a spike as none and none as
-            one.
-        hot: share of the pixels that fire at every step.
-        dead: share of the pixels that never fire.
-        late: probability that a spike is read out a step late, and so perhaps in the next bin.
-    """
-
-    dark: float = 0.0
-    flipped: float = 0.0
-    hot: float = 0.0
-    dead: float = 0.0
-    late: float = 0.0
-
-
 def add_faults(
-    counts: torch.Tensor, steps: torch.Tensor, random: np.random.Generator, faults: SensorFaults
+    counts: torch.Tensor,
+    steps: torch.Tensor,
+    random: np.random.Generator,
+    *,
+    dark: float = 0.0,
+    flipped: float = 0.0,
+    hot: float = 0.0,
+    dead: float = 0.0,
+    late: float = 0.0,
 ) -> torch.Tensor:
     """Return counts of a sensor that has faults.
 
@@ -155,19 +204,24 @@ def add_faults(
         counts: uint8 (T, K, h, w), spikes per bin.
         steps: uint8 (T, K), steps of each bin.
         random: draws the faults.
-        faults: their rates.
+        dark: probability of a spike without light, for each pixel and step.
+        flipped: probability that a step is read the wrong way round, a spike as none and none as
+            one.
+        hot: share of the pixels that fire at every step.
+        dead: share of the pixels that never fire.
+        late: probability that a spike is read out a step late, and so perhaps in the next bin.
 
     Returns:
         uint8 (T, K, h, w).
     """
     result = counts.numpy().copy().reshape(-1, *counts.shape[-2:])
     bin_steps = steps.numpy().ravel().astype(np.int64)
-    _flip_steps(result, bin_steps, random, share=faults.dark, removes_spikes=False)
-    _flip_steps(result, bin_steps, random, share=faults.flipped, removes_spikes=True)
-    _delay_spikes(result, bin_steps, random, share=faults.late, frame_bins=counts.shape[1])
+    _flip_steps(result, bin_steps, random, share=dark, removes_spikes=False)
+    _flip_steps(result, bin_steps, random, share=flipped, removes_spikes=True)
+    _delay_spikes(result, bin_steps, random, share=late, frame_bins=counts.shape[1])
     draw = random.random(counts.shape[-2:])
-    result[:, draw < faults.hot] = bin_steps[:, None]
-    result[:, draw > 1 - faults.dead] = 0
+    result[:, draw < hot] = bin_steps[:, None]
+    result[:, draw > 1 - dead] = 0
     return torch.from_numpy(result.reshape(counts.shape))
 
 
