@@ -15,7 +15,6 @@ from torch.utils.data import Dataset, default_collate
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
 
 # Earlier programs import it from here (tests/test_api.py).
-from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
 from vrtspike.data.clips.sample_augmentation import (
     add_sensor_faults,
     change_ratio,
