@@ -22,7 +22,7 @@ from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tile_batches import InputArrays
+from vrtspike.restoration.inference.tiling import InputArrays
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.settings import Settings
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.analysis.evaluation_files import EXAMPLES_INDEX
-from vrtspike.evaluation.columns import KEYS
+from vrtspike.evaluation.measure import KEYS
 from vrtspike.io.files import finite_or_null, write_json
 from vrtspike.io.images import write_png
 from vrtspike.metrics.metric import ImageMetric

@@ -7,25 +7,35 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, to_uint8
-from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
-from vrtspike.restoration.inference.tiling import Tiling
+from vrtspike.restoration.inference.tiling import Compute, InputArrays
 from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
 from vrtspike.settings import Settings
-from vrtspike.settings.evaluation import TestSettings
 from vrtspike.system.cpus import available_cpus
+
+KEYS = ["protocol", "sequence", "frame"]
+"""Columns that identify a row of ``frames.csv``."""
+
+Kind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
+"""The images of one frame.
+
+These are the blurry input, the restored frame, the picture from spikes alone, the sharp frame, and
+the sharp frame in grey.
+"""
+
+REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spikes": "gray"}
+"""The reference of each image that is measured."""
 
 FrameImages = Mapping[Kind, NDArray[Any]]
 """The images of one frame, all (H, W, 3) RGB of one size. All are uint8, except a restored frame
@@ -36,6 +46,12 @@ Scores = Mapping[ImageMetric, Score]
 
 FrameRow = dict[str, Any]
 """A row of ``frames.csv``: the metrics of a frame."""
+
+
+def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+    """Return columns of a metric in tables by the image that is measured."""
+    blurry, restored = metric.columns
+    return {"blurry": blurry, "restored": restored, "spikes": f"{metric.name}_spikes"}
 
 
 class ClipMeter:
@@ -134,23 +150,32 @@ def measured_frames(
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
-    clip_len = settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(settings.TEST.TILE, clip_len) for protocol in scores}
+    test = settings.TEST
+    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
-    models = dict.fromkeys(tilings.values(), compute)
-    if watch is not None:
-        models[main_tiling] = _timed(compute, watch)
-    streams = _restored_streams(clip.source, models, settings.TEST)
+    streams = {}
+    for tiling in dict.fromkeys(tilings.values()):
+        model = compute
+        if watch is not None and tiling == main_tiling:
+            model = _timed(compute, watch)
+        streams[tiling] = restore_frames(
+            model,
+            clip.source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            bits=None,
+        )
     with ExitStack() as stack:
         meters = {
             protocol: stack.enter_context(ClipMeter(measured))
             for protocol, measured in scores.items()
         }
         for number, frame in enumerate(clip.source.names):
-            values = {tiling: next(stream) for tiling, stream in streams.items()}
+            restored = {tiling: next(stream) for tiling, stream in streams.items()}
             images: dict[Kind, Image] = {
                 "blurry": clip.blurry(number),
-                "restored": to_uint8(torch.from_numpy(values[main_tiling])),
+                "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
                 "sharp": clip.sharp(number),
             }
             pictures: dict[str, Image] = dict(images.items())
@@ -158,55 +183,13 @@ def measured_frames(
                 gray = clip.spikes_alone(number)
                 images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
                 pictures["spikes"] = to_picture(gray)
-            restored = {protocol: values[tiling] for protocol, tiling in tilings.items()}
-            yield _frame_rows(meters, clip.name, frame, images, restored), pictures
-
-
-def _restored_streams(
-    source: FrameSource, models: Mapping[Tiling, Compute], test: TestSettings
-) -> dict[Tiling, Iterator[NDArray[np.float32]]]:
-    """Return the restored frames of a clip, restored once under each tiling.
-
-    Args:
-        source: the input of the models.
-        models: the model by tiling.
-        test: section TEST.
-    """
-    return {
-        tiling: restore_frames(
-            model,
-            source,
-            tiling,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            bits=None,
-        )
-        for tiling, model in models.items()
-    }
-
-
-def _frame_rows(
-    meters: Mapping[EvaluationProtocol, ClipMeter],
-    sequence: str,
-    frame: str,
-    images: Mapping[Kind, Image],
-    restored: Mapping[EvaluationProtocol, NDArray[np.float32]],
-) -> list[FrameRow]:
-    """Return the row of a frame under each protocol.
-
-    Args:
-        meters: the meter of each protocol.
-        sequence: name of the sequence.
-        frame: name of the frame.
-        images: images of the frame.
-        restored: the restored frame under each protocol, not rounded.
-    """
-    rows = []
-    for protocol, meter in meters.items():
-        keys = dict(zip(KEYS, (protocol.name, sequence, frame), strict=True))
-        image = protocol.image(restored[protocol])
-        rows.append(keys | meter.measure({**images, "restored": image}))
-    return rows
+            rows = []
+            for protocol, meter in meters.items():
+                image = protocol.image(restored[tilings[protocol]])
+                metrics = meter.measure({**images, "restored": image})
+                keys = {"protocol": protocol.name, "sequence": clip.name, "frame": frame}
+                rows.append(keys | metrics)
+            yield rows, pictures
 
 
 def _timed(compute: Compute, watch: Stopwatch) -> Compute:

@@ -20,8 +20,8 @@ from vrtspike.analysis.evaluation_files import (
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
-from vrtspike.evaluation.columns import columns_of
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.measure import columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.registry import METRICS

@@ -192,7 +192,7 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
     spikes = clip.spikes.frames[number]
     if spikes.recording is None:
         return []
-    covered = clip.spikes.covered[spikes.recording]
+    starts, stops = clip.spikes.exposures[spikes.recording]
     context = clip.options.context
     frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
@@ -201,8 +201,8 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
         # The model also reads the context of every exposure.
-        is_unseen = not covered.overlaps(start - context, stop + context)
-        if is_recorded and is_unseen:
+        is_seen = ((starts < stop + context) & (stops > start - context)).any()
+        if is_recorded and not is_seen:
             windows.append(Exposure(start, stop, start + steps / 2))
     return windows
 

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +30,6 @@ from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 
-Score: TypeAlias = Callable[[Image], float]
-"""A metric of one frame, uint8 (H, W, 3)."""
-
 
 @dataclass(frozen=True)
 class RestoredClip:
@@ -43,14 +41,14 @@ class RestoredClip:
         files: the restored frames.
         with_spikes: compare with the spikes; spikes that do not fit the frames would give
             metrics that look good and mean nothing.
-        scores: metrics of a frame alone, by their names.
+        scores: metrics of a frame alone, uint8 (H, W, 3), by their names.
     """
 
     source: GivenClip
     sharp: Pictures | None
     files: Sequence[Path]
     with_spikes: bool
-    scores: Mapping[str, Score]
+    scores: Mapping[str, Callable[[Image], float]]
 
 
 def measure_and_write_videos(
@@ -152,6 +150,12 @@ def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> di
     for metric in ("reblur", "unseen"):
         verdicts[metric] = lower_frames(frames, metric)
     return verdicts
+
+
+def mean_metric(frames: Sequence[Mapping[str, Any]], metric: str) -> float | None:
+    """Return the mean of a metric over the frames that have it; None if none has."""
+    values = [frame[metric] for frame in frames if frame.get(metric) is not None]
+    return fmean(values) if values else None
 
 
 def lower_frames(frames: Sequence[Mapping[str, Any]], metric: str) -> list[str]:

@@ -38,41 +38,37 @@ class Pictures:
         place: their folder or file; a name for messages if they are in memory.
         names: names of the frames, in order.
         size: height and width.
-        read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
+        read: returns consecutive frames (T, H, W, 3) RGB, uint8 or, of files with 16 bits per
+            channel, uint16; called from any thread.
         describe: returns the name of one frame in messages.
         video: time stamps and pixel shape of a video file; None for pictures and arrays.
         bits: bits per channel of the files, 8 or 16.
-        read_exact: returns consecutive frames with all bits, float32 with 255 as white; None for
-            frames of 8 bits.
         conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
     """
 
     place: str | Path
     names: Sequence[str]
     size: tuple[int, int]
-    read: Callable[[slice], NDArray[np.uint8]]
+    read: Callable[[slice], NDArray[np.uint8] | NDArray[np.uint16]]
     describe: Callable[[int], str]
     video: VideoInfo | None = None
     bits: int = 8
-    read_exact: Callable[[slice], NDArray[np.float32]] | None = None
     conversion: str = ""
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
-        if self.read_exact is None:
-            return self.read(frames)
-        return self.read_exact(frames)
+        images = self.read(frames)
+        if images.dtype == np.uint8:
+            return to_8_bit(images)
+        return images.astype(np.float32) / np.float32(257)
 
     def frame(self, number: int) -> NDArray[np.uint8]:
         """Return one frame, uint8 (H, W, 3) RGB."""
-        return self.read(slice(number, number + 1))[0]
+        return to_8_bit(self.exact_frame(number))
 
     def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
         """Return one frame (H, W, 3) RGB with all its bits, 8 or 16."""
-        if self.read_exact is None:
-            return self.frame(number)
-        exact = self.read_exact(slice(number, number + 1))[0]
-        return np.rint(257 * exact.astype(np.float64)).astype(np.uint16)
+        return self.read(slice(number, number + 1))[0]
 
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
@@ -91,20 +87,14 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
     first = read_picture(paths[0])
     size = (first.rgb.shape[0], first.rgb.shape[1])
 
-    def read_pictures(frames: slice) -> list[NDArray[np.uint8] | NDArray[np.uint16]]:
+    def read(frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
         images = []
         for path in paths[frames]:
             picture = read_picture(path)
             require_size(str(path), picture.rgb, size)
             _require_kind(path, picture, first)
             images.append(picture.rgb)
-        return images
-
-    def read(frames: slice) -> NDArray[np.uint8]:
-        return np.stack([to_8_bit(image) for image in read_pictures(frames)])
-
-    def read_exact(frames: slice) -> NDArray[np.float32]:
-        return np.stack(read_pictures(frames)).astype(np.float32) / np.float32(257)
+        return np.stack(images)
 
     return Pictures(
         folder,
@@ -113,7 +103,6 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         read,
         lambda frame: str(paths[frame]),
         bits=first.bits,
-        read_exact=read_exact if first.bits == 16 else None,
         conversion=_conversion(first),
     )
 
@@ -261,7 +250,7 @@ def read_frames(path: str | Path) -> NDArray[np.uint8]:
         warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
     elif pictures.conversion:
         warnings.warn(f"{path}: {pictures.conversion}", stacklevel=2)
-    return pictures.read(slice(0, len(pictures.names)))
+    return to_8_bit(pictures.read(slice(0, len(pictures.names))))
 
 
 def picture_files(folder: Path) -> list[Path]:

@@ -21,6 +21,8 @@ from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
     ModelOnPage,
+    RestoredData,
+    RestoredRun,
     frame_doubts,
     headline,
     model_contents,
@@ -31,7 +33,6 @@ from vrtspike.restoration.page.frame_pictures import (
     write_page_pictures,
 )
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.restoration.page.page_data import RestoredData, RestoredRun
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
