@@ -17,7 +17,7 @@ from vrtspike.data.exposure import TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
-from vrtspike.restoration.inputs.clip_frames import Pictures, open_pictures
+from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.restoration.inputs.clip_spikes import (
     ClipSpikes,
@@ -30,7 +30,7 @@ from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+Spikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
@@ -110,7 +110,7 @@ def _measure_spikes(pictures: Pictures, spikes: ClipSpikes) -> tuple[float, floa
 
 def open_clip(
     run: RunIdentity,
-    frames: Path | Pictures,
+    frames: GivenFrames,
     spikes: Spikes | None = None,
     *,
     simulate_spikes: bool = False,
@@ -122,7 +122,7 @@ def open_clip(
 
     Args:
         run: run that trained the model.
-        frames: a folder of pictures, a video file, or opened frames.
+        frames: a folder of pictures, a video file, or an array.
         spikes: recorded spikes.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
@@ -137,16 +137,16 @@ def open_clip(
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
-    pictures = open_pictures(frames) if isinstance(frames, Path) else frames
+    pictures = open_pictures(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
-    if exposures is not None and (spikes is None or isinstance(spikes, Path)):
+    if exposures is not None and (spikes is None or isinstance(spikes, str | Path)):
         raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
     clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
     clip_spikes = None
     if simulate_spikes:
         clip_spikes = simulated_spikes(pictures)
-    elif isinstance(spikes, Path):
-        clip_spikes = recorded_spikes(pictures, spikes, sensor, clip_layout)
+    elif isinstance(spikes, str | Path):
+        clip_spikes = recorded_spikes(pictures, Path(spikes), sensor, clip_layout)
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
         clip_spikes = array_spikes(pictures, spikes, times)

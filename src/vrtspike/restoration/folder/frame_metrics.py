@@ -121,20 +121,14 @@ def measure_frame(
     if clip.with_spikes and spikes is not None and spikes.frames[number].path:
         metrics |= no_reference_metrics(spikes.frames[number], blur, restored)
     if clip.with_spikes:
-        metrics |= _unseen_metrics(clip.source, number, blur, restored)
+        agreements = unseen_agreement(clip.source, number, [blur, restored])
+        if agreements is not None:
+            metrics["unseen_blur"], metrics["unseen"] = agreements
+            metrics["kept_blurry"] = bool(np.array_equal(blur, restored))
     for name, score in scores.items():
         metrics[f"{name}_blur"] = score(blur)
         metrics[name] = score(restored)
     return metrics
-
-
-def _unseen_metrics(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
-    """Return agreement with spikes unseen by the model, and true if the blurry frame is kept."""
-    agreements = unseen_agreement(source, number, [blur, restored])
-    if agreements is None:
-        return {}
-    kept = bool(np.array_equal(blur, restored))
-    return {"unseen_blur": agreements[0], "unseen": agreements[1], "kept_blurry": kept}
 
 
 def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:

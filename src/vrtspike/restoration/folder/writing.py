@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,9 +115,11 @@ def restore_into(
     if missing:
         record |= _doubt_entries(clip, note)
         write_json(output / RESTORE_RECORD, record)
-        targets = {number: files[number] for number in missing}
         started = time.monotonic()
-        _write_frames(model, clip, targets, progress)
+        with progress("restore, tiles") as show:
+            frames = model.restore_prepared(clip, wanted=missing, progress=show)
+            for number, (image, _) in zip(missing, frames, strict=True):
+                write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
     record["frames"], misfits = measure_and_write_videos(request, restored, progress)
@@ -134,23 +136,6 @@ def _doubt_entries(clip: PreparedClip, note: Note) -> dict[str, Any]:
         note(doubts_message(doubts))
     names = [clip.source.names[number] for number in clip.doubts if number is not None]
     return {"doubts": doubts, "doubtful": names}
-
-
-def _write_frames(
-    model: LoadedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
-) -> None:
-    """Restore frames and write them.
-
-    Args:
-        model: trained model that restores.
-        clip: clip from :meth:`LoadedModel.prepare`.
-        targets: files to write, by number of the frame, in order.
-        progress: opens the progress of the tiles.
-    """
-    with progress("restore, tiles") as show:
-        frames = model.restore_prepared(clip, wanted=list(targets), progress=show)
-        for path, (image, _) in zip(targets.values(), frames, strict=True):
-            write_png(path, image)
 
 
 def _identity(model: LoadedModel, request: Request, source: GivenClip) -> dict[str, Any]:

@@ -184,17 +184,6 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     )
 
 
-def given_pictures(frames: GivenFrames) -> Pictures:
-    """Open the frames that a program gives: their folder, a video file, or an array.
-
-    Raises:
-        DataError: as :func:`open_pictures` and :func:`array_pictures`.
-    """
-    if isinstance(frames, str | Path):
-        return open_pictures(Path(frames))
-    return array_pictures(frames)
-
-
 class _VideoReader:
     """The frames of a video by their numbers.
 
@@ -222,12 +211,15 @@ class _VideoReader:
             return self._kept[number - self._next]
 
 
-def open_pictures(path: Path) -> Pictures:
-    """Open the frames of a folder or of a video file, or a single picture.
+def open_pictures(frames: GivenFrames) -> Pictures:
+    """Open the frames of a folder or of a video file, a single picture, or frames in memory.
 
     Raises:
-        DataError: if they cannot be read.
+        DataError: if they cannot be read, or an array has another type or shape.
     """
+    if not isinstance(frames, str | Path):
+        return array_pictures(frames)
+    path = Path(frames)
     if path.is_dir():
         return folder_pictures(path)
     if path.suffix.lower() in PICTURE_SUFFIXES:
@@ -245,7 +237,7 @@ def read_frames(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if there are none, or one cannot be read or has another size than the first.
     """
-    pictures = open_pictures(Path(path))
+    pictures = open_pictures(path)
     if pictures.bits > 8:
         warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
     elif pictures.conversion:
