@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -54,59 +53,39 @@ def columns_of(metric: ImageMetric) -> dict[Kind, str]:
     return {"blurry": blurry, "restored": restored, "spikes": f"{metric.name}_spikes"}
 
 
-class ClipMeter:
-    """Measures the frames of one clip, in order, every metric of a frame in a thread.
-
-    As a context manager, the meter ends its threads.
+def measure_images(
+    scores: Scores,
+    images: FrameImages,
+    previous: FrameImages | None,
+    threads: ThreadPoolExecutor,
+) -> dict[str, float]:
+    """Return every metric of a frame.
 
     Args:
         scores: functions that measure each metric.
+        images: the images of the frame.
+        previous: the same kinds of images of the frame before; None for the first one.
+        threads: each metric of an image is measured in one of them.
+
+    Returns:
+        by column of the tables; NaN for a metric of motion of the first frame.
     """
 
-    def __init__(self, scores: Scores) -> None:
-        self._scores = scores
-        self._threads = ThreadPoolExecutor(available_cpus())
-        self._previous: FrameImages | None = None
-
-    def __enter__(self) -> Self:
-        """Return the meter."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the threads; work that has not begun is dropped."""
-        self._threads.shutdown(cancel_futures=True)
-
-    def measure(self, images: FrameImages) -> dict[str, float]:
-        """Return every metric of the next frame.
-
-        Args:
-            images: the same kinds for every frame of a clip.
-
-        Returns:
-            by column of the tables; NaN for a temporal metric of the first frame.
-        """
-        previous = self._previous
-        self._previous = images
-        values = {}
-        for metric in self._scores:
-            for kind, column in columns_of(metric).items():
-                if kind in images:
-                    values[column] = self._threads.submit(
-                        self._value, metric, kind, images, previous
-                    )
-        return {column: value.result() for column, value in values.items()}
-
-    def _value(
-        self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
-    ) -> float:
-        """Return one metric of one image."""
-        score = self._scores[metric]
+    def value(metric: ImageMetric, kind: Kind) -> float:
+        score = scores[metric]
         reference = REFERENCES[kind]
         if not metric.of_motion:
             return score(images[kind], images[reference])
         if previous is None:
             return math.nan
         return score((previous[kind], images[kind]), (previous[reference], images[reference]))
+
+    values = {}
+    for metric in scores:
+        for kind, column in columns_of(metric).items():
+            if kind in images:
+                values[column] = threads.submit(value, metric, kind)
+    return {column: future.result() for column, future in values.items()}
 
 
 @dataclass(frozen=True)
@@ -166,11 +145,8 @@ def measured_frames(
             readers=test.NUM_WORKERS,
             bits=None,
         )
-    with ExitStack() as stack:
-        meters = {
-            protocol: stack.enter_context(ClipMeter(measured))
-            for protocol, measured in scores.items()
-        }
+    previous: dict[EvaluationProtocol, FrameImages] = {}
+    with ThreadPoolExecutor(available_cpus()) as threads:
         for number, frame in enumerate(clip.source.names):
             restored = {tiling: next(stream) for tiling, stream in streams.items()}
             images: dict[Kind, Image] = {
@@ -184,11 +160,13 @@ def measured_frames(
                 images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
                 pictures["spikes"] = to_picture(gray)
             rows = []
-            for protocol, meter in meters.items():
+            for protocol, measured in scores.items():
                 image = protocol.image(restored[tilings[protocol]])
-                metrics = meter.measure({**images, "restored": image})
+                compared: FrameImages = {**images, "restored": image}
                 keys = {"protocol": protocol.name, "sequence": clip.name, "frame": frame}
-                rows.append(keys | metrics)
+                before = previous.get(protocol)
+                rows.append(keys | measure_images(measured, compared, before, threads))
+                previous[protocol] = compared
             yield rows, pictures
 
 

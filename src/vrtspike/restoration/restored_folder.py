@@ -85,7 +85,14 @@ class RestoredFolder:
             lines.append("metrics from the spikes: left out, as the spikes do not fit the frames")
         lines += verdict_messages(self.record["verdicts"])
         lines.append(f"spikes: {self.record['spikes']['from']}")
-        lines.append(self._cost_and_place())
+        seconds = self.record["seconds_per_frame"]
+        cost = "" if seconds is None else f", {seconds:.1f} s each"
+        tiling = Tiling(**self.record["tiling"]).describe()
+        lines.append(
+            f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
+            f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
+            f"{self.folder / RESTORE_RECORD}"
+        )
         return lines
 
     @property
@@ -93,14 +100,3 @@ class RestoredFolder:
         """Name and metrics of each frame."""
         frames: Sequence[Mapping[str, Any]] = self.record["frames"]
         return frames
-
-    def _cost_and_place(self) -> str:
-        """Return the number of frames, their cost, and the place of the results."""
-        seconds = self.record["seconds_per_frame"]
-        cost = "" if seconds is None else f", {seconds:.1f} s each"
-        tiling = Tiling(**self.record["tiling"]).describe()
-        return (
-            f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
-            f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
-            f"{self.folder / RESTORE_RECORD}"
-        )

@@ -80,7 +80,9 @@ def measure_and_write_videos(
             if clip.sharp is not None:
                 truth = clip.sharp.frame(number)
                 images.append(truth)
-                check.add(_frame_view(clip.source, clip.sharp, number, blur, truth))
+                blurry_view = view_picture(clip.source.pictures.describe(number), blur)
+                sharp_view = view_picture(clip.sharp.describe(number), truth)
+                check.add(FrameView(blurry_view, sharp_view))
             if restored_video is not None:
                 restored_video([restored])
             if compared_video is not None:
@@ -99,14 +101,6 @@ def _open_video(
     if not is_wanted:
         return None
     return opened.enter_context(video_file(path, like=clip.source.pictures.video))
-
-
-def _frame_view(
-    source: GivenClip, sharp: Pictures, number: int, blur: Image, truth: Image
-) -> FrameView:
-    """Return a blurry frame and its sharp one as the check of consistency takes them."""
-    blurry_view = view_picture(source.pictures.describe(number), blur)
-    return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
 
 
 def measure_frame(
