@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,8 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
             require_size(str(path), picture.rgb, size)
             _require_kind(path, picture, first)
             images.append(picture.rgb)
-        return np.stack(images)
+        clip: NDArray[Any] = np.stack(images)
+        return clip
 
     return Pictures(
         folder,
