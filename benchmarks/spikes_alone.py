@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,14 @@ from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.store.reading import Store
-from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores
+from vrtspike.evaluation.measure import FrameImages, Scores, measure_images
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
 from vrtspike.restoration.inputs.clip_source import sharp_frame
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
 from vrtspike.system import cli
+from vrtspike.system.cpus import available_cpus
 
 WINDOWS = (16, 24, 32, 40, 88)
 MEASURED = (PSNR_Y, SSIM_Y, TOF)
@@ -54,9 +56,11 @@ def reconstructions() -> dict[str, Reconstruction]:
 def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
     """Mean of each metric over the frames of a sequence."""
     values: dict[str, list[float]] = {metric.name: [] for metric in scores}
-    with ClipMeter(scores) as meter:
+    previous = None
+    with ThreadPoolExecutor(available_cpus()) as threads:
         for images in frames(entry, rate):
-            row = meter.measure(images)
+            row = measure_images(scores, images, previous, threads)
+            previous = images
             for metric in scores:
                 value = row[f"{metric.name}_spikes"]
                 if not math.isnan(value):

@@ -25,8 +25,7 @@ from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import GivenClip, given_clip
 from vrtspike.restoration.inputs.clip_frames import open_pictures
 from vrtspike.restoration.inputs.clip_source import FrameSource, stored_sequence
-from vrtspike.restoration.inputs.clip_spikes import simulated_spikes
-from vrtspike.restoration.inputs.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import recorded_spikes, simulated_spikes
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

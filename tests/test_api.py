@@ -22,39 +22,6 @@ from vrtspike.runs import named_models
 
 __all__ = ["small_run"]
 
-EARLIER = {
-    "vrtspike.analysis.run_logs": ["read_run_logs"],
-    "vrtspike.config": ["load_preset"],
-    "vrtspike.data.bins": ["bin_edges", "bin_table"],
-    "vrtspike.data.exposure": ["Exposure", "read_exposures"],
-    "vrtspike.data.gate.alignment": ["align"],
-    "vrtspike.data.raw.spikes": ["read_spikes", "write_spikes"],
-    "vrtspike.data.simulation.sensor": ["simulate_spikes", "synthesize_blur"],
-    "vrtspike.data.store.reading": ["Store"],
-    "vrtspike.data.store.voxels": ["voxelize", "normalize_counts"],
-    "vrtspike.data.video": ["read_video", "inspect_video", "video_file"],
-    "vrtspike.interface.checking": ["DataCheck"],
-    "vrtspike.interface.evaluating": ["Evaluation"],
-    "vrtspike.interface.training": ["TrainingResult"],
-    "vrtspike.io.weights": ["read_weights"],
-    "vrtspike.metrics.psnr": ["psnr", "psnr_y"],
-    "vrtspike.metrics.ssim": ["ssim", "ssim_y"],
-    "vrtspike.models": ["build_model"],
-    "vrtspike.models.weights": ["load_vrt"],
-    "vrtspike.monitoring.timing": ["section", "TimingLogger"],
-    "vrtspike.restoration.given_clips": ["open_clip"],
-    "vrtspike.restoration.restore": ["load_model", "restore_frames"],
-    "vrtspike.restoration.restored_folder": ["RestoredFolder"],
-    "vrtspike.restoration.trained": ["TrainedModel"],
-    "vrtspike.runs.published": ["read_published"],
-    "vrtspike.settings": ["Settings"],
-    "vrtspike.sst.evaluate": ["evaluate"],
-    "vrtspike.sst.generate": ["write_example", "Globe"],
-    "vrtspike.sst.store": ["prepare"],
-    "vrtspike.training.fit": ["fit"],
-}
-"""Names that docs/api.md promised before the package offered them itself."""
-
 
 @pytest.fixture(scope="module")
 def page(repository) -> str:
@@ -105,12 +72,6 @@ def test_type_checkers_find_every_name_in_the_module_it_is_imported_from(module)
         assert alias.asname == alias.name  # public
         homes[alias.name] = statement.module
     assert homes == module._HOMES
-
-
-@pytest.mark.parametrize("module", EARLIER)
-def test_names_that_earlier_versions_promised_are_still_there(module):
-    for name in EARLIER[module]:
-        assert hasattr(importlib.import_module(module), name)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ FIRST = "weights.safetensors is not there: that preset is trained first"
     ("presets", "names", "expected"),
     [
         ({}, None, {"configuration": "ok", "data (gopro_spike)": ABSENT, "disk (RUNS)": "ok"}),
-        ({}, None, {"weights (TEST.METRICS)": "-> snakemake --cores 1 weights"}),
+        ({}, None, {"weights (TEST.METRICS: lpips)": "-> snakemake --cores 1 weights"}),
         # The demo needs nothing.
         ({}, "demo", {"data (demo)": "note data/demo is generated", "weights": "ok none are need"}),
         # A preset that is not in PRESETS may be broken.

@@ -62,7 +62,8 @@ def test_losses_and_metrics_need_the_weights_of_their_backbones(sections, traini
     assert list(training_weights(settings).values()) == [Path("w") / name for name in training]
     if evaluation is not None:
         files = evaluation_weights(settings)
-        assert list(files.items()) == [("TEST.METRICS", Path("w") / name) for name in evaluation]
+        expected = [("TEST.METRICS: lpips", Path("w") / name) for name in evaluation]
+        assert list(files.items()) == expected
 
 
 def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,16 +17,29 @@ from tests.evaluation.test_means import FRAMES
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import ClipMeter, MeasuredClip, measured_frames
+from vrtspike.evaluation.measure import (
+    FrameImages,
+    MeasuredClip,
+    Scores,
+    measure_images,
+    measured_frames,
+)
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tile_batches import InputArrays
+from vrtspike.restoration.inference.tiling import InputArrays
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.settings import Settings
+
+
+def measured(scores: Scores, *frames: FrameImages) -> list[dict[str, float]]:
+    """Metrics of successive frames."""
+    with ThreadPoolExecutor(2) as threads:
+        pairs = zip(frames, (None, *frames), strict=False)
+        return [measure_images(scores, images, previous, threads) for images, previous in pairs]
 
 
 def test_each_image_is_measured_against_its_reference():
@@ -32,9 +47,7 @@ def test_each_image_is_measured_against_its_reference():
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
     images = {"blurry": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
-    with ClipMeter(scores) as meter:
-        row = meter.measure(images)
-
+    (row,) = measured(scores, images)
     for column, image, reference in (
         ("_blur", blur, sharp), ("", restored, sharp), ("_spikes", spikes, gray),
     ):  # fmt: skip
@@ -45,8 +58,7 @@ def test_each_image_is_measured_against_its_reference():
         "psnr_blur", "psnr", "psnr_spikes", "psnr_y_blur", "psnr_y", "psnr_y_spikes",
     ]  # fmt: skip
     without = {kind: images[kind] for kind in ("blurry", "restored", "sharp")}
-    with ClipMeter(scores) as meter:
-        row = meter.measure(without)
+    (row,) = measured(scores, without)
     assert list(row) == ["psnr_blur", "psnr", "psnr_y_blur", "psnr_y"]
 
 
@@ -69,14 +81,16 @@ def flat(**grays: int) -> dict[str, np.ndarray]:
 
 
 def test_a_temporal_metric_compares_a_frame_with_the_one_before():
-    with ClipMeter({CHANGE: CHANGE.load(None, None)}) as meter:
-        first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
-        assert list(first) == ["change_blur", "change", "change_spikes"]
-        assert all(np.isnan(value) for value in first.values())
-        second = meter.measure(flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55))
-        assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
-        third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))
-        assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
+    first, second, third = measured(
+        {CHANGE: CHANGE.load(None, None)},
+        flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50),
+        flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55),
+        flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55),
+    )
+    assert list(first) == ["change_blur", "change", "change_spikes"]
+    assert all(np.isnan(value) for value in first.values())
+    assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
+    assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
 
 
 def test_the_model_alone_is_timed_under_the_first_protocol(clock):
@@ -138,18 +152,34 @@ def test_spikes_are_read_for_the_model_alone():
     assert windows == [range(2), range(1, 3), range(2, 4)]
 
 
-def test_a_meter_ends_its_threads():
-    threads = []
+def test_frames_are_measured_in_order_in_threads_that_end():
+    threads = set()
 
-    def score(restored: np.ndarray, sharp: np.ndarray) -> float:
-        threads.append(threading.current_thread())
-        return 0.0
+    def level(restored: Any, sharp: Any) -> float:
+        threads.add(threading.current_thread())
+        return float(np.mean(restored[1])) - 10 * float(np.mean(restored[0]))
 
-    with ClipMeter({PSNR: score}) as meter:
-        meter.measure(flat(blurry=10, restored=20, sharp=30))
-        assert all(thread.is_alive() for thread in threads)
-    assert len(threads) == 2
+    def read(frames: slice) -> Frames:
+        levels = np.arange(4, dtype=np.uint8)[:, None, None, None]
+        return {"blur": np.broadcast_to(levels, (4, 8, 8, 3))[frames]}
+
+    def compute(batch: InputArrays) -> NDArray[np.float32]:
+        return batch["blur"].transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
+
+    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    clip = MeasuredClip("a", source, lambda n: read(slice(n, n + 1))["blur"][0], flat_frame)
+    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    scores = {PROTOCOLS["own"]: {CHANGE: level}}
+    rows = [rows[0] for rows, _ in measured_frames(clip, compute, scores, settings)]
+    assert [row["frame"] for row in rows] == ["a", "b", "c", "d"]
+    # Of the restored frames 0 to 3, each with the one before it.
+    np.testing.assert_equal([row["change"] for row in rows], [np.nan, 1, 2 - 10, 3 - 20])
+    assert threads
     assert not any(thread.is_alive() for thread in threads)
+
+
+def flat_frame(number: int) -> Image:
+    return np.zeros((8, 8, 3), np.uint8)
 
 
 def test_the_worst_frames_are_named_the_worst_first():

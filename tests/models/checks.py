@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.nn import functional
 from vrtspike.models.attention import WindowAttention, relative_position_index, sine_position_bias
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_checkpoints import published_buffers
+from vrtspike.settings.model import ModelSettings
 
 
 def explicit_attention(layer: WindowAttention, x: Tensor, *, shifted: bool) -> Tensor:
@@ -72,6 +74,23 @@ def assert_same(results: list[Tensor], expected: list[Tensor], leaves: list[Tens
     torch.testing.assert_close(
         torch.autograd.grad(results, leaves, grads), torch.autograd.grad(expected, leaves, grads)
     )
+
+
+def published_vrt(**arguments: Any) -> VRT:
+    """A VRT from arguments of the published class, which are the keys of MODEL.VRT in lower case.
+
+    ``depths`` and ``window_size`` are keys of MODEL. Nothing is recomputed unless arguments say so.
+    """
+    model = {
+        "VRT_DEPTHS": arguments.pop("depths"),
+        "WINDOW_SIZE": arguments.pop("window_size"),
+        "VRT": {
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+            **{name.upper(): value for name, value in arguments.items()},
+        },
+    }
+    return VRT(ModelSettings.model_validate(model))
 
 
 def published_state_dict(vrt: VRT) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.models.checks import published_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.settings.model import ModelSettings
@@ -28,7 +29,7 @@ def small_vrt() -> Callable[..., VRT]:
             "drop_path_rate": 0.0,
             "deformable_groups": 2,
         }
-        return VRT.published(**{**arguments, **options})
+        return published_vrt(**{**arguments, **options})
 
     return build
 

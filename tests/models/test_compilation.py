@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 
 from vrtspike.config.loading import load_preset
 from vrtspike.models import build_model
-from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.stages import TMSABlock
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import Windows

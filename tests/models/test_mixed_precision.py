@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.models.mixed_precision import residual_stream
-from vrtspike.models.stages import ReconstructionGroup
-from vrtspike.models.tmsa import TMSABlock, TMSAGroup
+from vrtspike.models.stages import ReconstructionGroup, TMSABlock, TMSAGroup
 from vrtspike.models.vrt import VRT
 
 Build = Callable[..., VRT]

@@ -13,7 +13,7 @@ from tests.training.replicas import Case, assert_equal_to_one_process, train_by_
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.registry import MODELS
 from vrtspike.models.restorer import FLOW
-from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.stages import TMSABlock
 from vrtspike.settings import Settings
 from vrtspike.training.optimizers import trainable_groups
 

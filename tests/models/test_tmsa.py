@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tests.models.checks import assert_same
-from vrtspike.models.tmsa import TMSABlock, TMSAGroup
+from vrtspike.models.stages import TMSABlock, TMSAGroup
 from vrtspike.models.windows import windows_of
 from vrtspike.settings.model import VRTSettings
 

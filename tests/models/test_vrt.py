@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.models.layers import DropPath
-from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.stages import TMSABlock
 from vrtspike.models.vrt import VRT
 
 Build = Callable[..., VRT]
@@ -60,13 +60,6 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     with torch.inference_mode():
         vrt(x)
     assert gradients(vrt, x)
-
-
-def test_unknown_published_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"num_heads: found \[6, 4\], expected the same number"):
-        VRT.published(num_heads=[6, 4])
-    with pytest.raises(ValueError, match="PATCHES"):
-        VRT.published(patches=3)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 2, 4, 16, 16), (1, 0, 3, 16, 16)])

@@ -54,7 +54,7 @@ def test_a_recording_far_outside_is_prepared_only_if_asked(model, sequence):
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
         far.prepare(clip, WHOLE, anyway=False)
     prepared = far.prepare(clip, WHOLE, anyway=True)
-    pooled = prepared.adapted.read(slice(0, 1))["counts"]
+    pooled = prepared.check.adapt(prepared.source).read(slice(0, 1))["counts"]
     assert (pooled != clip.read(slice(0, 1))["counts"]).any()
 
 

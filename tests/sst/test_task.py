@@ -132,7 +132,7 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_value(store, tmp_path):
     columns = ["frame", "sequence", "rmse_baseline", "rmse", "acc_baseline", "acc"]
     rows = [("a", "1", 0.5, 0.25, np.nan, 0.5), ("b", "1", np.nan, 0.75, np.nan, 0.25)]
     table = pd.DataFrame(rows, columns=columns)
-    result = write_evaluation(job, "test", table, table)["metrics"]
+    result = write_evaluation(job, "test", table, table, {})["metrics"]
     assert result["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
     # Where none has both, each stands for itself.
     assert result["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}

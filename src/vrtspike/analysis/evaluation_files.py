@@ -101,79 +101,67 @@ def write_evaluation(
     split: str,
     frames: pd.DataFrame,
     sequences: pd.DataFrame,
-    **facts: Any,  # noqa: ANN401 - JSON values
+    entries: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write tables and summary of an evaluation, with means over its sequences.
-
-    Both means of a metric are over the sequences that have both values, so that the gain compares
-    like with like; if none has both, each mean is over all that have the value.
+    """Write tables and summary of an evaluation; the summary last, which marks it as complete.
 
     Args:
         job: job whose folder already contains pictures and page.
         split: split of the data.
         frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
         sequences: a row for each sequence: ``sequence``, ``frames`` (number) and these columns.
-        facts: further or replaced entries of the summary.
+        entries: further or replaced entries of the summary. Without ``metrics``, all metrics of the
+            task are averaged (:func:`metric_entries`).
 
     Returns:
         the summary.
     """
     task = evaluated_task(job.run.settings.TASK)
+    if "metrics" not in entries:
+        entries = {**metric_entries(task.METRICS, frames, sequences), **entries}
+    summary = {
+        "schema": SCHEMA,
+        "task": job.run.settings.TASK,
+        "preset": job.run.name,
+        "fingerprint": job.run.fingerprint,
+        "dataset": job.dataset.parent.name,
+        "dataset_digest": task.dataset_digest(job.dataset),
+        "split": split,
+        "sequences": len(sequences),
+        "frames": len(frames),
+        **entries,
+    }
+    (job.output / EXAMPLES).mkdir(exist_ok=True)
+    write_table(job.output / FRAMES, frames)
+    write_table(job.output / SEQUENCES, sequences)
+    write_summary(job.output / SUMMARY, summary)
+    return summary
+
+
+def metric_entries(
+    metrics: Mapping[str, Metric], frames: pd.DataFrame, sequences: pd.DataFrame
+) -> dict[str, Any]:
+    """Return means over sequences, definitions and the worst frames, as entries of a summary.
+
+    Both means of a metric are over the sequences that have both values, so that the gain compares
+    like with like; if none has both, each mean is over all that have the value.
+
+    Args:
+        metrics: metrics by name; the first one ranks the frames.
+        frames: as for :func:`write_evaluation`.
+        sequences: as for :func:`write_evaluation`.
+    """
     means = {}
-    for metric in task.METRICS.values():
+    for metric in metrics.values():
         rows = sequences[[*metric.columns]]
         before, after = map(float, rows.dropna().mean().fillna(rows.mean()))
         kinds = (before, after, metric.gain(after, before))
         means[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
-    digest = task.dataset_digest(job.dataset)
-    summary = {
-        **evaluated_data(job.run, job.dataset.parent.name, digest, split),
-        "sequences": len(sequences),
-        "frames": len(frames),
-        "metrics": finite_or_null(means),
-        "definitions": {name: metric.explanation for name, metric in task.METRICS.items()},
-        "worst": worst_frames(frames, next(iter(task.METRICS.values()))),
-        **facts,
-    }
-    (job.output / EXAMPLES).mkdir(exist_ok=True)
-    write_files(job.output, frames, sequences, summary)
-    return summary
-
-
-def evaluated_data(run: PublishedRun, dataset: str, digest: str, split: str) -> dict[str, Any]:
-    """Return the entries of a summary on the run and its data, the same for all tasks.
-
-    Args:
-        run: training whose weights were evaluated.
-        dataset: name of the data set.
-        digest: digest of its contents.
-        split: evaluated split.
-    """
     return {
-        "schema": SCHEMA,
-        "task": run.settings.TASK,
-        "preset": run.name,
-        "fingerprint": run.fingerprint,
-        "dataset": dataset,
-        "dataset_digest": digest,
-        "split": split,
+        "metrics": finite_or_null(means),
+        "definitions": {name: metric.explanation for name, metric in metrics.items()},
+        "worst": worst_frames(frames, next(iter(metrics.values()))),
     }
-
-
-def write_files(
-    output: Path, frames: pd.DataFrame, sequences: pd.DataFrame, summary: Summary
-) -> None:
-    """Write the tables of an evaluation, and its summary last: it marks the evaluation as complete.
-
-    Args:
-        output: folder of the evaluation.
-        frames: a row for each frame.
-        sequences: a row for each sequence.
-        summary: contents of the summary, without its digest.
-    """
-    write_table(output / FRAMES, frames)
-    write_table(output / SEQUENCES, sequences)
-    write_summary(output / SUMMARY, summary)
 
 
 _CHOSEN_ON = "chosen on"

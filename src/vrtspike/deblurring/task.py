@@ -148,9 +148,12 @@ def training_weights(settings: Settings) -> dict[str, Path]:
 
 def evaluation_weights(settings: Settings) -> dict[str, Path]:
     """Return the files that an evaluation reads besides the trained weights, by key."""
-    if "lpips" not in settings.TEST.METRICS:
-        return {}
-    return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
+    files = {}
+    for name in settings.TEST.METRICS:
+        backbone = METRICS[name].backbone
+        if backbone is not None:
+            files[f"TEST.METRICS: {name}"] = Path(settings.WEIGHTS.DIR) / BACKBONES[backbone]
+    return files
 
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:

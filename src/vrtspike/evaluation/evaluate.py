@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
@@ -28,11 +27,12 @@ from vrtspike.evaluation.summary import write_results
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tile_batches import Compute
+from vrtspike.restoration.inference.tiling import Compute
 from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.evaluation import SpikesAloneName
 
 
 def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
@@ -58,7 +58,11 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     protocols = [PROTOCOLS[name] for name in settings.TEST.PROTOCOL]
     for protocol in protocols:
         protocol.require_blur(dataset.blur_dir, str(job.dataset))
-    scores = _load_scores(protocols, settings, job.device)
+    weights_dir = Path(settings.WEIGHTS.DIR)
+    scores: dict[EvaluationProtocol, Scores] = {}
+    for protocol in protocols:
+        metrics = protocol.metrics(settings.TEST.METRICS)
+        scores[protocol] = {metric: metric.load(weights_dir, job.device) for metric in metrics}
     model = load_model(job.weights, settings, job.device)
     statistics = None
     if settings.MODEL.USE_SPIKE:
@@ -75,23 +79,6 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         model_seconds_per_frame=watch.seconds / sum(entry.frames for entry in entries),
     )
-
-
-def _load_scores(
-    protocols: Sequence[EvaluationProtocol], settings: Settings, device: torch.device
-) -> dict[EvaluationProtocol, Scores]:
-    """Return the functions that measure each metric, for each protocol.
-
-    Raises:
-        ConfigError: if TEST.METRICS has no metric of a protocol.
-        RunError: if weights that a metric needs are missing.
-    """
-    weights_dir = Path(settings.WEIGHTS.DIR)
-    scores: dict[EvaluationProtocol, Scores] = {}
-    for protocol in protocols:
-        metrics = protocol.metrics(settings.TEST.METRICS)
-        scores[protocol] = {metric: metric.load(weights_dir, device) for metric in metrics}
-    return scores
 
 
 def _measure_split(
@@ -129,7 +116,8 @@ def _measure_split(
         examples = Examples(examples_folder, ranking_metric(list(main_scores)))
         job.progress(0, total)
         for entry in entries:
-            frames = _measured_sequence(compute, scores, settings, entry, watch)
+            clip = _stored_clip(entry, settings.TEST.SPIKES_ALONE)
+            frames = measured_frames(clip, compute, scores, settings, watch)
             video = None if videos is None else videos / f"{entry.name}.mp4"
             rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
         examples.write_index()
@@ -139,27 +127,24 @@ def _measure_split(
     return rows
 
 
-def _measured_sequence(
-    compute: Compute,
-    scores: Mapping[EvaluationProtocol, Scores],
-    settings: Settings,
-    entry: SequenceEntry,
-    watch: Stopwatch,
-) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
-    """Yield the rows and pictures of a sequence of the data set, from :func:`measured_frames`."""
+def _stored_clip(entry: SequenceEntry, method: SpikesAloneName | None) -> MeasuredClip:
+    """Open a sequence of the test split.
+
+    Args:
+        entry: the sequence.
+        method: TEST.SPIKES_ALONE.
+    """
     store = Store(entry.store)
-    method = settings.TEST.SPIKES_ALONE
     picture = None
     if method is not None and store.layout.spike_size is not None:
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
-    clip = MeasuredClip(
+    return MeasuredClip(
         entry.name,
         stored_sequence(store),
         partial(blurry_frame, store),
         partial(sharp_frame, store),
         picture,
     )
-    return measured_frames(clip, compute, scores, settings, watch)
 
 
 def _save_sequence(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.analysis.evaluation_files import EXAMPLES_INDEX
-from vrtspike.evaluation.columns import KEYS
+from vrtspike.evaluation.measure import KEYS
 from vrtspike.io.files import finite_or_null, write_json
 from vrtspike.io.images import write_png
 from vrtspike.metrics.metric import ImageMetric
@@ -69,13 +69,12 @@ class Examples:
         example = Example(rank, row, pictures)
         if middle:
             self._kept["middle"] = example
-        if not math.isnan(value):
-            worst = self._kept.get("worst", example)
-            best = self._kept.get("best", example)
-            if example.rank < worst.rank or worst is example:
-                self._kept["worst"] = example
-            if example.rank > best.rank or best is example:
-                self._kept["best"] = example
+        if math.isnan(rank):
+            return
+        if "worst" not in self._kept or rank < self._kept["worst"].rank:
+            self._kept["worst"] = example
+        if "best" not in self._kept or rank > self._kept["best"].rank:
+            self._kept["best"] = example
 
     def end_sequence(self) -> None:
         """Write the chosen frames of the current sequence."""

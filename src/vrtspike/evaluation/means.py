@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from vrtspike.evaluation.columns import KEYS, Kind, columns_of
+from vrtspike.evaluation.measure import KEYS, Kind, columns_of
 from vrtspike.evaluation.protocols import Mean
 from vrtspike.io.files import finite_or_null
 from vrtspike.metrics.metric import ImageMetric

@@ -5,27 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, to_uint8
-from vrtspike.evaluation.columns import KEYS, REFERENCES, Kind, columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
-from vrtspike.restoration.inference.tiling import Tiling
+from vrtspike.restoration.inference.tiling import Compute, InputArrays
 from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
 from vrtspike.settings import Settings
-from vrtspike.settings.evaluation import TestSettings
 from vrtspike.system.cpus import available_cpus
+
+KEYS = ["protocol", "sequence", "frame"]
+"""Columns that identify a row of ``frames.csv``."""
+
+Kind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
+"""The images of one frame.
+
+These are the blurry input, the restored frame, the picture from spikes alone, the sharp frame, and
+the sharp frame in grey.
+"""
+
+REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spikes": "gray"}
+"""The reference of each image that is measured."""
 
 FrameImages = Mapping[Kind, NDArray[Any]]
 """The images of one frame, all (H, W, 3) RGB of one size. All are uint8, except a restored frame
@@ -38,59 +47,45 @@ FrameRow = dict[str, Any]
 """A row of ``frames.csv``: the metrics of a frame."""
 
 
-class ClipMeter:
-    """Measures the frames of one clip, in order, every metric of a frame in a thread.
+def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+    """Return columns of a metric in tables by the image that is measured."""
+    blurry, restored = metric.columns
+    return {"blurry": blurry, "restored": restored, "spikes": f"{metric.name}_spikes"}
 
-    As a context manager, the meter ends its threads.
+
+def measure_images(
+    scores: Scores,
+    images: FrameImages,
+    previous: FrameImages | None,
+    threads: ThreadPoolExecutor,
+) -> dict[str, float]:
+    """Return every metric of a frame.
 
     Args:
         scores: functions that measure each metric.
+        images: the images of the frame.
+        previous: the same kinds of images of the frame before; None for the first one.
+        threads: each metric of an image is measured in one of them.
+
+    Returns:
+        by column of the tables; NaN for a metric of motion of the first frame.
     """
 
-    def __init__(self, scores: Scores) -> None:
-        self._scores = scores
-        self._threads = ThreadPoolExecutor(available_cpus())
-        self._previous: FrameImages | None = None
-
-    def __enter__(self) -> Self:
-        """Return the meter."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the threads; work that has not begun is dropped."""
-        self._threads.shutdown(cancel_futures=True)
-
-    def measure(self, images: FrameImages) -> dict[str, float]:
-        """Return every metric of the next frame.
-
-        Args:
-            images: the same kinds for every frame of a clip.
-
-        Returns:
-            by column of the tables; NaN for a temporal metric of the first frame.
-        """
-        previous = self._previous
-        self._previous = images
-        values = {}
-        for metric in self._scores:
-            for kind, column in columns_of(metric).items():
-                if kind in images:
-                    values[column] = self._threads.submit(
-                        self._value, metric, kind, images, previous
-                    )
-        return {column: value.result() for column, value in values.items()}
-
-    def _value(
-        self, metric: ImageMetric, kind: Kind, images: FrameImages, previous: FrameImages | None
-    ) -> float:
-        """Return one metric of one image."""
-        score = self._scores[metric]
+    def value(metric: ImageMetric, kind: Kind) -> float:
+        score = scores[metric]
         reference = REFERENCES[kind]
         if not metric.of_motion:
             return score(images[kind], images[reference])
         if previous is None:
             return math.nan
         return score((previous[kind], images[kind]), (previous[reference], images[reference]))
+
+    values = {}
+    for metric in scores:
+        for kind, column in columns_of(metric).items():
+            if kind in images:
+                values[column] = threads.submit(value, metric, kind)
+    return {column: future.result() for column, future in values.items()}
 
 
 @dataclass(frozen=True)
@@ -134,23 +129,29 @@ def measured_frames(
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
-    clip_len = settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(settings.TEST.TILE, clip_len) for protocol in scores}
+    test = settings.TEST
+    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
-    models = dict.fromkeys(tilings.values(), compute)
-    if watch is not None:
-        models[main_tiling] = _timed(compute, watch)
-    streams = _restored_streams(clip.source, models, settings.TEST)
-    with ExitStack() as stack:
-        meters = {
-            protocol: stack.enter_context(ClipMeter(measured))
-            for protocol, measured in scores.items()
-        }
+    streams = {}
+    for tiling in dict.fromkeys(tilings.values()):
+        model = compute
+        if watch is not None and tiling == main_tiling:
+            model = _timed(compute, watch)
+        streams[tiling] = restore_frames(
+            model,
+            clip.source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            bits=None,
+        )
+    previous: dict[EvaluationProtocol, FrameImages] = {}
+    with ThreadPoolExecutor(available_cpus()) as threads:
         for number, frame in enumerate(clip.source.names):
-            values = {tiling: next(stream) for tiling, stream in streams.items()}
+            restored = {tiling: next(stream) for tiling, stream in streams.items()}
             images: dict[Kind, Image] = {
                 "blurry": clip.blurry(number),
-                "restored": to_uint8(torch.from_numpy(values[main_tiling])),
+                "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
                 "sharp": clip.sharp(number),
             }
             pictures: dict[str, Image] = dict(images.items())
@@ -158,55 +159,15 @@ def measured_frames(
                 gray = clip.spikes_alone(number)
                 images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
                 pictures["spikes"] = to_picture(gray)
-            restored = {protocol: values[tiling] for protocol, tiling in tilings.items()}
-            yield _frame_rows(meters, clip.name, frame, images, restored), pictures
-
-
-def _restored_streams(
-    source: FrameSource, models: Mapping[Tiling, Compute], test: TestSettings
-) -> dict[Tiling, Iterator[NDArray[np.float32]]]:
-    """Return the restored frames of a clip, restored once under each tiling.
-
-    Args:
-        source: the input of the models.
-        models: the model by tiling.
-        test: section TEST.
-    """
-    return {
-        tiling: restore_frames(
-            model,
-            source,
-            tiling,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            bits=None,
-        )
-        for tiling, model in models.items()
-    }
-
-
-def _frame_rows(
-    meters: Mapping[EvaluationProtocol, ClipMeter],
-    sequence: str,
-    frame: str,
-    images: Mapping[Kind, Image],
-    restored: Mapping[EvaluationProtocol, NDArray[np.float32]],
-) -> list[FrameRow]:
-    """Return the row of a frame under each protocol.
-
-    Args:
-        meters: the meter of each protocol.
-        sequence: name of the sequence.
-        frame: name of the frame.
-        images: images of the frame.
-        restored: the restored frame under each protocol, not rounded.
-    """
-    rows = []
-    for protocol, meter in meters.items():
-        keys = dict(zip(KEYS, (protocol.name, sequence, frame), strict=True))
-        image = protocol.image(restored[protocol])
-        rows.append(keys | meter.measure({**images, "restored": image}))
-    return rows
+            rows = []
+            for protocol, measured in scores.items():
+                image = protocol.image(restored[tilings[protocol]])
+                compared: FrameImages = {**images, "restored": image}
+                keys = {"protocol": protocol.name, "sequence": clip.name, "frame": frame}
+                before = previous.get(protocol)
+                rows.append(keys | measure_images(measured, compared, before, threads))
+                previous[protocol] = compared
+            yield rows, pictures
 
 
 def _timed(compute: Compute, watch: Stopwatch) -> Compute:

@@ -67,7 +67,7 @@ class EvaluationProtocol:
         clipped: clip restored frames to [0, 1].
         ssim: kind of SSIM.
         mean: units of equal weight in the mean of a test set.
-        lpips: backbone of LPIPS; None if the authors' programs do not measure it.
+        lpips: measure LPIPS; false if the authors' programs do not.
         unknown: unknown details of a result under this protocol.
     """
 
@@ -79,7 +79,7 @@ class EvaluationProtocol:
     clipped: bool = True
     ssim: SsimName = "channels"
     mean: Mean = "frames"
-    lpips: Literal["alex"] | None = None
+    lpips: bool = False
     unknown: str = ""
 
     def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
@@ -125,7 +125,7 @@ class EvaluationProtocol:
             score, kind = SSIMS[self.ssim]
             text = f"SSIM per frame, {kind}; {suffix}"
             metrics.append(replace(SSIM, definition=text, load=needs_nothing(score)))
-        if LPIPS.name in names and self.lpips is not None:
+        if LPIPS.name in names and self.lpips:
             text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {suffix}"
             metrics.append(replace(LPIPS, definition=text))
         if not metrics:
@@ -154,7 +154,7 @@ WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
 PROTOCOLS: dict[ProtocolName, EvaluationProtocol] = {
     protocol.name: protocol
     for protocol in (
-        EvaluationProtocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips="alex"),
+        EvaluationProtocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips=True),
         EvaluationProtocol(
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
@@ -189,7 +189,7 @@ PROTOCOLS: dict[ProtocolName, EvaluationProtocol] = {
             tile=WHOLE_FRAMES,
             rounded=False,
             ssim="scikit-image",
-            lpips="alex",
+            lpips=True,
             unknown="temporal windows, for it restores single frames; whether the blurry frames "
             "are means of 97 interpolated ones as there, which no folder's name tells",
         ),

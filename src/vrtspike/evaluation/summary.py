@@ -13,16 +13,15 @@ from vrtspike.analysis.evaluation_files import (
     TABLE,
     EvaluationJob,
     chosen_on,
-    evaluated_data,
     trained_on,
     worst_frames,
-    write_files,
+    write_evaluation,
 )
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
-from vrtspike.evaluation.columns import columns_of
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.measure import columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.registry import METRICS
@@ -40,7 +39,7 @@ def write_results(
     measured: Mapping[EvaluationProtocol, Iterable[ImageMetric]],
     **facts: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
-    """Write tables, page and summary, and return the latter.
+    """Write the page of an evaluation, its tables and its summary, and return the latter.
 
     Args:
         job: the evaluated run and the folder of its results.
@@ -49,32 +48,32 @@ def write_results(
         measured: the metrics of each protocol, the main protocol first.
         facts: further entries of the summary.
     """
-    run = job.run
-    settings = deblurring_settings(run.settings)
+    settings = deblurring_settings(job.run.settings)
     sequences = sequence_means(frames)
-    entries = {
+    results = {
         protocol: _protocol_entries(protocol, metrics, sequences, settings)
         for protocol, metrics in measured.items()
     }
     first, *others = measured
     main_frames = frames[frames["protocol"] == first.name]
-    summary = {
-        **evaluated_data(run, dataset.name, dataset.digest, settings.DATA.TEST_SPLIT),
+    entries = {
+        "preset": job.run.name,
+        "dataset": dataset.name,
+        "split": settings.DATA.TEST_SPLIT,
         "blur_dir": dataset.blur_dir,
-        "warnings": _warnings(dataset, run, job.weights.parent),
+        "warnings": _warnings(dataset, job.run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
         "bins": dataset.stores.bins,
         "sequences": int(main_frames["sequence"].nunique()),
         "frames": len(main_frames),
-        **entries[first],
-        "other_protocols": {protocol.name: entries[protocol] for protocol in others},
-        **_spikes_alone(entries[first], settings),
+        **results[first],
+        "other_protocols": {protocol.name: results[protocol] for protocol in others},
+        **_spikes_alone(results[first], settings),
         "worst": worst_frames(main_frames, ranking_metric(list(measured[first]))),
         **facts,
     }
-    write_summary_page(job.output / TABLE, sequences, summary)
-    write_files(job.output, frames, sequences, summary)
-    return summary
+    write_summary_page(job.output / TABLE, sequences, entries)
+    return write_evaluation(job, settings.DATA.TEST_SPLIT, frames, sequences, entries)
 
 
 def _protocol_entries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vrtspike.data.gate.accept import find_faults
 from vrtspike.data.gate.ingest import ingest_sequence
@@ -109,20 +109,13 @@ def check_data(
             progress(number, len(names))
     faults = find_faults(manifests, splits, result["excluded"])
     rows = [{"sequence": name, "fault": fault} for name in faults for fault in faults[name]]
+    sequences = [
+        {"sequence": name, "frames": len(files[name].blur), "faults": len(faults.get(name, []))}
+        for name in sorted(files)
+    ]
     return DataCheck(
         Path(root),
         str(result["layout"]),
-        _sequence_table(files, faults),
+        pd.DataFrame(sequences).set_index("sequence"),
         pd.DataFrame(rows, columns=["sequence", "fault"]),
     )
-
-
-def _sequence_table(files: dict[str, SequenceFiles], faults: dict[str, list[str]]) -> pd.DataFrame:
-    """Return a row for each sequence whose folders can be listed."""
-    import pandas as pd
-
-    rows: list[dict[str, Any]] = []
-    for name in sorted(files):
-        count = len(faults.get(name, []))
-        rows.append({"sequence": name, "frames": len(files[name].blur), "faults": count})
-    return pd.DataFrame(rows).set_index("sequence")

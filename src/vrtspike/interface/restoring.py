@@ -19,7 +19,7 @@ from vrtspike.system.progress_bar import progress_bar
 @overload
 def restore(
     frames: GivenFrames,
-    spikes: str | Spikes | None = None,
+    spikes: Spikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: None = None,
@@ -42,7 +42,7 @@ def restore(
 
 def restore(
     frames: GivenFrames,
-    spikes: str | Spikes | None = None,
+    spikes: Spikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: str | Path | None = None,

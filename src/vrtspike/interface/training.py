@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.interface.overrides import override_words
 from vrtspike.restoration.trained import TrainedModel, load
@@ -99,7 +98,9 @@ def train(
     workflow = read_workflow([], [])
     words: list[str] = []
     if overrides:
-        pieces = _join(_pieces_of_set(workflow), override_words(overrides))
+        configured = workflow.settings.SET
+        former = configured.split() if isinstance(configured, str) else configured
+        pieces = _join(former, override_words(overrides))
         workflow = load_workflow([CONFIG], {"SET": pieces})
         words = ["--config", f"SET={json.dumps(pieces, ensure_ascii=False)}"]
     workflow.preset(preset)  # before Snakemake starts
@@ -111,12 +112,6 @@ def train(
     )
     record = read_record(folder) or {}
     return TrainingResult(folder, read_finished(folder), record.get("metrics") or {})
-
-
-def _pieces_of_set(workflow: Workflow) -> Sequence[str]:
-    """Return the overrides of the configuration, ``KEY=VALUE``."""
-    pieces = workflow.settings.SET
-    return pieces.split() if isinstance(pieces, str) else pieces
 
 
 def _join(former: Sequence[str], later: Sequence[str]) -> list[str]:

@@ -56,5 +56,6 @@ LPIPS = ImageMetric(
     "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "
     "sequences",
     load_lpips,
+    backbone="alex",
     larger_is_better=False,
 )

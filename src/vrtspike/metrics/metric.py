@@ -12,6 +12,8 @@ from vrtspike.config.tasks import Metric
 if TYPE_CHECKING:
     import torch
 
+    from vrtspike.io.backbone_weights import Net
+
 Score = Callable[[Any, Any], float]
 """Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for a
 metric of motion both are pairs of these images, the frame before and the frame."""
@@ -26,6 +28,7 @@ class ImageMetric(Metric):
 
     Attributes:
         load: returns the score; :func:`needs_nothing` if there is nothing to load.
+        backbone: pretrained backbone whose weights are loaded; None without one.
         of_motion: compares the motion between neighbouring frames; the first frame of a clip then
             has no value.
         of_colour: False if an image and its luma have the same value.
@@ -33,6 +36,7 @@ class ImageMetric(Metric):
 
     load: Loader
     _: KW_ONLY
+    backbone: Net | None = None
     before: str = "blurry"
     after: str = "restored"
     of_motion: bool = False

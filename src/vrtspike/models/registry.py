@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vrtspike.models.pretrained import load_pretrained
+from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_nafnet import build_spike_nafnet
 from vrtspike.models.vrt_spike import build_vrt_spike
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.named_models import pretrained_file
+from vrtspike.runs.published import require_published
+from vrtspike.settings.differences import differing_model_keys
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from vrtspike.settings import Settings
 
 MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
@@ -41,5 +47,27 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """
     model = MODELS[settings.MODEL.TYPE](settings, pretrained)
     if pretrained and settings.MODEL.PRETRAINED is not None:
-        load_pretrained(model, settings)
+        _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
     return model
+
+
+def _load_pretrained(model: nn.Module, source: str, settings: Settings) -> None:
+    """Load the weights of a trained model, every tensor or none.
+
+    Args:
+        model: model of the preset, changed in place.
+        source: MODEL.PRETRAINED.
+        settings: settings of the preset.
+
+    Raises:
+        RunError: if the weights are missing or damaged, were changed since they were published, or
+            a tensor is missing, unknown or has another shape.
+    """
+    path = pretrained_file(source)
+    state = read_weights(path)
+    require_published(path)
+    differences = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
+    advice = "Name weights of this model, or give MODEL the sizes of that one"
+    if differences:
+        advice += f": {'; '.join(differences.values())}"
+    load_strictly(model, state, f"MODEL.PRETRAINED {source}: weights of another model", advice)

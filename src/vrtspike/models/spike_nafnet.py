@@ -7,7 +7,7 @@ activation functions, but products of the two halves of the channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -292,28 +292,18 @@ class SpikeNAFNet(Restorer):
             ValueError: as :meth:`forward`.
             ConfigError: as :meth:`forward`.
         """
-        if not self.shuffled:
-            return self._extended(blur, voxels, without_neighbours)
-        if self.neighbours:
-            extended = self._extended(blur, voxels, mirror_ends)
-            others = take_neighbours(extended, random=self.training)
-        else:
+        if self.shuffled and not self.neighbours:
             clip = require_voxels(blur, voxels, self.bins)
-            others = shuffle_frames(clip, random=self.training)
-        return without_neighbours(others)
-
-    def _extended(
-        self, blur: Tensor, voxels: Tensor | None, extend: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Return voxels that include neighbours, or those of a clip extended by a function.
-
-        Raises:
-            ValueError: as :meth:`forward`.
-        """
+            return without_neighbours(shuffle_frames(clip, random=self.training))
         if voxels is not None and voxels.shape[1] != blur.shape[1]:
             require_voxels(blur, voxels[:, 1:-1], self.bins)
-            return voxels
-        return extend(require_voxels(blur, voxels, self.bins))
+            extended = voxels
+        else:
+            clip = require_voxels(blur, voxels, self.bins)
+            extended = mirror_ends(clip) if self.shuffled else without_neighbours(clip)
+        if not self.shuffled:
+            return extended
+        return without_neighbours(take_neighbours(extended, random=self.training))
 
     def _levels_of_scales(
         self, levels: Sequence[Tensor], finest: int, full: Sequence[int]

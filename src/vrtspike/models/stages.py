@@ -1,4 +1,7 @@
-"""The stages of VRT: change of scale, two residual groups, parallel warping.
+"""The stages of VRT: change of scale, two groups of transformer blocks, parallel warping.
+
+Source: Liang et al., 2022, "VRT: A Video Restoration Transformer", section 3.2. Features are
+channels-last, (B, D, H, W, C).
 
 Modules with numbers, here and in its layers (``linear1``, ``norm2``), are named as in the published
 weights. Indices of stages are counted from 0: index 0 is the published ``stage1``.
@@ -12,18 +15,93 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from vrtspike.models.layers import GEGLU, DepthToSpace, Recomputed, SpaceToDepth
+from vrtspike.models.attention import WindowAttention, relative_position_index
+from vrtspike.models.layers import GEGLU, DepthToSpace, DropPath, Recomputed, SpaceToDepth
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
-from vrtspike.models.tmsa import TMSAGroup
+from vrtspike.models.windows import Size3, Windows, windows_of
 
 if TYPE_CHECKING:
-    from vrtspike.settings.model import ModelSettings
+    from vrtspike.settings.model import ModelSettings, VRTSettings
 
 STAGE_LEVELS = (0, 1, 2, 3, 2, 1, 0)
 """Log2 of the downsampling of each of stages 1 to 7."""
 _MAX_OFFSET = 10.0
 """Bound of the alignment's offsets in pixels of the frame."""
+
+
+class TMSABlock(Recomputed):
+    """x + attention(LN(x)), then x + GEGLU(LN(x)).
+
+    Args:
+        channels: feature channels.
+        window: full window (Wd, Wh, Ww).
+        drop_path: probability of dropping a residual branch in training.
+        settings: heads, width of the feed-forward layer, implementation of attention.
+        mutual: add mutual attention.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        window: Size3,
+        drop_path: float,
+        settings: VRTSettings,
+        *,
+        mutual: bool,
+    ) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(channels)
+        self.attn = WindowAttention(channels, window, settings, mutual=mutual)
+        self.drop_path = DropPath(drop_path)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = GEGLU(channels, int(channels * settings.MLP_RATIO), channels)
+
+    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+        """(B, D, H, W, C) -> same shape; arguments as for :class:`WindowAttention`."""
+        x = x + self.drop_path(self.attn(self.norm1(x), windows, index))
+        return x + self.drop_path(self.mlp(self.norm2(x)))
+
+
+class TMSAGroup(nn.Module):
+    """Blocks of one window size; every second one has its windows shifted.
+
+    Args:
+        channels: feature channels.
+        window: full window (Wd, Wh, Ww).
+        drop_paths: probabilities of dropping a residual branch, one for each block.
+        settings: as for :class:`TMSABlock`.
+        mutual: add mutual attention; the window then holds two frames.
+    """
+
+    index: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        window: Size3,
+        drop_paths: Sequence[float],
+        settings: VRTSettings,
+        *,
+        mutual: bool,
+    ) -> None:
+        super().__init__()
+        self.window = window
+        self.mutual = mutual
+        self.blocks = nn.ModuleList(
+            TMSABlock(channels, window, rate, settings, mutual=mutual) for rate in drop_paths
+        )
+        # The value is equal for all blocks and determined by the configuration: kept once, and in
+        # no checkpoint.
+        self.register_buffer("index", relative_position_index(window), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, D, H, W, C) -> same shape."""
+        for number, block in enumerate(self.blocks):
+            shifted = number % 2 == 1
+            windows = windows_of(x, self.window, shifted=shifted, mutual=self.mutual)
+            x = block(x, windows, self.index)
+        return x
 
 
 def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:

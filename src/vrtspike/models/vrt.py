@@ -17,8 +17,7 @@ from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbours, neighbo
 from vrtspike.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
-from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage
-from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage, TMSABlock
 from vrtspike.monitoring.timing import section
 from vrtspike.settings.model import SKIPS, STAGES, ModelSettings
 
@@ -74,35 +73,6 @@ class VRT(nn.Module):
         for module in self.modules():
             if isinstance(module, _RECOMPUTED[recomputation]):
                 module.recompute = True
-
-    @classmethod
-    def published(
-        cls, *, num_heads: int | Sequence[int] = 6, img_size: object = None, **arguments: object
-    ) -> VRT:
-        """Build a VRT from the published arguments, such as ``depths`` and ``embed_dims``.
-
-        Args:
-            num_heads: attention heads, the same in all stages.
-            img_size: ignored.
-            arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
-
-        Raises:
-            ValueError: naming the key that is unknown or wrong.
-        """
-        heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
-        if len(set(heads)) != 1:
-            raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
-        model: dict[str, object] = {}
-        for name, model_key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE")):
-            if name in arguments:
-                model[model_key] = arguments.pop(name)
-        vrt: dict[str, object] = {
-            "NUM_HEADS": heads[0],
-            "USE_CHECKPOINT_ATTN": False,
-            "USE_CHECKPOINT_FFN": False,
-        }
-        vrt |= {name.upper(): value for name, value in arguments.items()}
-        return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> list[Tensor]:
         """Return flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.

@@ -12,8 +12,8 @@ from vrtspike.models.layers import FrameConv, start_at_zero
 from vrtspike.models.restorer import BACKBONE, FLOW, Restorer, repeat_pixels, require_voxels
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.spike_order import shuffle_frames
+from vrtspike.models.stages import TMSABlock
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
-from vrtspike.models.tmsa import TMSABlock
 from vrtspike.models.vrt import NUM_SCALES, VRT
 from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section

@@ -27,8 +27,7 @@ from vrtspike.restoration.inputs.clip_frames import (
     require_size,
     sequence_name,
 )
-from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
-from vrtspike.restoration.inputs.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, recorded_spikes
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 

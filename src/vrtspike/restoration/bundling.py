@@ -36,7 +36,12 @@ def bundle_weights(
             statistics lack the limits of recordings, a weight is too large for half precision, or
             the pack is larger than :data:`MAX_BYTES`. The former weights stay.
     """
-    _require_finished(folder)
+    record = read_record(folder)
+    status = "finished" if record is None else record["status"]
+    if status not in (None, "finished"):
+        raise RunError(
+            f"{folder / RUN_RECORD}: the run is {status}, expected finished; end its training first"
+        )
     run = read_finished(folder)
     if run.name not in BUNDLED_NAMES:
         names = " or ".join(BUNDLED_NAMES)
@@ -58,17 +63,3 @@ def bundle_weights(
                 "the data set's manifest (dataset.json) and train again"
             )
     return target
-
-
-def _require_finished(folder: Path) -> None:
-    """Refuse a run that is still in training or has failed.
-
-    Raises:
-        RunError: if it is not finished.
-    """
-    record = read_record(folder)
-    status = None if record is None else record["status"]
-    if status not in (None, "finished"):
-        raise RunError(
-            f"{folder / RUN_RECORD}: the run is {status}, expected finished; end its training first"
-        )

@@ -7,27 +7,30 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_table
 from vrtspike.data.exposure import TABLE, Exposure
-from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
-from vrtspike.restoration.inputs.clip_frames import Pictures, open_pictures
+from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
-from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, array_spikes, simulated_spikes
-from vrtspike.restoration.inputs.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import (
+    ClipSpikes,
+    array_spikes,
+    recorded_spikes,
+    simulated_spikes,
+)
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-Spikes: TypeAlias = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+Spikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
@@ -50,18 +53,6 @@ class GivenClip(FrameSource):
     options: StoreOptions
 
 
-class SpikeLevels(NamedTuple):
-    """Levels of the spikes of a clip; None without spikes.
-
-    Attributes:
-        gain: see :meth:`GainMeter.gain`.
-        rate: mean number of spikes per pixel and step.
-    """
-
-    gain: float | None
-    rate: float | None
-
-
 def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions) -> GivenClip:
     """Combine blurry frames and their spikes to a clip.
 
@@ -71,48 +62,41 @@ def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOpti
         options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
-    @cache
-    def measured_spikes() -> SpikeLevels:
-        return _measure_spikes(pictures, spikes)
-
     def read(frames: slice) -> Frames:
-        return _read_window(pictures, spikes, frames, options)
+        window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
+        if spikes is not None:
+            counts = []
+            binned = []
+            for frame in spikes.frames[frames]:
+                recorded, exposure = frame.around(options.context)
+                counts.append(voxelize_packed(recorded, options.bins, exposure.sharp))
+                binned.append(Exposure(0, len(recorded), exposure.sharp))
+            window["counts"] = np.stack(counts)
+            window["bin_steps"] = bin_table(binned, options.bins)
+        return window
 
-    ratio = Fraction(1) if spikes is None else spikes.ratio
+    @cache
+    def gain_and_rate() -> tuple[float | None, float | None]:
+        return (None, None) if spikes is None else _measure_spikes(pictures, spikes)
+
     return GivenClip(
         names=pictures.names,
         size=pictures.size,
-        ratio=ratio,
+        ratio=Fraction(1) if spikes is None else spikes.ratio,
         read=read,
-        gain=lambda: measured_spikes().gain,
+        gain=lambda: gain_and_rate()[0],
         pictures=pictures,
         spikes=spikes,
-        rate=lambda: measured_spikes().rate,
+        rate=lambda: gain_and_rate()[1],
         options=options,
     )
 
 
-def _read_window(
-    pictures: Pictures, spikes: ClipSpikes | None, frames: slice, options: StoreOptions
-) -> Frames:
-    """Return some frames of a clip with their voxel grids; see :func:`given_clip`."""
-    window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
-    if spikes is not None:
-        counts = []
-        binned = []
-        for frame in spikes.frames[frames]:
-            recorded, exposure = frame.around(options.context)
-            counts.append(voxelize_packed(recorded, options.bins, exposure.sharp))
-            binned.append(Exposure(0, len(recorded), exposure.sharp))
-        window["counts"] = np.stack(counts)
-        window["bin_steps"] = bin_table(binned, options.bins)
-    return window
+def _measure_spikes(pictures: Pictures, spikes: ClipSpikes) -> tuple[float, float]:
+    """Return the gain of a clip and the mean number of spikes per pixel and step.
 
-
-def _measure_spikes(pictures: Pictures, spikes: ClipSpikes | None) -> SpikeLevels:
-    """Return gain and mean rate of a clip's spikes; reads all frames, one at a time."""
-    if spikes is None:
-        return SpikeLevels(None, None)
+    Reads all frames, one at a time.
+    """
     meter = GainMeter()
     spike_count = 0.0
     pixel_steps = 0
@@ -121,12 +105,12 @@ def _measure_spikes(pictures: Pictures, spikes: ClipSpikes | None) -> SpikeLevel
         meter.add(pictures.frame(number), counts, frame.exposure.steps)
         spike_count += float(counts.sum(dtype=np.float64))
         pixel_steps += counts.size * frame.exposure.steps
-    return SpikeLevels(meter.gain(spikes.place), spike_count / pixel_steps)
+    return meter.gain(spikes.place), spike_count / pixel_steps
 
 
 def open_clip(
     run: RunIdentity,
-    frames: Path | Pictures,
+    frames: GivenFrames,
     spikes: Spikes | None = None,
     *,
     simulate_spikes: bool = False,
@@ -138,11 +122,11 @@ def open_clip(
 
     Args:
         run: run that trained the model.
-        frames: a folder of pictures, a video file, or opened frames.
+        frames: a folder of pictures, a video file, or an array.
         spikes: recorded spikes.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of spike files; None as for
-            :func:`~vrtspike.restoration.inputs.spike_files.recorded_spikes`.
+            :func:`~vrtspike.restoration.inputs.clip_spikes.recorded_spikes`.
         layout: layout of spikes, by its name; None is that of the run's data set, if it was named
             there, else Spk-GoPro's.
         exposures: exposures of spikes in memory; None takes those of the layout.
@@ -153,12 +137,19 @@ def open_clip(
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
-    pictures = open_pictures(frames) if isinstance(frames, Path) else frames
+    pictures = open_pictures(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
-    if exposures is not None and (spikes is None or isinstance(spikes, Path)):
+    if exposures is not None and (spikes is None or isinstance(spikes, str | Path)):
         raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
     clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
-    clip_spikes = _open_spikes(pictures, spikes, simulate_spikes, sensor, clip_layout, exposures)
+    clip_spikes = None
+    if simulate_spikes:
+        clip_spikes = simulated_spikes(pictures)
+    elif isinstance(spikes, str | Path):
+        clip_spikes = recorded_spikes(pictures, Path(spikes), sensor, clip_layout)
+    elif spikes is not None:
+        times = clip_layout if exposures is None else exposures
+        clip_spikes = array_spikes(pictures, spikes, times)
     return given_clip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
 
 
@@ -184,21 +175,3 @@ def _require_one_source(
     else:
         return
     raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {expected}")
-
-
-def _open_spikes(
-    pictures: Pictures,
-    spikes: Spikes | None,
-    simulate_spikes: bool,
-    sensor: tuple[int, int] | None,
-    layout: Layout,
-    exposures: Sequence[Exposure] | None,
-) -> ClipSpikes | None:
-    """Return the spikes of frames: simulated, in files, in memory or none."""
-    if simulate_spikes:
-        return simulated_spikes(pictures)
-    if spikes is None:
-        return None
-    if isinstance(spikes, Path):
-        return recorded_spikes(pictures, spikes, sensor, layout)
-    return array_spikes(pictures, spikes, layout if exposures is None else exposures)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,16 +13,49 @@ from torch import nn
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.restoration.checks.outside_training import check_limits, is_worse
-from vrtspike.restoration.checks.prepared_clip import PreparedClip
+from vrtspike.restoration.checks.clip_check import check_clip
+from vrtspike.restoration.checks.outside_training import LimitCheck, check_limits, is_worse
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inference.tile_batches import Compute
-from vrtspike.restoration.inference.tiling import Tiling, fit_tiling
+from vrtspike.restoration.inference.tiling import Compute, Tiling, fit_tiling
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.errors import DataError
 from vrtspike.system.progress_bar import ProgressCallback
+
+
+@dataclass(frozen=True)
+class PreparedClip:
+    """A clip that was checked against a model and is ready to be restored.
+
+    Attributes:
+        source: the clip as it was given.
+        tiling: windows that its frames are restored in.
+        check: the recording compared with the limits of the model.
+        notes: messages for the user on the conversion of frames, and a warning on a recording
+            outside the limits.
+    """
+
+    source: GivenClip
+    tiling: Tiling
+    check: LimitCheck
+    notes: tuple[str, ...]
+
+    @cached_property
+    def doubts(self) -> Mapping[int | None, str]:
+        """Messages on spikes that do not fit the frames, see :func:`check_clip`.
+
+        The first use reads every spike file.
+        """
+        return check_clip(self.source)
+
+    @property
+    def is_judged(self) -> bool:
+        """True if each restored frame is compared with spikes that the model has not seen.
+
+        Spikes that do not fit the frames cannot rank two pictures.
+        """
+        return self.check.is_outside and not self.doubts
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +153,8 @@ class LoadedModel:
             RunError: as :meth:`restore_source`.
         """
         numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
-        frames = self.restore_source(clip.adapted, clip.tiling, wanted=wanted, progress=progress)
+        adapted = clip.check.adapt(clip.source)
+        frames = self.restore_source(adapted, clip.tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):
                 yield clip.source.pictures.exact_frame(number), True

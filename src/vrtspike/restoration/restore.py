@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,13 +19,22 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
-from vrtspike.restoration.inference.tiling import Tiling, WeightedWindow, cut, tile_unit
+from vrtspike.restoration.inference.tiling import (
+    Compute,
+    InputArrays,
+    Tiling,
+    WeightedWindow,
+    cut,
+    tile_unit,
+)
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import ProgressCallback
+
+Tile: TypeAlias = tuple[WeightedWindow, WeightedWindow]
+"""Rows and columns of a spatial tile."""
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -122,25 +129,29 @@ def restore_frames(
     unit = tile_unit(source.ratio.numerator)
     cut_windows, rows, columns = cut((count, *source.size), tiling, unit)
     windows = [window for window in cut_windows if not numbers.isdisjoint(_positions(window))]
-    tiles = [_Tile(row, column) for row, column in itertools.product(rows, columns)]
+    tiles = list(itertools.product(rows, columns))
     groups = [tiles[first : first + tiles_at_once] for first in range(0, len(tiles), tiles_at_once)]
     total = len(windows) * len(tiles)
     done = 0
     inputs = read_ahead([time for time, _ in windows], source.read, readers)
-    sums = _FrameSums(source.size)
+    # Weighted sums of restored tiles, of the frames that a later window may still change.
+    sums: dict[int, NDArray[np.float32]] = {}
     next_starts = [time.start for time, _ in windows[1:]] + [count]
     for window, content, next_start in zip(windows, inputs, next_starts, strict=True):
+        for frame in _positions(window):
+            sums.setdefault(frame, np.zeros((3, *source.size), np.float32))
         for group in groups:
             batch = _batch(content, group, source.ratio, gain)
             for tile, restored in zip(group, _compute_tiles(compute, batch, tiling), strict=True):
-                sums.add(window, tile, restored)
+                _add_tile(sums, window, tile, restored)
             done += len(group)
             if progress is not None:
                 progress(done, total)
-        for frame, restored in sums.take_before(next_start):
+        for frame in sorted(frame for frame in sums if frame < next_start):
+            whole = sums.pop(frame)
             if frame in numbers:
-                _require_finite(restored, source.names[frame])
-                yield restored if bits is None else to_image(torch.from_numpy(restored), bits)
+                _require_finite(whole, source.names[frame])
+                yield whole if bits is None else to_image(torch.from_numpy(whole), bits)
 
 
 def _positions(window: WeightedWindow) -> range:
@@ -149,48 +160,17 @@ def _positions(window: WeightedWindow) -> range:
     return range(time.start, time.stop)
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """A spatial tile: its rows and columns, each with their weights in the result."""
-
-    rows: WeightedWindow
-    columns: WeightedWindow
-
-    @cached_property
-    def plane(self) -> NDArray[np.float32]:
-        """The weight of each pixel of the tile (h, w)."""
-        return np.outer(self.rows[1], self.columns[1])
-
-    @property
-    def area(self) -> tuple[slice, slice]:
-        """Rows and columns of the tile in the frame."""
-        return self.rows[0], self.columns[0]
-
-
-class _FrameSums:
-    """Weighted sums of restored tiles, of the frames that a later window may still change.
-
-    Args:
-        size: height and width of the frames in pixels.
-    """
-
-    def __init__(self, size: tuple[int, int]) -> None:
-        self._size = size
-        self._frames: dict[int, NDArray[np.float32]] = {}
-
-    def add(self, window: WeightedWindow, tile: _Tile, restored: NDArray[np.float32]) -> None:
-        """Add the restored frames of a window in one tile, (T, 3, h, w)."""
-        _, weights = window
-        rows, columns = tile.area
-        for frame, image, weight in zip(_positions(window), restored, weights, strict=True):
-            if frame not in self._frames:
-                self._frames[frame] = np.zeros((3, *self._size), np.float32)
-            self._frames[frame][:, rows, columns] += image * tile.plane * weight
-
-    def take_before(self, position: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the frames before a position with their own, in order, and forget them."""
-        for frame in sorted(frame for frame in self._frames if frame < position):
-            yield frame, self._frames.pop(frame)
+def _add_tile(
+    sums: Mapping[int, NDArray[np.float32]],
+    window: WeightedWindow,
+    tile: Tile,
+    restored: NDArray[np.float32],
+) -> None:
+    """Add the restored frames of a window in one tile, (T, 3, h, w), to the frames' sums."""
+    (rows, row_weights), (columns, column_weights) = tile
+    weights = np.outer(row_weights, column_weights)
+    for frame, image, weight in zip(_positions(window), restored, window[1], strict=True):
+        sums[frame][:, rows, columns] += image * weights * weight
 
 
 def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
@@ -239,10 +219,10 @@ def _require_finite(restored: NDArray[np.float32], name: str) -> None:
 
 
 def _batch(
-    window: Frames, tiles: Sequence[_Tile], ratio: Fraction, gain: float | None
+    window: Frames, tiles: Sequence[Tile], ratio: Fraction, gain: float | None
 ) -> InputArrays:
     """Tiles of equal size as one batch; with spikes if there is a gain."""
-    areas = [tile.area for tile in tiles]
+    areas = [(rows, columns) for (rows, _), (columns, _) in tiles]
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
     if gain is not None:
         counts = [

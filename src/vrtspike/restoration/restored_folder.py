@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.restoration.folder.frame_metrics import verdict_messages
+from vrtspike.restoration.folder.frame_metrics import mean_metric, verdict_messages
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED
 from vrtspike.restoration.inference.tiling import Tiling
 
@@ -77,17 +75,24 @@ class RestoredFolder:
         """Return means of metrics, verdicts and the place of the results, in lines of text."""
         lines = []
         for name, title in (_TITLES | {name: name for name in self.no_reference}).items():
-            restored = _mean(self._frames, name)
+            restored = mean_metric(self._frames, name)
             if restored is None:
                 continue
-            blurry = _mean(self._frames, f"{name}_blur")
+            blurry = mean_metric(self._frames, f"{name}_blur")
             before = "" if blurry is None else f"{blurry:.2f} -> "
             lines.append(f"{title}: {before}{restored:.2f}")
         if self.record["doubts"]:
             lines.append("metrics from the spikes: left out, as the spikes do not fit the frames")
         lines += verdict_messages(self.record["verdicts"])
         lines.append(f"spikes: {self.record['spikes']['from']}")
-        lines.append(self._cost_and_place())
+        seconds = self.record["seconds_per_frame"]
+        cost = "" if seconds is None else f", {seconds:.1f} s each"
+        tiling = Tiling(**self.record["tiling"]).describe()
+        lines.append(
+            f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
+            f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
+            f"{self.folder / RESTORE_RECORD}"
+        )
         return lines
 
     @property
@@ -95,24 +100,3 @@ class RestoredFolder:
         """Name and metrics of each frame."""
         frames: Sequence[Mapping[str, Any]] = self.record["frames"]
         return frames
-
-    def _cost_and_place(self) -> str:
-        """Return the number of frames, their cost, and the place of the results."""
-        seconds = self.record["seconds_per_frame"]
-        cost = "" if seconds is None else f", {seconds:.1f} s each"
-        tiling = Tiling(**self.record["tiling"]).describe()
-        return (
-            f"{len(self._frames)} frames{cost} ({tiling}, {self.record['precision']}, "
-            f"{self.record['recomputation']:.2f} x computed): {self.folder}; record: "
-            f"{self.folder / RESTORE_RECORD}"
-        )
-
-
-def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Return the mean of a metric over the frames that have it; None if none has.
-
-    Without pandas, which a small installation lacks.
-    """
-    values = [frame[name] for frame in frames if frame.get(name) is not None]
-    numbers = [value for value in values if not math.isnan(value)]
-    return statistics.fmean(numbers) if numbers else None

@@ -21,7 +21,7 @@ from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import Spikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.inputs.clip_frames import GivenFrames, given_pictures
+from vrtspike.restoration.inputs.clip_frames import GivenFrames
 from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
@@ -55,25 +55,21 @@ class TrainedModel(LoadedModel):
         if self.network is not None:
             parameters = sum(parameter.numel() for parameter in self.network.parameters())
             size = f"{parameters / 1e6:.2f} M weights"
-        return (
-            f"{self.run.name} ({self.run.fingerprint}), {size}, {self.precision} on {self.device}\n"
-            f"takes {self._inputs()}"
-        )
-
-    def _inputs(self) -> str:
-        """Return the inputs of the model in words."""
-        settings = self.settings
-        if not settings.MODEL.USE_SPIKE:
-            return "blurry frames alone"
-        inputs = f"blurry frames and spikes, in {settings.DATA.NUM_VOXEL_BINS} bins per frame"
+        inputs = "blurry frames alone"
+        if self.settings.MODEL.USE_SPIKE:
+            bins = self.settings.DATA.NUM_VOXEL_BINS
+            inputs = f"blurry frames and spikes, in {bins} bins per frame"
         if self.ratio is not None:
             inputs += f"; frames are {self.ratio} times as large as the sensor"
-        return inputs
+        return (
+            f"{self.run.name} ({self.run.fingerprint}), {size}, {self.precision} on {self.device}\n"
+            f"takes {inputs}"
+        )
 
     def restore(
         self,
         frames: GivenFrames,
-        spikes: str | Spikes | None = None,
+        spikes: Spikes | None = None,
         *,
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
@@ -117,8 +113,8 @@ class TrainedModel(LoadedModel):
         """
         source = open_clip(
             self.run,
-            given_pictures(frames),
-            Path(spikes) if isinstance(spikes, str) else spikes,
+            frames,
+            spikes,
             simulate_spikes=simulate_spikes,
             sensor=sensor,
             layout=layout,

@@ -79,18 +79,15 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
     figures = [
         {"file": f"{PICTURES}/{name}", "caption": caption} for name, caption in CAPTIONS.items()
     ]
-    write_evaluation(
-        job,
-        dataset.split,
-        frames,
-        sequences,
-        definitions=definitions,
-        warnings=warnings,
-        figures=figures,
-        masked=evaluation.masked,
-        leads=finite_or_null(evaluation.verdicts.reset_index().to_dict("records")),
+    entries = {
+        "definitions": definitions,
+        "warnings": warnings,
+        "figures": figures,
+        "masked": evaluation.masked,
+        "leads": finite_or_null(evaluation.verdicts.reset_index().to_dict("records")),
         **facts,
-    )
+    }
+    write_evaluation(job, dataset.split, frames, sequences, entries)
     return [f"{job.run.name}, {title}: {note}", *(f"  {line}" for line in verdicts)]
 
 

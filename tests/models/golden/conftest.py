@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
+from tests.models.checks import published_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_checkpoints import load_vrt
 
@@ -39,7 +40,7 @@ def golden_vrt(golden: Path, golden_weights: dict[str, Tensor]) -> Callable[...,
     arguments["num_heads"], *_ = arguments["num_heads"]
 
     def build(**options: Any) -> VRT:
-        vrt = VRT.published(**arguments, **options)
+        vrt = published_vrt(**arguments, **options)
         load_vrt(vrt, golden_weights, "golden weights")
         return vrt
 

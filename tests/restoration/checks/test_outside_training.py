@@ -20,7 +20,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packing import pack_run
-from vrtspike.restoration.checks import prepared_clip
+from vrtspike.restoration import loaded_model
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.outside_training import check_limits
 from vrtspike.restoration.folder.frame_metrics import verdict_messages
@@ -300,7 +300,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(prepared_clip, "check_clip", lambda clip: {0: "0: does not fit"})
+        patch.setattr(loaded_model, "check_clip", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None

@@ -112,12 +112,10 @@ def test_a_record_removes_nothing_but_results(model, job, whole, tmp_path):
     assert (tmp_path / "precious.png").exists()
 
 
-def test_records_of_older_versions_name_their_results(model, job, whole):
+def test_records_of_other_versions_are_replaced_and_not_continued(model, job, whole):
     shutil.copytree(whole[0].output, job.output)
     path = job.output / "restore.json"
-    record = json.loads(path.read_text()) | {"schema": 5}
-    del record["written"]
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 5}))
     with pytest.raises(ConfigError, match=r"with other schema; .*overwrite"):
         restore(model, job)
     notes: list[str] = []

@@ -12,8 +12,7 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.io.images import write_png
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inputs.clip_frames import array_pictures
-from vrtspike.restoration.inputs.clip_spikes import array_spikes
-from vrtspike.restoration.inputs.spike_files import recorded_spikes
+from vrtspike.restoration.inputs.clip_spikes import array_spikes, recorded_spikes
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 

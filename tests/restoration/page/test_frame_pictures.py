@@ -61,16 +61,16 @@ def test_files_replace_those_of_an_earlier_page(clip, tmp_path):
     (tmp_path / "page").mkdir()
     (tmp_path / "page/000009_blurry.webp").touch()
     (tmp_path / "page/mine.txt").touch()
-    written = write_page_pictures([clip], [0, 3], 10**6, tmp_path, embedded_bytes=0)
-    assert written.form == "WebP of quality 80, at most 1280 pixels wide or high"
-    assert written.folder == "page"
-    assert list(written.frames) == [0, 3]
-    (files,) = written.frames[3]
+    facts, pictures = write_page_pictures([clip], [0, 3], 10**6, tmp_path, embedded_bytes=0)
+    form = "WebP of quality 80, at most 1280 pixels wide or high"
+    assert facts == {"form": form, "left_out": 3, "folder": "page"}
+    assert list(pictures) == [0, 3]
+    (files,) = pictures[3]
     assert files["restored"] == "000004_restored-0.webp"
     assert set(files) == {
         *("blurry", "sharp", "spikes", "restored", "difference", "residual", "error", "thumbnail"),
     }
-    names = {name for (kinds,) in written.frames.values() for name in kinds.values()}
+    names = {name for (kinds,) in pictures.values() for name in kinds.values()}
     assert {path.name for path in (tmp_path / "page").iterdir()} == {*names, "mine.txt"}
     shown = cv2.imread(str(tmp_path / "page" / files["restored"]))[..., ::-1]
     assert np.abs(shown.astype(float) - read_rgb(clip.files[3])).mean() < 8
@@ -83,31 +83,33 @@ def test_pictures_stay_below_their_limit(clip, tmp_path):
     frames = range(5)
     write_page_pictures([clip], frames, 10**6, tmp_path, embedded_bytes=0)
     whole = size()
-    written = write_page_pictures([clip], frames, whole - 1, tmp_path, embedded_bytes=0)
+    facts, pictures = write_page_pictures([clip], frames, whole - 1, tmp_path, embedded_bytes=0)
     assert size() < whole
-    assert list(written.frames) == list(frames)
-    written = write_page_pictures([clip], frames, whole // 5, tmp_path, embedded_bytes=0)
+    assert (facts["left_out"], list(pictures)) == (0, list(frames))
+    facts, pictures = write_page_pictures([clip], frames, whole // 5, tmp_path, embedded_bytes=0)
     assert size() <= whole // 5
-    assert 0 < len(written.frames) < 5
+    assert 0 < len(pictures) == 5 - facts["left_out"] < 5
 
 
 def test_small_pictures_are_returned_and_files_of_an_earlier_page_removed(clip, tmp_path):
-    files = write_page_pictures([clip, clip], [0, 3], 10**6, tmp_path, embedded_bytes=0)
-    kinds = [kind for models in files.frames.values() for model in models for kind in model.items()]
+    facts, files = write_page_pictures([clip, clip], [0, 3], 10**6, tmp_path, embedded_bytes=0)
+    kinds = [kind for models in files.values() for model in models for kind in model.items()]
     contents = {name: (tmp_path / "page" / name).read_bytes() for _, name in kinds}
     # Pictures that both models share are in the page twice.
     size = sum(len(contents[name]) for _, name in kinds)
     assert size > sum(map(len, contents.values()))
-    shown = write_page_pictures([clip, clip], [0, 3], 10**6, tmp_path, embedded_bytes=size)
-    assert (shown.form, shown.folder) == (files.form, None)
+    embedded_facts, shown = write_page_pictures(
+        [clip, clip], [0, 3], 10**6, tmp_path, embedded_bytes=size
+    )
+    assert embedded_facts == facts | {"folder": None}
     assert list(tmp_path.iterdir()) == []
-    for number, models in files.frames.items():
-        for of_files, embedded in zip(models, shown.frames[number], strict=True):
+    for number, models in files.items():
+        for of_files, embedded in zip(models, shown[number], strict=True):
             decoded = {kind: base64.b64decode(text) for kind, text in embedded.items()}
             assert decoded == {kind: contents[name] for kind, name in of_files.items()}
     for budget, limit in ((10**6, size - 1), (size, size)):  # base64 exceeds the size, too
-        larger = write_page_pictures([clip, clip], [0, 3], budget, tmp_path, embedded_bytes=limit)
-        assert larger.folder == "page"
+        facts, _ = write_page_pictures([clip, clip], [0, 3], budget, tmp_path, embedded_bytes=limit)
+        assert facts["folder"] == "page"
 
 
 def test_frames_in_doubt_are_chosen_before_others():

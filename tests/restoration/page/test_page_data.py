@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.reporting.offline_page import asset
 from vrtspike.reporting.page_data.example_pictures import PictureFacts
-from vrtspike.restoration.page.page_data import RestoredData, RestoredWords
+from vrtspike.restoration.page.contents import RestoredData, RestoredWords
 from vrtspike.restoration.page.writing import SCRIPTS
 
 PAGE_SCRIPTS = ("dom.js", "viewer.js", "restored.js")

@@ -103,27 +103,23 @@ def _measurement(
 ) -> tuple[PackedSpikes, Exposure, NDArray[np.float32]] | None:
     """Return spikes about an exposure, the exposure in their steps, and the measured difference.
 
-    None if the exposure is too short for a window or without a single spike.
+    The difference is the brightness (h, w), of 255, by which the blurry frame exceeds the sharp
+    instant. None if the exposure is too short for a window or without a single spike.
     """
-    recorded, inner = spikes.around(BEYOND)
-    if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
+    recorded, exposure = spikes.around(BEYOND)
+    if exposure.steps < WINDOW or len(recorded) < 2 * WINDOW:
         return None
     whole = np.stack([recorded[step] for step in range(len(recorded))])
-    try:
-        difference = _difference(whole, inner, blur)
-    except DataError:  # without spikes there is no gain
-        return None
-    return recorded, inner, difference
-
-
-def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:
-    """Return brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
-    total = spikes[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
+    total = whole[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
     meter = GainMeter()
     meter.add(blur, total, exposure.steps)
-    instant = tfp(spikes, int(exposure.sharp), 2 * WINDOW)
-    rates = total / exposure.steps - instant
-    return (255 * meter.gain("the exposure") * rates).astype(np.float32)
+    try:
+        gain = meter.gain("the exposure")
+    except DataError:  # without a single spike
+        return None
+    instant = tfp(whole, int(exposure.sharp), 2 * WINDOW)
+    difference = 255 * gain * (total / exposure.steps - instant)
+    return recorded, exposure, difference.astype(np.float32)
 
 
 def _residual(blur: Image, restored: Image, difference: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -192,7 +188,7 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
     spikes = clip.spikes.frames[number]
     if spikes.recording is None:
         return []
-    covered = clip.spikes.covered[spikes.recording]
+    starts, stops = clip.spikes.exposures[spikes.recording]
     context = clip.options.context
     frame_input = spikes.exposure.widened(context, spikes.total)
     steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
@@ -201,8 +197,8 @@ def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
         stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
         # The model also reads the context of every exposure.
-        is_unseen = not covered.overlaps(start - context, stop + context)
-        if is_recorded and is_unseen:
+        is_seen = ((starts < stop + context) & (stops > start - context)).any()
+        if is_recorded and not is_seen:
             windows.append(Exposure(start, stop, start + steps / 2))
     return windows
 

@@ -6,7 +6,7 @@ grain. The thresholds were measured with the demo's light model (docs/metrics-ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,10 +72,14 @@ class LimitCheck:
         """True if spikes are too few for single pixels."""
         return self.grain is not None and self.grain >= POOLED_FROM
 
-    def _far_reasons(self) -> list[str]:
-        """Return the measures by which the recording lies too far outside, in words.
+    def require_near(self, place: str) -> None:
+        """Refuse a recording so far outside that restored frames would be no better.
 
-        Restored frames are expected to be no better than the blurry ones then.
+        Args:
+            place: the recording.
+
+        Raises:
+            DataError: naming each range.
         """
         reasons = []
         if self.grain is not None and self.grain > MAX_GRAIN:
@@ -90,18 +94,6 @@ class LimitCheck:
                     f"the sensor is {factor:.2g} times as coarse, and at most {MAX_RATIO:g} times "
                     "are restored"
                 )
-        return reasons
-
-    def require_near(self, place: str) -> None:
-        """Refuse a recording that lies far outside.
-
-        Args:
-            place: the recording.
-
-        Raises:
-            DataError: naming each range.
-        """
-        reasons = self._far_reasons()
         if not reasons:
             return
         title = f"{place}: far outside the recordings that the model was trained on: "
@@ -135,10 +127,22 @@ class LimitCheck:
         }
 
     def adapt(self, clip: GivenClip) -> GivenClip:
-        """Return the clip as input of the model: its spikes averaged if they are too few."""
+        """Return the clip as input of the model: its spikes averaged if they are too few.
+
+        Counts stay integers: they and the steps of their bins are multiplied by the same number.
+        """
         if not self.is_pooled:
             return clip
-        return replace(clip, read=_pooled_reader(clip.read))
+
+        def read(frames: slice) -> Frames:
+            window = dict(clip.read(frames))
+            steps = window["bin_steps"].astype(np.int64)
+            factor = min(POOLED**2, 255 // int(steps.max()))
+            window["counts"] = _pool(window["counts"], factor)
+            window["bin_steps"] = (factor * steps).astype(np.uint8)
+            return window
+
+        return replace(clip, read=read)
 
 
 def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
@@ -213,23 +217,6 @@ def _deviation(name: str, values: tuple[float, float], trained: tuple[float, flo
     if f"{high:.3g}" != trained_on:
         trained_on += f" to {high:.3g}"
     return f"{_TITLES[name]} {value:.3g}, trained on {trained_on} ({distance})"
-
-
-def _pooled_reader(read: Callable[[slice], Frames]) -> Callable[[slice], Frames]:
-    """Return a reader whose spike counts are averaged over neighbouring pixels.
-
-    Counts stay integers: they and the steps of their bins are multiplied by the same number.
-    """
-
-    def read_pooled(frames: slice) -> Frames:
-        window = dict(read(frames))
-        steps = window["bin_steps"].astype(np.int64)
-        factor = min(POOLED**2, 255 // int(steps.max()))
-        window["counts"] = _pool(window["counts"], factor)
-        window["bin_steps"] = (factor * steps).astype(np.uint8)
-        return window
-
-    return read_pooled
 
 
 def _pool(counts: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:

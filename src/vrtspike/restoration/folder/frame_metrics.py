@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +30,6 @@ from vrtspike.restoration.inputs.clip_frames import Pictures
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 
-Score: TypeAlias = Callable[[Image], float]
-"""A metric of one frame, uint8 (H, W, 3)."""
-
 
 @dataclass(frozen=True)
 class RestoredClip:
@@ -43,14 +41,14 @@ class RestoredClip:
         files: the restored frames.
         with_spikes: compare with the spikes; spikes that do not fit the frames would give
             metrics that look good and mean nothing.
-        scores: metrics of a frame alone, by their names.
+        scores: metrics of a frame alone, uint8 (H, W, 3), by their names.
     """
 
     source: GivenClip
     sharp: Pictures | None
     files: Sequence[Path]
     with_spikes: bool
-    scores: Mapping[str, Score]
+    scores: Mapping[str, Callable[[Image], float]]
 
 
 def measure_and_write_videos(
@@ -82,7 +80,9 @@ def measure_and_write_videos(
             if clip.sharp is not None:
                 truth = clip.sharp.frame(number)
                 images.append(truth)
-                check.add(_frame_view(clip.source, clip.sharp, number, blur, truth))
+                blurry_view = view_picture(clip.source.pictures.describe(number), blur)
+                sharp_view = view_picture(clip.sharp.describe(number), truth)
+                check.add(FrameView(blurry_view, sharp_view))
             if restored_video is not None:
                 restored_video([restored])
             if compared_video is not None:
@@ -103,14 +103,6 @@ def _open_video(
     return opened.enter_context(video_file(path, like=clip.source.pictures.video))
 
 
-def _frame_view(
-    source: GivenClip, sharp: Pictures, number: int, blur: Image, truth: Image
-) -> FrameView:
-    """Return a blurry frame and its sharp one as the check of consistency takes them."""
-    blurry_view = view_picture(source.pictures.describe(number), blur)
-    return FrameView(blurry_view, view_picture(sharp.describe(number), truth))
-
-
 def measure_frame(
     clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
 ) -> dict[str, Any]:
@@ -123,20 +115,14 @@ def measure_frame(
     if clip.with_spikes and spikes is not None and spikes.frames[number].path:
         metrics |= no_reference_metrics(spikes.frames[number], blur, restored)
     if clip.with_spikes:
-        metrics |= _unseen_metrics(clip.source, number, blur, restored)
+        agreements = unseen_agreement(clip.source, number, [blur, restored])
+        if agreements is not None:
+            metrics["unseen_blur"], metrics["unseen"] = agreements
+            metrics["kept_blurry"] = bool(np.array_equal(blur, restored))
     for name, score in scores.items():
         metrics[f"{name}_blur"] = score(blur)
         metrics[name] = score(restored)
     return metrics
-
-
-def _unseen_metrics(source: GivenClip, number: int, blur: Image, restored: Image) -> dict[str, Any]:
-    """Return agreement with spikes unseen by the model, and true if the blurry frame is kept."""
-    agreements = unseen_agreement(source, number, [blur, restored])
-    if agreements is None:
-        return {}
-    kept = bool(np.array_equal(blur, restored))
-    return {"unseen_blur": agreements[0], "unseen": agreements[1], "kept_blurry": kept}
 
 
 def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
@@ -152,6 +138,12 @@ def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> di
     for metric in ("reblur", "unseen"):
         verdicts[metric] = lower_frames(frames, metric)
     return verdicts
+
+
+def mean_metric(frames: Sequence[Mapping[str, Any]], metric: str) -> float | None:
+    """Return the mean of a metric over the frames that have it; None if none has."""
+    values = [frame[metric] for frame in frames if frame.get(metric) is not None]
+    return fmean(values) if values else None
 
 
 def lower_frames(frames: Sequence[Mapping[str, Any]], metric: str) -> list[str]:

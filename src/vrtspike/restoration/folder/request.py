@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.restoration.folder.result_record import RESULT_PLACES
+from vrtspike.restoration.folder.result_record import (
+    PAGE,
+    PAGE_PICTURES,
+    RESTORED,
+    RESULT_PLACES,
+    SIDE_BY_SIDE,
+    VIDEO,
+)
 from vrtspike.restoration.given_clips import GivenClip, open_clip
 from vrtspike.restoration.inputs.clip_frames import (
     Pictures,
@@ -28,7 +35,7 @@ class Request:
         spikes: a folder or a file of recorded spikes; None for simulated ones, or none.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of recorded spikes; None as for
-            :func:`~vrtspike.restoration.inputs.spike_files.recorded_spikes`.
+            :func:`~vrtspike.restoration.inputs.clip_spikes.recorded_spikes`.
         layout: name of the layout that gives exposures; None as for
             :func:`~vrtspike.restoration.given_clips.open_clip`.
         sharp: folder that holds sharp frames of the same names, to compare with.
@@ -55,6 +62,22 @@ class Request:
     no_reference: Sequence[str] = ()
     page: bool = False
     anyway: bool = False
+
+    def results(self, frames: Sequence[str]) -> list[str]:
+        """Return the files to write beside the record, relative to the output folder.
+
+        Args:
+            frames: names of the frames.
+        """
+        names = [f"{RESTORED}/{name}.png" for name in frames]
+        if self.video:
+            names.append(VIDEO)
+        if self.side_by_side:
+            names.append(SIDE_BY_SIDE)
+        if self.page:
+            # The page may contain its pictures instead.
+            names += [PAGE, PAGE_PICTURES]
+        return names
 
 
 def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Pictures | None]:

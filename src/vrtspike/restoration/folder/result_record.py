@@ -75,35 +75,9 @@ def continued_record(
     return earlier
 
 
-def result_names(
-    frames: Sequence[str], *, video: bool, side_by_side: bool, page: bool = False
-) -> list[str]:
-    """Return the files that a call writes beside its record, relative to the output folder.
-
-    Args:
-        frames: names of the frames.
-        video: with the restored video.
-        side_by_side: with the video that compares.
-        page: with the page and the folder of its pictures, which a page may contain.
-    """
-    names = [f"{RESTORED}/{name}.png" for name in frames]
-    if video:
-        names.append(VIDEO)
-    if side_by_side:
-        names.append(SIDE_BY_SIDE)
-    if page:
-        names += [PAGE, PAGE_PICTURES]
-    return names
-
-
 def recorded_results(record: Mapping[str, Any]) -> list[str]:
     """Return the files that a record names; nothing outside the places of results."""
-    if not record:
-        return []
-    names = record.get("written")
-    if names is None:  # record of a version that listed only the frames of a finished call
-        frames = [f"{RESTORED}/{entry['frame']}.png" for entry in record.get("frames", [])]
-        names = [*frames, VIDEO, SIDE_BY_SIDE]
+    names = record.get("written", [])
     return [name for name in names if name in RESULT_PLACES or Path(name).parent == Path(RESTORED)]
 
 

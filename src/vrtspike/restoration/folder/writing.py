@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.no_reference import load_no_reference
-from vrtspike.restoration.checks.prepared_clip import PreparedClip
 from vrtspike.restoration.folder.frame_metrics import (
     RestoredClip,
     frame_verdicts,
@@ -30,7 +29,6 @@ from vrtspike.restoration.folder.result_record import (
     recorded_results,
     remove_results,
     require_replaceable,
-    result_names,
 )
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
@@ -40,7 +38,7 @@ from vrtspike.system.progress_bar import Progresses
 
 if TYPE_CHECKING:
     # Only for its type: a wrong device is refused before PyTorch is imported.
-    from vrtspike.restoration.loaded_model import LoadedModel
+    from vrtspike.restoration.loaded_model import LoadedModel, PreparedClip
 
 NO_SPIKES = "none, the model takes none"
 
@@ -82,33 +80,51 @@ def restore_into(
     """
     scores = {name: load_no_reference(name) for name in request.no_reference}
     # The request is checked completely before anything is removed or written.
-    plan = _plan(model, request, source)
-    recorded = plan.recorded
+    output = request.output
+    identity = _identity(model, request, source)
+    earlier = read_earlier_record(output / RESTORE_RECORD)
+    continued: dict[str, Any] = {}
+    if not request.overwrite:
+        continued = continued_record(output, identity, earlier, request.tile)
+    recorded = recorded_results(earlier)
+    results = request.results(source.names)
+    require_replaceable(output, results, recorded)
+    tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
+    clip = model.prepare(source, tiling, anyway=request.anyway)
     if request.overwrite:
-        remove_results(request.output, recorded, note)
+        remove_results(output, recorded, note)
         recorded = []
     if request.video or request.side_by_side:
         _note_lost_parts(source, note)
-    for message in plan.clip.notes:
+    for message in clip.notes:
         note(message)
-    files = [request.output / RESTORED / f"{name}.png" for name in source.names]
+    files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = [number for number, path in enumerate(files) if not path.exists()]
-    if plan.continued:
+    if continued:
         present = len(files) - len(missing)
         note(f"{present} of {len(files)} frames are there already, restored before")
-    record = _first_record(model, request, plan, recorded)
-    write_json(request.output / RESTORE_RECORD, record)
+    record = {
+        **identity,
+        **_clip_entries(model, request, clip),
+        "seconds_per_frame": continued.get("seconds_per_frame"),
+        "written": sorted({*results, *recorded}),
+        "doubts": continued.get("doubts", []),
+        "doubtful": continued.get("doubtful", []),
+    }
+    write_json(output / RESTORE_RECORD, record)
     if missing:
-        record |= _doubt_entries(plan.clip, note)
-        write_json(request.output / RESTORE_RECORD, record)
-        targets = {number: files[number] for number in missing}
+        record |= _doubt_entries(clip, note)
+        write_json(output / RESTORE_RECORD, record)
         started = time.monotonic()
-        _write_frames(model, plan.clip, targets, progress)
+        with progress("restore, tiles") as show:
+            frames = model.restore_prepared(clip, wanted=missing, progress=show)
+            for number, (image, _) in zip(missing, frames, strict=True):
+                write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
     record["frames"], misfits = measure_and_write_videos(request, restored, progress)
-    record["verdicts"] = frame_verdicts(record["frames"], plan.clip.check)
-    write_json(request.output / RESTORE_RECORD, record)
+    record["verdicts"] = frame_verdicts(record["frames"], clip.check)
+    write_json(output / RESTORE_RECORD, record)
     _note_misfits(misfits, note)
     return record
 
@@ -120,70 +136,6 @@ def _doubt_entries(clip: PreparedClip, note: Note) -> dict[str, Any]:
         note(doubts_message(doubts))
     names = [clip.source.names[number] for number in clip.doubts if number is not None]
     return {"doubts": doubts, "doubtful": names}
-
-
-def _write_frames(
-    model: LoadedModel, clip: PreparedClip, targets: Mapping[int, Path], progress: Progresses
-) -> None:
-    """Restore frames and write them.
-
-    Args:
-        model: trained model that restores.
-        clip: clip from :meth:`LoadedModel.prepare`.
-        targets: files to write, by number of the frame, in order.
-        progress: opens the progress of the tiles.
-    """
-    with progress("restore, tiles") as show:
-        frames = model.restore_prepared(clip, wanted=list(targets), progress=show)
-        for path, (image, _) in zip(targets.values(), frames, strict=True):
-            write_png(path, image)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A checked request.
-
-    Attributes:
-        identity: entries of the record that must be equal for frames of two calls to belong
-            together.
-        continued: the record of the earlier call that is continued; empty without one.
-        recorded: names of the results of earlier calls.
-        results: names of the files to write.
-        clip: the clip, checked against the model.
-    """
-
-    identity: dict[str, Any]
-    continued: dict[str, Any]
-    recorded: list[str]
-    results: list[str]
-    clip: PreparedClip
-
-
-def _plan(model: LoadedModel, request: Request, source: GivenClip) -> _Plan:
-    """Check a request against the output folder and the model; writes nothing.
-
-    Raises:
-        ConfigError: if the output folder holds something else.
-        DataError: if the recording lies far outside those that the model was trained on.
-        RunError: if the memory is too small.
-    """
-    output = request.output
-    identity = _identity(model, request, source)
-    earlier = read_earlier_record(output / RESTORE_RECORD)
-    continued: dict[str, Any] = {}
-    if not request.overwrite:
-        continued = continued_record(output, identity, earlier, request.tile)
-    recorded = recorded_results(earlier)
-    results = result_names(
-        source.names,
-        video=request.video,
-        side_by_side=request.side_by_side,
-        page=request.page,
-    )
-    require_replaceable(output, results, recorded)
-    tiling = Tiling(**continued["tiling"]) if continued else model.tiling(source, request.tile)
-    clip = model.prepare(source, tiling, anyway=request.anyway)
-    return _Plan(identity, continued, recorded, results, clip)
 
 
 def _identity(model: LoadedModel, request: Request, source: GivenClip) -> dict[str, Any]:
@@ -215,39 +167,22 @@ def _identity(model: LoadedModel, request: Request, source: GivenClip) -> dict[s
     }
 
 
-def _first_record(
-    model: LoadedModel,
-    request: Request,
-    plan: _Plan,
-    recorded: Sequence[str],
-) -> dict[str, Any]:
-    """Return the record before any frame is restored, without metrics.
-
-    Args:
-        model: trained model that restores.
-        request: inputs and results.
-        plan: the checked request.
-        recorded: names of earlier results that are still there.
-    """
-    source = plan.clip.source
-    tiling = plan.clip.tiling
+def _clip_entries(model: LoadedModel, request: Request, clip: PreparedClip) -> dict[str, Any]:
+    """Return the entries of ``restore.json`` on inputs, tiles and limits."""
+    source = clip.source
     shape = (len(source.names), *source.size)
-    factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
-    return plan.identity | {
+    factor = recomputation(shape, clip.tiling, tile_unit(source.ratio.numerator))
+    return {
         "paths": {
             "input": shown(str(request.frames)),
             "spikes": None if request.spikes is None else shown(str(request.spikes)),
             "sharp": None if request.sharp is None else shown(str(request.sharp)),
         },
         "size": list(source.size),
-        "tiling": asdict(tiling),
+        "tiling": asdict(clip.tiling),
         "recomputation": round(factor, 4),
         "device": model.device.type,
-        "seconds_per_frame": plan.continued.get("seconds_per_frame"),
-        "written": sorted({*plan.results, *recorded}),
-        "doubts": plan.continued.get("doubts", []),
-        "doubtful": plan.continued.get("doubtful", []),
-        "limits": plan.clip.check.contents(),
+        "limits": clip.check.contents(),
     }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
-from vrtspike.restoration.inference.tile_batches import Compute, InputArrays
+from vrtspike.restoration.inference.tiling import Compute, InputArrays
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError

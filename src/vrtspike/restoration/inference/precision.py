@@ -22,25 +22,16 @@ def choose_device(device: str | torch.device | None) -> torch.device:
 
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device is None:
-        device = "cuda" if gpus else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:  # no name of a device
-        raise _unusable_device(device, gpus) from error
-    is_gpu = chosen.type == "cuda" and (chosen.index or 0) < gpus
-    if chosen.type != "cpu" and not is_gpu:
-        raise _unusable_device(device, gpus)
-    return chosen
-
-
-def _unusable_device(device: str | torch.device, gpus: int) -> ConfigError:
-    """Return the error that names a device and those of this machine."""
+        return torch.device("cuda" if gpus else "cpu")
+    usable = ["cpu"]
     if gpus:
-        usable = ", ".join(["cpu", "cuda", *(f"cuda:{index}" for index in range(gpus))])
-        return ConfigError(f"device: found {device}, expected one of {usable}")
-    return ConfigError(
-        f"device: found {device}, expected cpu; PyTorch has no CUDA GPU on this machine"
-    )
+        usable += ["cuda", *(f"cuda:{index}" for index in range(gpus))]
+    if str(device) in usable:
+        return torch.device(device)
+    expected = f"one of {', '.join(usable)}"
+    if not gpus:
+        expected = "cpu; PyTorch has no CUDA GPU on this machine"
+    raise ConfigError(f"device: found {device}, expected {expected}")
 
 
 def choose_precision(name: str, device: torch.device) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,14 @@ class Tiling:
             return "whole frames"
         return f"tiles of at most {self.size} pixels"
 
+
+InputArrays: TypeAlias = Mapping[str, NDArray[Any]]
+"""A batch of tiles as cameras give them: ``blur`` uint8 (B, T, H, W, 3), of 16-bit frames float32
+from 0 to 255; with spikes also ``counts`` (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and
+``gain`` float32 (B,)."""
+
+Compute: TypeAlias = Callable[[InputArrays], NDArray[np.float32]]
+"""Model that restores a batch, in PyTorch or ONNX; returns float32 (B, T, 3, H, W)."""
 
 WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]
 """A window along one axis, with its weight in the result at each of its positions."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,41 +38,37 @@ class Pictures:
         place: their folder or file; a name for messages if they are in memory.
         names: names of the frames, in order.
         size: height and width.
-        read: returns consecutive frames, uint8 (T, H, W, 3) RGB; called from any thread.
+        read: returns consecutive frames (T, H, W, 3) RGB, uint8 or, of files with 16 bits per
+            channel, uint16; called from any thread.
         describe: returns the name of one frame in messages.
         video: time stamps and pixel shape of a video file; None for pictures and arrays.
         bits: bits per channel of the files, 8 or 16.
-        read_exact: returns consecutive frames with all bits, float32 with 255 as white; None for
-            frames of 8 bits.
         conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
     """
 
     place: str | Path
     names: Sequence[str]
     size: tuple[int, int]
-    read: Callable[[slice], NDArray[np.uint8]]
+    read: Callable[[slice], NDArray[np.uint8] | NDArray[np.uint16]]
     describe: Callable[[int], str]
     video: VideoInfo | None = None
     bits: int = 8
-    read_exact: Callable[[slice], NDArray[np.float32]] | None = None
     conversion: str = ""
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
-        if self.read_exact is None:
-            return self.read(frames)
-        return self.read_exact(frames)
+        images = self.read(frames)
+        if images.dtype == np.uint8:
+            return to_8_bit(images)
+        return images.astype(np.float32) / np.float32(257)
 
     def frame(self, number: int) -> NDArray[np.uint8]:
         """Return one frame, uint8 (H, W, 3) RGB."""
-        return self.read(slice(number, number + 1))[0]
+        return to_8_bit(self.exact_frame(number))
 
     def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
         """Return one frame (H, W, 3) RGB with all its bits, 8 or 16."""
-        if self.read_exact is None:
-            return self.frame(number)
-        exact = self.read_exact(slice(number, number + 1))[0]
-        return np.rint(257 * exact.astype(np.float64)).astype(np.uint16)
+        return self.read(slice(number, number + 1))[0]
 
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
@@ -91,20 +87,15 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
     first = read_picture(paths[0])
     size = (first.rgb.shape[0], first.rgb.shape[1])
 
-    def read_pictures(frames: slice) -> list[NDArray[np.uint8] | NDArray[np.uint16]]:
+    def read(frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
         images = []
         for path in paths[frames]:
             picture = read_picture(path)
             require_size(str(path), picture.rgb, size)
             _require_kind(path, picture, first)
             images.append(picture.rgb)
-        return images
-
-    def read(frames: slice) -> NDArray[np.uint8]:
-        return np.stack([to_8_bit(image) for image in read_pictures(frames)])
-
-    def read_exact(frames: slice) -> NDArray[np.float32]:
-        return np.stack(read_pictures(frames)).astype(np.float32) / np.float32(257)
+        clip: NDArray[Any] = np.stack(images)
+        return clip
 
     return Pictures(
         folder,
@@ -113,7 +104,6 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         read,
         lambda frame: str(paths[frame]),
         bits=first.bits,
-        read_exact=read_exact if first.bits == 16 else None,
         conversion=_conversion(first),
     )
 
@@ -195,17 +185,6 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     )
 
 
-def given_pictures(frames: GivenFrames) -> Pictures:
-    """Open the frames that a program gives: their folder, a video file, or an array.
-
-    Raises:
-        DataError: as :func:`open_pictures` and :func:`array_pictures`.
-    """
-    if isinstance(frames, str | Path):
-        return open_pictures(Path(frames))
-    return array_pictures(frames)
-
-
 class _VideoReader:
     """The frames of a video by their numbers.
 
@@ -233,12 +212,15 @@ class _VideoReader:
             return self._kept[number - self._next]
 
 
-def open_pictures(path: Path) -> Pictures:
-    """Open the frames of a folder or of a video file, or a single picture.
+def open_pictures(frames: GivenFrames) -> Pictures:
+    """Open the frames of a folder or of a video file, a single picture, or frames in memory.
 
     Raises:
-        DataError: if they cannot be read.
+        DataError: if they cannot be read, or an array has another type or shape.
     """
+    if not isinstance(frames, str | Path):
+        return array_pictures(frames)
+    path = Path(frames)
     if path.is_dir():
         return folder_pictures(path)
     if path.suffix.lower() in PICTURE_SUFFIXES:
@@ -256,12 +238,12 @@ def read_frames(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if there are none, or one cannot be read or has another size than the first.
     """
-    pictures = open_pictures(Path(path))
+    pictures = open_pictures(path)
     if pictures.bits > 8:
         warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
     elif pictures.conversion:
         warnings.warn(f"{path}: {pictures.conversion}", stacklevel=2)
-    return pictures.read(slice(0, len(pictures.names)))
+    return to_8_bit(pictures.read(slice(0, len(pictures.names))))
 
 
 def picture_files(folder: Path) -> list[Path]:

@@ -1,16 +1,24 @@
-"""Metrics, doubts and words of the page of restored frames."""
+"""Contents of the page of restored frames: types of its data, metrics, doubts, words.
+
+The page's scripts read :class:`RestoredData` as JSON.
+"""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from vrtspike.reporting.offline_page import Verdict
+from vrtspike.reporting.page_data.evaluation import Video
+from vrtspike.reporting.page_data.example_pictures import (
+    Gallery,
+    GalleryExample,
+    GalleryWords,
+    PictureFacts,
+)
 from vrtspike.reporting.page_data.metrics import MetricOnPage
-from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames
-from vrtspike.restoration.page.page_data import RestoredExample, RestoredRun
+from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
 
 FrameMetrics = Sequence[Mapping[str, Any]]
 """Metrics of each frame, as in ``restore.json``."""
@@ -49,6 +57,86 @@ _REASONS = {
 }
 _KEPT = "the blurry frame was kept, as it fits the spikes better"
 _MISFIT = "its spikes do not fit the blurry frame"
+
+
+class RestoredExample(GalleryExample):
+    """A frame with pictures.
+
+    Attributes:
+        time: number of the frame in the clip.
+        doubts: reasons to doubt it.
+    """
+
+    time: int
+    doubts: list[str]
+
+
+class RestoredEvaluation(TypedDict):
+    """The metrics and pictures of a model, as those of an evaluation.
+
+    Attributes:
+        dataset: name of the clip.
+        split: always empty.
+        metrics: metrics that were measured; the first one ranks the frames.
+        examples: frames with pictures, the worst first.
+        videos: videos beside the page.
+    """
+
+    dataset: str
+    split: str
+    metrics: list[MetricOnPage]
+    examples: list[RestoredExample]
+    videos: list[Video]
+
+
+class RestoredRun(TypedDict):
+    """The results of a model.
+
+    Attributes:
+        name: name of the model.
+        task: name of the gallery of its pictures.
+        doubtful: numbers of the frames in doubt.
+        frame_values: a value for each frame, by column; None if it was not measured.
+        evaluation: metrics and pictures.
+    """
+
+    name: str
+    task: str
+    doubtful: list[int]
+    frame_values: dict[str, list[float | None]]
+    evaluation: RestoredEvaluation
+
+
+class RestoredWords(GalleryWords):
+    """Words of the page, with the sentence in place of metrics."""
+
+    no_metrics: str
+
+
+class RestoredData(TypedDict):
+    """The data of the page of restored frames.
+
+    Attributes:
+        best: name of the model whose pictures are shown first.
+        frames: names of the frames.
+        origin: names and values of inputs and model, and doubts.
+        orders: orders of the frames that a reader may choose.
+        galleries: kinds of pictures, by name of the gallery.
+        colours: colours of maps from 0 to the brightest, in CSS.
+        words: words of the page.
+        pictures: facts on the pictures.
+        runs: the results of the model, and of the one to compare with if there is one.
+    """
+
+    best: str
+    frames: list[str]
+    origin: list[tuple[str, str]]
+    orders: tuple[str, ...]
+    galleries: dict[str, Gallery]
+    colours: list[str]
+    words: RestoredWords
+    pictures: PictureFacts
+    runs: list[RestoredRun]
 
 
 @dataclass(frozen=True)
@@ -145,8 +233,8 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
     for name, (title, unit, decimals, definition) in _METRICS.items():
         if not any(name in frame for frame in frame_metrics):
             continue
-        restored = _mean(frame_metrics, name)
-        blurry = _mean(frame_metrics, f"{name}_blur")
+        restored = mean_metric(frame_metrics, name)
+        blurry = mean_metric(frame_metrics, f"{name}_blur")
         gain = None
         if restored is not None and blurry is not None:
             gain = restored - blurry
@@ -182,11 +270,6 @@ def _worst_first(
         return float("inf") if value is None else float(value)
 
     return sorted(frames, key=rank)
-
-
-def _mean(frame_metrics: FrameMetrics, name: str) -> float | None:
-    values = [frame[name] for frame in frame_metrics if frame.get(name) is not None]
-    return statistics.fmean(values) if values else None
 
 
 def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Verdict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.error_maps import Picture, coloured, error_map
+from vrtspike.reporting.page_data.example_pictures import PictureFacts
 from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
 from vrtspike.restoration.folder.frame_metrics import RestoredClip
@@ -32,21 +32,10 @@ MAX_FRAMES = 1_000
 """Largest number of frames with pictures; of a longer clip they are chosen evenly."""
 
 
-@dataclass(frozen=True)
-class PagePictures:
-    """The pictures of the page.
-
-    Attributes:
-        form: their format, in words.
-        folder: folder of their files beside the page; None if the page contains them.
-        frames: WebP in base64, or names of files in the folder, by number of the frame, for each
-            model by kind: ``blurry``, ``restored``, ``difference`` and ``thumbnail``; ``spikes``,
-            ``residual``, ``sharp`` and ``error`` where there are any.
-    """
-
-    form: str
-    folder: str | None
-    frames: Mapping[int, Sequence[Mapping[str, str]]]
+FramePictures = Mapping[int, Sequence[Mapping[str, str]]]
+"""WebP in base64, or names of files in the page's folder, by number of the frame, for each model by
+kind: ``blurry``, ``restored``, ``difference`` and ``thumbnail``; ``spikes``, ``residual``,
+``sharp`` and ``error`` where there are any."""
 
 
 def write_page_pictures(
@@ -55,7 +44,7 @@ def write_page_pictures(
     budget: int,
     output: Path,
     embedded_bytes: int = EMBEDDED_BYTES,
-) -> PagePictures:
+) -> tuple[PictureFacts, FramePictures]:
     """Encode the pictures of frames at the best of :data:`LEVELS` that fits into a size limit.
 
     Small ones are returned, larger ones are written into files. Files of an earlier call are
@@ -86,7 +75,8 @@ def write_page_pictures(
         number: [_of_model(model, named) for model in range(len(clips))]
         for number, named in sources.items()
     }
-    return PagePictures(form, folder, shown)
+    left_out = len(clips[0].files) - len(shown)
+    return {"form": form, "left_out": left_out, "folder": folder}, shown
 
 
 def choose_frames(count: int, doubtful: Collection[int], limit: int = MAX_FRAMES) -> list[int]:

@@ -21,6 +21,8 @@ from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
     ModelOnPage,
+    RestoredData,
+    RestoredRun,
     frame_doubts,
     headline,
     model_contents,
@@ -31,7 +33,6 @@ from vrtspike.restoration.page.frame_pictures import (
     write_page_pictures,
 )
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.restoration.page.page_data import RestoredData, RestoredRun
 from vrtspike.system.progress_bar import Progresses
 
 PAGE_BYTES = 29_000_000
@@ -95,14 +96,11 @@ def write_folder_page(
     # Names of files are in the page, too.
     budget = pictures_bytes - 400 * len(frames) * len(models)
     clips = [model.clip for model in models]
-    pictures = write_page_pictures(clips, frames, budget, request.output, embedded_bytes)
-    data["pictures"] = {
-        "form": pictures.form,
-        "left_out": len(files) - len(pictures.frames),
-        "folder": pictures.folder,
-    }
+    data["pictures"], pictures = write_page_pictures(
+        clips, frames, budget, request.output, embedded_bytes
+    )
     data["runs"] = [
-        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.frames.items()})
+        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.items()})
         for place, model in enumerate(models)
     ]
     data["runs"][0]["evaluation"]["videos"] = _videos(request.output, record)
