@@ -31,7 +31,6 @@ TESTED_WITH = {
     ],
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
-    "deblurring/test_training_cost.py": ["deblurring/preset_step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/columns", "evaluation/summary"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],

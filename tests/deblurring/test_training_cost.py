@@ -139,7 +139,7 @@ def test_the_count_agrees_with_a_real_step():
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from vrtspike.deblurring.preset_step_cost import step_cost
+    from preset_step_cost import step_cost
     from vrtspike.losses.charbonnier import charbonnier
     from vrtspike.models import build_model
     from vrtspike.monitoring.step_cost import FORMULAS
