@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.advice.resources import USABLE
+from vrtspike.deblurring.advice.hardware import USABLE
 from vrtspike.deblurring.training_cost import clip_cost, state_bytes, table, training_cost
 
 REPOSITORY = Path(__file__).resolve().parents[2]

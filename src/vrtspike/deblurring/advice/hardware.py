@@ -20,6 +20,8 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 from vrtspike.training.flops import measure_peak
 
+USABLE = 0.9
+"""Share of the memory that a training may fill."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
@@ -81,6 +83,16 @@ class Machine:
     gpu: GpuKind | None
     step_speed: StepSpeed
     speed: str
+
+    @property
+    def gpu_count(self) -> int:
+        """Number of GPUs; 0 without any."""
+        return 0 if self.gpu is None else self.gpu.count
+
+    @property
+    def usable_gib(self) -> float:
+        """Memory that a training may fill: of a GPU, or of the system without one."""
+        return USABLE * (self.memory_gib if self.gpu is None else self.gpu.memory_gib)
 
 
 def this_machine(gpu: GpuKind | None) -> Machine:
