@@ -64,7 +64,8 @@ def _text(table: pd.DataFrame, dataset: str) -> str:
     offset, correlation = table[["offset", "correlation"]].median()
     if math.isnan(correlation):
         return f"{len(table)} exposures; nothing can be said about their alignment."
-    lowest = table.groupby(["split", "sequence"])["correlation"].median().idxmin()
+    sequences = table.groupby(["split", "sequence"], as_index=False)["correlation"].median()
+    lowest = sequences.loc[sequences["correlation"].idxmin()]
     # With a typographic minus, as the page's scripts show it.
     shown = f"{correlation:z.3f}".replace("-", "−")
     place = ""
@@ -73,6 +74,6 @@ def _text(table: pd.DataFrame, dataset: str) -> str:
         place = f", found {abs(offset):.2f} spike steps {side} its expected place (median)"
     return (
         f"{len(table)} exposures: spikes and sharp frame correlate by {shown} (median); the "
-        f"sequence with the lowest is {'/'.join(lowest)}. The sharp frame is the middle one of its "
-        f"exposure{place}."
+        f"sequence with the lowest is {lowest['split']}/{lowest['sequence']}. The sharp frame is "
+        f"the middle one of its exposure{place}."
     )
