@@ -25,7 +25,7 @@ from experiments import markdown, require_current
 from preset_step_cost import step_cost
 from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
-from vrtspike.deblurring.advice.step_speed import H100, H100_BANDWIDTH
+from vrtspike.deblurring.advice.hardware import H100, H100_BANDWIDTH
 from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
