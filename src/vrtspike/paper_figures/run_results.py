@@ -29,12 +29,11 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.paper_figures.motion_length import motion_length
+from vrtspike.paper_figures.recorded_spikes import with_spikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
 from vrtspike.reporting.run_quality import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import deblurring_settings
@@ -176,34 +175,23 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
     """A sequence of a store."""
     layout = store.layout
     numbers = {name: number for number, name in enumerate(layout.frames)}
-    whole = slice(None)
-
-    def blurry(name: str) -> Image:
-        return blurry_frame(store, numbers[name])
-
-    def spikes(name: str) -> tuple[PackedSpikes, Exposure]:
-        number = numbers[name]
-        assert layout.spike_size is not None
-        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
-        return PackedSpikes(rows, layout.spike_size[1]), layout.exposures[number]
-
-    def picture(name: str) -> NDArray[np.uint8]:
-        recorded, exposure = spikes(name)
-        return instant_picture(recorded, exposure, blurry(name), f"{store.path}, frame {name}")
-
-    def motion(name: str) -> float:
-        recorded, exposure = spikes(name)
-        return motion_length(recorded, exposure, layout.ratio)
-
-    has_spikes = layout.spike_size is not None
-    return Clip(
+    clip = Clip(
         name=sequence,
         frames=layout.frames,
-        blurry=blurry,
+        blurry=lambda name: blurry_frame(store, numbers[name]),
         sharp=lambda name: sharp_frame(store, numbers[name]),
-        spikes=picture if has_spikes else None,
-        motion=motion if has_spikes else None,
     )
+    if layout.spike_size is None:
+        return clip
+    columns = layout.spike_size[1]
+    whole = slice(None)
+
+    def recorded(name: str) -> tuple[PackedSpikes, Exposure]:
+        number = numbers[name]
+        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
+        return PackedSpikes(rows, columns), layout.exposures[number]
+
+    return with_spikes(clip, recorded, layout.ratio, store.path)
 
 
 def _read_examples(folder: Path) -> _Examples:
