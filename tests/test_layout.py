@@ -27,7 +27,6 @@ TESTED_WITH = {
     "data/test_scripts.py": ["data/alignment_table", "data/raw/options"],
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
-    "deblurring/test_training_cost.py": ["deblurring/preset_step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/summary"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],

@@ -1,20 +1,51 @@
-"""The length of the motion during an exposure, measured from its spikes."""
+"""Recorded spikes of a clip: pictures of an instant, and the motion during an exposure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.gate.homography import displacement
 from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.paper_figures.results import Clip
+from vrtspike.restoration.spikes_alone import instant_picture
 
 PARTS = 3
 """Parts of an exposure between whose pictures the motion is measured."""
 MIN_SIDE = 32
 """Smallest side of a sensor on which motion is measured."""
+
+
+def with_spikes(
+    clip: Clip,
+    recorded: Callable[[str], tuple[PackedSpikes, Exposure]],
+    ratio: Fraction,
+    place: object,
+) -> Clip:
+    """Return a clip with pictures and motion from recorded spikes.
+
+    Args:
+        clip: clip without spikes.
+        recorded: function from the name of a frame to spikes, and its exposure in them.
+        ratio: pixels of a frame for each spike pixel along each side.
+        place: file or folder of the spikes, for messages.
+    """
+
+    def picture(name: str) -> NDArray[np.uint8]:
+        spikes, exposure = recorded(name)
+        return instant_picture(spikes, exposure, clip.blurry(name), f"{place}, frame {name}")
+
+    def motion(name: str) -> float:
+        spikes, exposure = recorded(name)
+        return motion_length(spikes, exposure, ratio)
+
+    return replace(clip, spikes=picture, motion=motion)
 
 
 def motion_length(spikes: PackedSpikes, exposure: Exposure, ratio: Fraction) -> float:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from vrtspike.sst.baselines import BASELINES
-from vrtspike.sst.best_forecasts import best_possible_forecasts
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import Evaluation, evaluate
+from vrtspike.sst.evaluate import Evaluation, best_possible_forecasts, evaluate
 from vrtspike.sst.generate import DECAY, EL_NINO_K, MEMORY, WEATHER_K, Globe, write_example
 from vrtspike.sst.grid import Area
 from vrtspike.sst.results import metric_tables

@@ -13,7 +13,7 @@ from skimage import data as photographs
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.paper_figures.motion_length import motion_length
+from vrtspike.paper_figures.recorded_spikes import motion_length
 
 
 @pytest.mark.parametrize("speed", [0.5, 2, 4])
