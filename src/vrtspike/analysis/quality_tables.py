@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import Metric, find_task, frame_keys
+from vrtspike.config.tasks import OWN_PROTOCOL, Metric, find_task, frame_keys
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published

@@ -22,10 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.system.errors import ConfigError
+
+OWN_PROTOCOL: Final = "own"
+"""The default protocol of measurement; names of columns omit it."""
 
 
 @dataclass(frozen=True)

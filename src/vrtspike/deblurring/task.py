@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.tasks import FrameKeys
+from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest

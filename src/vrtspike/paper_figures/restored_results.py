@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO

@@ -22,9 +22,8 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
 )
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.analysis.quality_tables import column_name, frame_entries, metrics_of_task, task_of
-from vrtspike.config.tasks import Metric
+from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, ExampleOnPage, NotEvaluated
 from vrtspike.reporting.page_data.metrics import MetricMeans
