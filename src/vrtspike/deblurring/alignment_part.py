@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.reporting.page_data.data_part import DataPart, Dot, DotPlot
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import TableRow
+from vrtspike.reporting.report_data import DataPart, Dot, DotPlot
 from vrtspike.reporting.run_quality import read_table, records
 
 _MISSING = "Nothing can be said: these sequences do not move enough."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.seed_names import split_seed
@@ -12,12 +12,26 @@ from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data.curves import CurvesData, CurvesRun
+from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.task_page import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 
 CURVES_PAGE = "curves.html"
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "curves.js")
+
+
+class CurvesRun(TypedDict):
+    """A run of the page of curves."""
+
+    name: str
+    curves: Curves
+
+
+class CurvesData(TypedDict):
+    """The data of the page of curves; ``training_note`` is below the curves."""
+
+    runs: list[CurvesRun]
+    training_note: str
 
 
 def write_curves_page(

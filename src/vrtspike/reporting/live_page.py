@@ -4,18 +4,48 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TypedDict
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
-from vrtspike.reporting.page_data.live import LiveRunOnPage
+from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.picture_encoding import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
 _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
+
+
+class LivePictures(TypedDict):
+    """The last pictures of a training: their step, and WebP in base64 by name."""
+
+    step: int
+    files: dict[str, str]
+
+
+class LiveRunOnPage(TypedDict):
+    """The state of a training on the live page.
+
+    Attributes:
+        name: the preset.
+        heading: first line of the page.
+        facts: values by their names.
+        share: finished part, 0 to 1; None if unknown.
+        has_ended: True if no training runs any more.
+        curves: curves so far.
+        pictures: the last pictures.
+    """
+
+    name: str
+    heading: str
+    facts: dict[str, str]
+    share: float | None
+    has_ended: bool
+    curves: Curves
+    pictures: LivePictures
 
 
 def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
@@ -31,7 +61,7 @@ def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
     return {
         "name": snapshot.name,
         "heading": heading(snapshot),
-        "facts": [{"title": fact.title, "text": fact.text} for fact in facts(snapshot)],
+        "facts": facts(snapshot),
         "share": share,
         "has_ended": snapshot.has_ended,
         "curves": snapshot.curves,

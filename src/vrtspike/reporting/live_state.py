@@ -16,7 +16,7 @@ from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
-from vrtspike.reporting.page_data.curves import Curves
+from vrtspike.reporting.page_data import Curves
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.validation_pictures import find_pictures

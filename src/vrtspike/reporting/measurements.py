@@ -13,8 +13,8 @@ from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
-from vrtspike.reporting.page_data.curves import Curve, Curves
-from vrtspike.reporting.page_data.performance import FindingText, Performance
+from vrtspike.reporting.page_data import Curve, Curves
+from vrtspike.reporting.report_data import FindingText, Performance
 from vrtspike.reporting.run_quality import records
 from vrtspike.system.rounding import divide_up
 

@@ -25,9 +25,8 @@ from vrtspike.analysis.intervals import METHOD, interval_of_mean
 from vrtspike.analysis.quality_tables import column_name, frame_entries, metrics_of_task, task_of
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, ExampleOnPage, NotEvaluated
-from vrtspike.reporting.page_data.metrics import MetricMeans
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import MetricMeans, TableRow
+from vrtspike.reporting.report_data import EvaluationOnPage, ExampleOnPage, NotEvaluated
 from vrtspike.reporting.task_page import TaskPage, task_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vrtspike.reporting.offline_page import Verdict
-from vrtspike.reporting.page_data.metrics import MetricOnPage
+from vrtspike.reporting.page_data import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames
 from vrtspike.restoration.page.page_data import RestoredExample, RestoredRun
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from vrtspike.reporting.page_data.evaluation import Video
-from vrtspike.reporting.page_data.example_pictures import (
+from vrtspike.reporting.page_data import (
     Gallery,
     GalleryExample,
     GalleryWords,
+    MetricOnPage,
     PictureFacts,
+    Video,
 )
-from vrtspike.reporting.page_data.metrics import MetricOnPage
 
 
 class RestoredExample(GalleryExample):
