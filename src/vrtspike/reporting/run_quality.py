@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     metrics = _metrics(page, summary, protocol, sequences)
     sequence_rows = records(sequences)
     step = max(1, divide_up(len(frames), MAX_FRAMES))
-    examples = read_examples(folder / EXAMPLES) if page.examples else ExampleIndex("", [])
+    examples = read_examples(folder / EXAMPLES) if page.examples else NO_EXAMPLES
     return {
         "dataset": summary["dataset"],
         "split": summary["split"],
@@ -83,8 +82,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "frame_rows": _frame_rows(frames.iloc[::step], metrics),
         "frame_step": step,
         "worst": _worst_frames(summary),
-        "choice": examples.choice,
-        "examples": [example.data for example in examples.examples],
+        "choice": examples["choice"],
+        "examples": [_example(entry) for entry in examples["examples"]],
         "videos": [],
         "figures": [
             {"caption": figure["caption"], "data": in_base64(folder / figure["file"])}
@@ -236,51 +235,35 @@ def records(table: pd.DataFrame) -> list[TableRow]:
     return rows
 
 
-@dataclass(frozen=True)
-class ExampleFiles:
-    """An example frame, and the files of its pictures by kind."""
-
-    data: ExampleOnPage
-    files: Mapping[str, Path]
+NO_EXAMPLES: Mapping[str, Any] = {"choice": "", "examples": []}
 
 
-@dataclass(frozen=True)
-class ExampleIndex:
-    """The example frames of an evaluation.
-
-    Attributes:
-        choice: their choice in words; empty without examples.
-        examples: the examples, the worst first.
-    """
-
-    choice: str
-    examples: list[ExampleFiles]
-
-
-def read_examples(folder: Path) -> ExampleIndex:
-    """Read the example frames of an evaluation; none without their index.
+def read_examples(folder: Path) -> Mapping[str, Any]:
+    """Read the index of the example frames of an evaluation; :data:`NO_EXAMPLES` without one.
 
     Args:
         folder: folder of the examples.
 
+    Returns:
+        ``choice``, the choice of the frames in words, and ``examples``, an entry for each of them,
+        the worst first.
+
     Raises:
         RunError: if the index is damaged.
     """
-    index = folder / EXAMPLES_INDEX
-    if not index.is_file():
-        return ExampleIndex("", [])
-    contents = read_mapping(index, _ADVICE)
-    missing = [name for name in ("choice", "examples") if name not in contents]
+    path = folder / EXAMPLES_INDEX
+    if not path.is_file():
+        return NO_EXAMPLES
+    index = read_mapping(path, _ADVICE)
+    missing = [name for name in NO_EXAMPLES if name not in index]
     if missing:
-        raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
-    return ExampleIndex(
-        contents["choice"], [_example(entry, folder) for entry in contents["examples"]]
-    )
+        raise RunError(f"{path}: {', '.join(missing)} missing; {_ADVICE}")
+    return index
 
 
-def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
+def _example(entry: Mapping[str, Any]) -> ExampleOnPage:
     """Return an entry of the index of examples, without pictures."""
-    data: ExampleOnPage = {
+    return {
         "label": entry["label"],
         "sequence": entry["sequence"],
         "frame": entry["frame"],
@@ -288,4 +271,3 @@ def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
         "metrics": entry["metrics"],
         "pictures": {},
     }
-    return ExampleFiles(data, {kind: folder / file for kind, file in entry["files"].items()})
