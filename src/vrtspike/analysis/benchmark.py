@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.analysis.step_times import NAMES, comparison_text
-from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.config.workflow import Workflow

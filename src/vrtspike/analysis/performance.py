@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
+from vrtspike.analysis.advice.findings import (
+    Finding,
+    find,
+    findings_table,
+    preset_text,
+    proposed_keys,
+)
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.analysis.section_times import summarize_sections, throughput

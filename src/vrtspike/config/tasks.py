@@ -11,7 +11,7 @@ The interface is divided by who calls it, because packages import only from earl
 - :class:`VariedTask`: for some tasks; :func:`frame_keys` returns its constant.
 - :class:`vrtspike.training.run.TrainableTask`: its function ``build``, for training.
 - :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`: its function ``evaluate``.
-- :class:`vrtspike.analysis.task_advice.AdvisedTask`: its function ``advice``, optional.
+- :class:`vrtspike.analysis.advice.task_advice.AdvisedTask`: its function ``advice``, optional.
 - :class:`vrtspike.reporting.task_page.ReportedTask`: its function ``page``, optional.
 """
 

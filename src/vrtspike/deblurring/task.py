@@ -21,8 +21,8 @@ from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
+    from vrtspike.analysis.advice.task_advice import TaskAdvice
     from vrtspike.analysis.evaluation_files import EvaluationJob
-    from vrtspike.analysis.task_advice import TaskAdvice
     from vrtspike.data.clips.dataset_manifest import DatasetManifest
     from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity

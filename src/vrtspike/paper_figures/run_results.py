@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     EXAMPLES_INDEX,
@@ -20,7 +21,6 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.quality_tables import protocols
 from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure

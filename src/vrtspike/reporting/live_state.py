@@ -11,8 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.live_logs import LiveLogs
-from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.run_logs import LiveLogs, RunLogs
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.findings import Finding
+from vrtspike.analysis.advice.findings import Finding
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput

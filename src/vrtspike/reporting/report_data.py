@@ -100,7 +100,7 @@ class NotEvaluated(TypedDict):
 
 
 class FindingText(TypedDict):
-    """A finding; see :class:`vrtspike.analysis.findings.Finding`, with keys as ``KEY: value``."""
+    """A :class:`vrtspike.analysis.advice.findings.Finding`, with keys as ``KEY: value``."""
 
     symptom: str
     severity: str

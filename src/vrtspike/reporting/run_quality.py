@@ -10,6 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.comparisons.quality_tables import (
+    column_name,
+    frame_entries,
+    metrics_of_task,
+    task_of,
+)
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     EXAMPLES_INDEX,
@@ -21,7 +27,6 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
 )
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
-from vrtspike.analysis.quality_tables import column_name, frame_entries, metrics_of_task, task_of
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
 from vrtspike.reporting.page_data import MetricMeans, TableRow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.quality_tables import (
+from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     Evaluated,
     Measured,

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.analysis.test_compare import evaluation
-from vrtspike.analysis.baseline import below_baseline, write_baseline
-from vrtspike.analysis.compare import find_candidates
+from tests.analysis.comparisons.test_compare import evaluation
+from vrtspike.analysis.comparisons.baseline import below_baseline, write_baseline
+from vrtspike.analysis.comparisons.compare import find_candidates
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 

@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.compare import Candidate
+from vrtspike.analysis.comparisons.compare import Candidate
+from vrtspike.analysis.comparisons.quality_tables import (
+    frame_entries,
+    quality_table,
+    require_distinct_names,
+)
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.analysis.quality_tables import frame_entries, quality_table, require_distinct_names
 from vrtspike.config.tasks import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError

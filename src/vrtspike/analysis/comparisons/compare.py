@@ -9,6 +9,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from vrtspike.analysis.comparisons.quality_tables import (
+    Measured,
+    frames_note,
+    quality_formats,
+    quality_note,
+    quality_table,
+    require_distinct_names,
+)
 from vrtspike.analysis.evaluation_files import (
     NOT_COUNTED,
     NOT_COUNTED_NOTE,
@@ -17,14 +25,6 @@ from vrtspike.analysis.evaluation_files import (
     reasons_not_to_count,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
-from vrtspike.analysis.quality_tables import (
-    Measured,
-    frames_note,
-    quality_formats,
-    quality_note,
-    quality_table,
-    require_distinct_names,
-)
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
