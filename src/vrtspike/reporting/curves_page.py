@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.seed_names import split_seed
@@ -18,20 +18,6 @@ from vrtspike.runs.published import PublishedRun, read_published
 
 CURVES_PAGE = "curves.html"
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "curves.js")
-
-
-class CurvesRun(TypedDict):
-    """A run of the page of curves."""
-
-    name: str
-    curves: Curves
-
-
-class CurvesData(TypedDict):
-    """The data of the page of curves; ``training_note`` is below the curves."""
-
-    runs: list[CurvesRun]
-    training_note: str
 
 
 def write_curves_page(
@@ -54,11 +40,9 @@ def write_curves_page(
     runs = [read_published(folder) for folder in folders]
     names = [line_name(run.name, values or {}) for run in runs]
     settings = {name: run.settings for name, run in zip(names, runs, strict=True)}
-    data: CurvesData = {
-        "runs": [
-            _curves(folder, run, name)
-            for folder, run, name in zip(folders, runs, names, strict=True)
-        ],
+    curves = [_curves(folder, run) for folder, run in zip(folders, runs, strict=True)]
+    data = {
+        "runs": [{"name": name, "curves": own} for name, own in zip(names, curves, strict=True)],
         "training_note": validation_note(settings),
     }
     facts = [f"{len(runs)} trainings", "metrics of validations, not of the test split"]
@@ -66,10 +50,10 @@ def write_curves_page(
     atomic_write_text(output / CURVES_PAGE, page.render(data))
 
 
-def _curves(folder: Path, run: PublishedRun, name: str) -> CurvesRun:
-    """Return the curves of a run under the name of its line."""
+def _curves(folder: Path, run: PublishedRun) -> Curves:
+    """Return the curves of a run."""
     metrics = find_task(run.settings.TASK).METRICS
-    return {"name": name, "curves": training_curves(read_run_logs(folder), metrics)}
+    return training_curves(read_run_logs(folder), metrics)
 
 
 def line_name(name: str, values: Mapping[str, Mapping[str, Any]]) -> str:

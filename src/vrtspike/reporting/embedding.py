@@ -10,7 +10,7 @@ from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_fold
 from vrtspike.io.images import read_rgb
 from vrtspike.reporting.page_data import PictureFacts, Video
 from vrtspike.reporting.picture_encoding import LEVELS, encode, encode_examples, encode_within
-from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage, ValidationPicture
+from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
 from vrtspike.reporting.run_quality import in_base64, read_examples
 from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.validation_pictures import find_pictures
@@ -88,8 +88,7 @@ def embed_validation_pictures(runs: Sequence[RunOnPage], results: Path) -> None:
     _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
     for number, contents in sorted(encoded.items()):
         run, step, name, _ = files[number]
-        picture: ValidationPicture = {"step": step, "name": name, "data": contents["data"]}
-        run["validation_pictures"].append(picture)
+        run["validation_pictures"].append({"step": step, "name": name, **contents})
 
 
 def embed_videos(runs: Sequence[RunOnPage], results: Path, output: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
-from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.picture_encoding import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
@@ -19,37 +18,8 @@ _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 
 
-class LivePictures(TypedDict):
-    """The last pictures of a training: their step, and WebP in base64 by name."""
-
-    step: int
-    files: dict[str, str]
-
-
-class LiveRunOnPage(TypedDict):
-    """The state of a training on the live page.
-
-    Attributes:
-        name: the preset.
-        heading: first line of the page.
-        facts: values by their names.
-        share: finished part, 0 to 1; None if unknown.
-        has_ended: True if no training runs any more.
-        curves: curves so far.
-        pictures: the last pictures.
-    """
-
-    name: str
-    heading: str
-    facts: dict[str, str]
-    share: float | None
-    has_ended: bool
-    curves: Curves
-    pictures: LivePictures
-
-
-def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
-    """The state of a run as the page takes it, a JSON value.
+def live_contents(snapshot: Snapshot) -> dict[str, Any]:
+    """The state of a run as ``live.js`` reads it: a JSON value, with pictures as WebP in base64.
 
     Raises:
         DataError: if a picture cannot be read.

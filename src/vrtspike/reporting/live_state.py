@@ -25,23 +25,6 @@ RUNNING = "running"
 
 
 @dataclass(frozen=True)
-class ValidationValue:
-    """A metric of the validations.
-
-    Attributes:
-        label: title and unit of the metric.
-        last: value of the last validation, with its unit.
-        best: best value of all validations, with its unit.
-        best_step: the first step with the best value.
-    """
-
-    label: str
-    last: str
-    best: str
-    best_step: int
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """The state of a run.
 
@@ -61,7 +44,7 @@ class Snapshot:
         remaining_s: seconds to the last step at the mean speed since the last start, validations
             included; None if unknown, or if no training runs.
         idle_s: seconds since the last record; None without a record.
-        validation: the metrics of the validations.
+        validation: last and best value of each metric of the validations, in words by its label.
         curves: of ``train`` and ``validation``, by title (:func:`training_curves`).
         pictures: files of the last pictures by name.
         pictures_step: step of the last pictures.
@@ -80,7 +63,7 @@ class Snapshot:
     speed: Speed
     remaining_s: float | None
     idle_s: float | None
-    validation: tuple[ValidationValue, ...]
+    validation: Mapping[str, str]
     curves: Curves
     pictures: Mapping[str, Path]
     pictures_step: int
@@ -157,7 +140,7 @@ class LiveRun:
             speed=measurements.speed,
             remaining_s=_remaining_s(record, logs.train),
             idle_s=_idle_s(logs, moment),
-            validation=tuple(_validation(logs.validation, self._metrics)),
+            validation=_validation(logs.validation, self._metrics),
             curves=curves,
             pictures=pictures.get(pictures_step, {}),
             pictures_step=pictures_step,
@@ -207,9 +190,9 @@ def _idle_s(logs: RunLogs, now: float) -> float | None:
     return max(0.0, now - max(last))
 
 
-def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationValue]:
+def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> dict[str, str]:
     """Return the metrics that were validated with a finite value, in the order of their task."""
-    results = []
+    texts = {}
     for name, metric in metrics.items():
         if name not in table:
             continue
@@ -217,8 +200,8 @@ def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[Vali
         finite = values[values.map(math.isfinite)]
         if finite.empty:
             continue
+        last = metric.text(float(finite.iloc[-1]))
         best = metric.best(finite)
         best_step = int(finite.index[finite == best][0])
-        last = metric.text(float(finite.iloc[-1]))
-        results.append(ValidationValue(metric.label, last, metric.text(best), best_step))
-    return results
+        texts[metric.label] = f"{last}, best {metric.text(best)} after step {best_step}"
+    return texts

@@ -30,8 +30,7 @@ def facts(snapshot: Snapshot) -> dict[str, str]:
     texts = {title: f"{value:.4g}" for title, value in snapshot.losses.items()}
     if snapshot.learning_rate is not None:
         texts["learning rate"] = f"{snapshot.learning_rate:.3g}"
-    for value in snapshot.validation:
-        texts[value.label] = f"{value.last}, best {value.best} after step {value.best_step}"
+    texts |= snapshot.validation
     if snapshot.samples_per_second is not None:
         texts[RATES["samples_per_second"]] = f"{snapshot.samples_per_second:.3g}"
     if math.isfinite(snapshot.speed.step_ms):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, TypedDict, final
 
 from vrtspike.reporting.page_data import (
-    Curve,
     Curves,
     Gallery,
     GalleryExample,
-    GalleryWords,
     MetricMeans,
     PictureFacts,
     TableRow,
@@ -33,13 +31,6 @@ class ExampleOnPage(GalleryExample):
     """An example frame of an evaluation, with the name of its sequence in the tables."""
 
     sequence: str
-
-
-class Drawing(TypedDict):
-    """A picture that an evaluation has drawn: PNG in base64, with a caption."""
-
-    caption: str
-    data: str
 
 
 @final
@@ -67,7 +58,7 @@ class EvaluationOnPage(TypedDict):
         choice: choice of the examples, in words.
         examples: example frames, the worst first.
         videos: videos of sequences.
-        figures: pictures that the evaluation has drawn.
+        figures: ``caption`` and ``data`` (PNG in base64) of pictures that the evaluation has drawn.
     """
 
     dataset: str
@@ -89,7 +80,7 @@ class EvaluationOnPage(TypedDict):
     choice: str
     examples: list[ExampleOnPage]
     videos: list[Video]
-    figures: list[Drawing]
+    figures: list[dict[str, str]]
 
 
 @final
@@ -97,41 +88,6 @@ class NotEvaluated(TypedDict):
     """The reason why a run has no evaluation."""
 
     reason: str
-
-
-class FindingText(TypedDict):
-    """A :class:`vrtspike.analysis.advice.findings.Finding`, with keys as ``KEY: value``."""
-
-    symptom: str
-    severity: str
-    evidence: str
-    change: str
-    effect: str
-    keys: list[str]
-
-
-class Performance(TypedDict):
-    """Time and memory of a run.
-
-    Attributes:
-        step_ms, samples_per_second, data_share, process_mb, gpu_peak_mb: values of
-            :class:`vrtspike.analysis.run_measurements.RunMeasurements`.
-        parts: shares of a step, 0 to 1.
-        sections: rows of :func:`vrtspike.analysis.section_times.summarize_sections`.
-        throughput, memory: curves by title, memory in megabytes of 2**20 bytes.
-        findings: the most important first.
-    """
-
-    step_ms: float | None
-    samples_per_second: float | None
-    data_share: float | None
-    process_mb: float | None
-    gpu_peak_mb: float | None
-    parts: dict[str, float]
-    sections: list[TableRow]
-    throughput: dict[str, Curve]
-    memory: dict[str, Curve]
-    findings: list[FindingText]
 
 
 class Dot(TypedDict):
@@ -193,14 +149,6 @@ class Origin(TypedDict):
     facts: list[tuple[str, str]]
 
 
-class ValidationPicture(TypedDict):
-    """A picture of a validation: step, name, and WebP in base64."""
-
-    step: int
-    name: str
-    data: str
-
-
 class RunOnPage(TypedDict):
     """A run of the report page.
 
@@ -211,10 +159,11 @@ class RunOnPage(TypedDict):
         parameters: number of parameters of its model; None if unknown.
         weights_mb: size of its file of weights in 10**6 bytes; None if it is missing.
         training_seconds: duration of its training; None if nothing was trained.
-        validation_pictures: pictures of its validations, by step.
+        validation_pictures: ``step``, ``name`` and ``data`` (WebP in base64) of pictures of its
+            validations, in the order of the steps.
         curves: curves of its training.
         evaluation: its evaluation, or the reason why there is none.
-        performance: time and memory.
+        performance: time and memory (:func:`vrtspike.reporting.measurements.performance`).
         origin: settings, code and machine.
     """
 
@@ -224,17 +173,11 @@ class RunOnPage(TypedDict):
     parameters: int | None
     weights_mb: float | None
     training_seconds: float | None
-    validation_pictures: list[ValidationPicture]
+    validation_pictures: list[dict[str, Any]]
     curves: Curves
     evaluation: EvaluationOnPage | NotEvaluated
-    performance: Performance
+    performance: dict[str, Any]
     origin: Origin
-
-
-class Words(GalleryWords):
-    """Words of the report page, with the title of the column with the seconds of a frame."""
-
-    seconds: str
 
 
 class ReportData(TypedDict):
@@ -246,7 +189,8 @@ class ReportData(TypedDict):
         data: parts of the section on the data.
         galleries: by task; tasks without example pictures have none.
         colours: colours of maps from 0 to the brightest, in CSS.
-        words: words of the page.
+        words: words of the page, those of a gallery, and ``seconds``, the title of the column with
+            the seconds of a frame.
         orders: orders of the frames that a reader may choose.
         training_note: sentences below the curves.
         pictures: facts on the example pictures.
@@ -257,7 +201,7 @@ class ReportData(TypedDict):
     data: list[DataPart]
     galleries: dict[str, Gallery]
     colours: list[str]
-    words: Words
+    words: dict[str, str]
     orders: tuple[str, ...]
     training_note: str
     pictures: PictureFacts
