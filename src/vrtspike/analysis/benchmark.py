@@ -104,7 +104,11 @@ def run_benchmark(
     changed = replace(workflow, presets={**workflow.presets, preset: after})
     manifests = [workflow.manifest(preset), changed.manifest(preset)]
     for path in manifests:
-        _require_manifest(path, preset)
+        if not path.is_file():
+            raise RunError(
+                f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
+                f"them: snakemake --cores 2 {path}"
+            )
     differences = _differences(*pair)
     changed_keys = " ".join(f"{key}={value}" for key, (_, value) in differences.items())
     names = (NAMES[0], f"{NAMES[1]} ({changed_keys})")
@@ -128,19 +132,6 @@ def run_benchmark(
     lines += [f"timed are the first steps, with {key}" for key in first_steps]
     lines += ["", comparison_text(times)]
     return "\n".join(lines)
-
-
-def _require_manifest(path: Path, preset: str) -> None:
-    """Refuse a preset whose data are not prepared.
-
-    Raises:
-        RunError: if the manifest of its data set is missing.
-    """
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
-            f"them: snakemake --cores 2 {path}"
-        )
 
 
 def _common_device(results: Sequence[pd.DataFrame]) -> str:
