@@ -40,9 +40,11 @@ def write_curves_page(
     runs = [read_published(folder) for folder in folders]
     names = [line_name(run.name, values or {}) for run in runs]
     settings = {name: run.settings for name, run in zip(names, runs, strict=True)}
-    curves = [_curves(folder, run) for folder, run in zip(folders, runs, strict=True)]
     data = {
-        "runs": [{"name": name, "curves": own} for name, own in zip(names, curves, strict=True)],
+        "runs": [
+            {"name": name, "curves": _curves(folder, run)}
+            for folder, run, name in zip(folders, runs, names, strict=True)
+        ],
         "training_note": validation_note(settings),
     }
     facts = [f"{len(runs)} trainings", "metrics of validations, not of the test split"]
