@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.ablation import compare_variants
+from vrtspike.analysis.comparisons.ablation import compare_variants
 from vrtspike.io.flatten import ABSENT
 from vrtspike.system.cli import add_runs, run
 

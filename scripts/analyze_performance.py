@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.findings import finding_lines
+from vrtspike.analysis.advice.findings import finding_lines
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.system.cli import run
 

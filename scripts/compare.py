@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
 from vrtspike.system.cli import add_runs, run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.seeds import write_seeds
+from vrtspike.analysis.comparisons.seeds import write_seeds
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page
 from vrtspike.system.cli import add_runs, run

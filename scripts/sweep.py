@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.sweep import write_sweep
+from vrtspike.analysis.comparisons.sweep import write_sweep
 from vrtspike.config.sweeps import sweep_values
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page

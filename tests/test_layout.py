@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTED_WITH = {
-    "analysis/test_compare.py": ["analysis/quality_tables"],
+    "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
     "commands/test_data.py": ["commands/public_sets"],

@@ -8,7 +8,7 @@ from typing import cast
 
 import pandas as pd
 
-from vrtspike.reporting.page_data.data_part import DataPart, Dot, DotPlot
+from vrtspike.reporting.report_data import DataPart, Dot, DotPlot
 from vrtspike.reporting.run_quality import read_table, records
 
 _MISSING = "Nothing can be said: these sequences do not move enough."

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import (
-    NOT_COUNTED,
-    NOT_COUNTED_NOTE,
-    Summary,
-    find_evaluation,
-    reasons_not_to_count,
-)
-from vrtspike.analysis.quality_tables import (
+from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     STANDARD_ERROR,
     column_name,
     protocols,
     quality_table,
     require_seeds,
+)
+from vrtspike.analysis.evaluation_files import (
+    NOT_COUNTED,
+    NOT_COUNTED_NOTE,
+    Summary,
+    find_evaluation,
+    reasons_not_to_count,
 )
 from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop

@@ -10,10 +10,8 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
 from vrtspike.deblurring.alignment_part import alignment_part
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data.data_part import DataPart
-from vrtspike.reporting.page_data.evaluation import Remark
-from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import ExtraReference, MetricMeans, TableRow
+from vrtspike.reporting.report_data import DataPart, Remark
 from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
 from vrtspike.restoration.page.gallery import GALLERY
 

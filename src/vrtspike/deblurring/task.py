@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.tasks import FrameKeys
+from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
@@ -21,8 +20,8 @@ from vrtspike.runs.named_models import pretrained_file
 from vrtspike.settings import Settings
 
 if TYPE_CHECKING:
+    from vrtspike.analysis.advice.task_advice import TaskAdvice
     from vrtspike.analysis.evaluation_files import EvaluationJob
-    from vrtspike.analysis.task_advice import TaskAdvice
     from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks

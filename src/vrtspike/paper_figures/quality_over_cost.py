@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.paper_figures.results import Cost
 from vrtspike.plotting.paper_style import (

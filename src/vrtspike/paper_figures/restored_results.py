@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.rgb_images import Image

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     FRAMES,
@@ -20,8 +21,7 @@ from vrtspike.analysis.evaluation_files import (
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import protocols
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes

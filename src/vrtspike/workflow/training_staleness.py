@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.task_advice import task_advice
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.config.loading import check_training
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task

@@ -6,13 +6,16 @@ import json
 
 import pytest
 
-from tests.analysis.test_compare import evaluation
-from vrtspike.analysis.baseline import below_baseline, write_baseline
-from vrtspike.analysis.compare import find_candidates
+from tests.analysis.comparisons.test_compare import evaluation
+from vrtspike.analysis.comparisons.baseline import below_baseline, write_baseline
+from vrtspike.analysis.comparisons.compare import find_candidates
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 
 MEANS = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125}
+TEST_FRAMES = {"protocol": "own"} | dict.fromkeys(
+    ("dataset", "split", "blur_dir", "sequences", "frames")
+)
 
 
 @pytest.fixture
@@ -25,8 +28,9 @@ def runs(publish, tmp_path):
 
 def stored(path, changes):
     """A baseline of the run ``one`` with some metrics changed."""
-    runs = {"one": {"fingerprint": "x", "figures": MEANS | changes}}
-    path.write_text(json.dumps({"schema": 1, "runs": runs}))
+    means = MEANS | changes
+    runs = {"one": {"fingerprint": "x", "test_frames": TEST_FRAMES, "metrics": means}}
+    path.write_text(json.dumps({"schema": 2, "runs": runs}))
     return path
 
 
@@ -45,8 +49,6 @@ def stored(path, changes):
             {"ssim restored": 0.902, "lpips restored": 0.122},
             ["ssim restored: 0.9, the", "lpips restored: 0.125, the baseline is 0.122: worse by"],
         ),
-        # Of an earlier version.
-        ({"samples/s": 2.5, "memory MB": 900.0}, []),
         ({"psnr_y restored": 33.0}, ["psnr_y restored: no longer measured, the baseline is 3"]),
         # A metric that was removed or renamed.
         ({"msssim restored": 0.99}, ["msssim restored: no longer measured, the baseline is 0.99"]),
@@ -65,8 +67,8 @@ def test_a_baseline_keeps_other_runs(tmp_path, runs):
     write_baseline(path, runs[1:])
     assert below_baseline(path, runs) == []
     kept = json.loads(path.read_text())["runs"]
-    assert kept["one"]["figures"]["psnr restored"] == 31.5
-    assert kept["two"]["figures"]["psnr restored"] == 30.0
+    assert kept["one"]["metrics"]["psnr restored"] == 31.5
+    assert kept["two"]["metrics"]["psnr restored"] == 30.0
     assert kept["two"]["fingerprint"] == "fingerprint of two"
 
 
@@ -77,7 +79,7 @@ def test_missing_runs_and_damaged_baselines_are_refused(tmp_path, runs, publish)
     with pytest.raises(RunError, match="write it with --write-baseline"):
         below_baseline(tmp_path / "nosuch.json", runs)
     path.write_text("{}")
-    with pytest.raises(RunError, match="no baseline of runs"):
+    with pytest.raises(RunError, match="no baseline of this version"):
         below_baseline(path, runs)
     path.write_text("{")
     with pytest.raises(RunError, match="no JSON"):

@@ -9,6 +9,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from vrtspike.analysis.comparisons.quality_tables import (
+    Measured,
+    frames_note,
+    quality_formats,
+    quality_note,
+    quality_table,
+    require_distinct_names,
+)
 from vrtspike.analysis.evaluation_files import (
     NOT_COUNTED,
     NOT_COUNTED_NOTE,
@@ -17,14 +25,6 @@ from vrtspike.analysis.evaluation_files import (
     reasons_not_to_count,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
-from vrtspike.analysis.quality_tables import (
-    Measured,
-    frames_note,
-    quality_formats,
-    quality_note,
-    quality_table,
-    require_distinct_names,
-)
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
@@ -130,17 +130,10 @@ def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
     names = list(metrics)
     parts = []
     for start in range(0, len(names), MAX_METRICS):
-        chosen = names[start : start + MAX_METRICS]
-        columns = [column for column in rows if _metric_of(str(column), names) in chosen]
+        chosen = {name: metrics[name] for name in names[start : start + MAX_METRICS]}
+        columns = [column for column in quality_formats(chosen) if column in rows]
         parts.append(rows[[rows.columns[0], *columns]])
     return parts
-
-
-def _metric_of(column: str, names: Sequence[str]) -> str | None:
-    """Return the metric of a column such as ``psnr (vrt) gain``; None for other columns."""
-    prefixes = [name for name in names if column.startswith(f"{name} ")]
-    # The longest name counts: psnr is also the beginning of psnr (vrt).
-    return max(prefixes, key=len, default=None)
 
 
 def _is_test(candidate: Candidate) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.quality_tables import (
+from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     Evaluated,
     Measured,
@@ -52,7 +52,8 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
             preset differ in more than the variant's key and the seed.
         ConfigError: if a preset lacks what the ablation removes.
     """
-    ablations = list(_group(read_evaluated(folders)))
+    evaluated = read_evaluated(folders)
+    ablations = list(_group(evaluated))
     for models in ablations:
         _require_equal(models)
     table, metrics = ablation_table(ablations)
@@ -67,23 +68,14 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     definitions = [_ablation_of(models[0][0].run) for models in ablations]
     title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
     notes = dict.fromkeys(ablation.note for ablation in definitions)
-    note = " ".join([*notes, quality_note(metrics), _seed_note(table), _frames_note(ablations)])
+    seed_note = "One seed each, so that the spread over seeds is unknown (SEEDS)."
+    if "seeds" in table:
+        seed_note = f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
+    frames = frames_note({member.run.name: member.summary for member in evaluated})
+    note = " ".join([*notes, quality_note(metrics), seed_note, frames])
     page = Table(table, formats=formats, strong_rows=first)
     write_tables(output, title, note.strip(), [page], sentences)
     return table, sentences
-
-
-def _seed_note(table: pd.DataFrame) -> str:
-    """Return an explanation of the spread over seeds in a table."""
-    if "seeds" in table:
-        return f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
-    return "One seed each, so that the spread over seeds is unknown (SEEDS)."
-
-
-def _frames_note(ablations: Sequence[Models]) -> str:
-    """Return the warnings of all evaluations of ablations, see :func:`frames_note`."""
-    members = [member for models in ablations for seeds in models for member in seeds]
-    return frames_note({member.run.name: member.summary for member in members})
 
 
 def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:

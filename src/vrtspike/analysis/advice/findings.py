@@ -1,7 +1,8 @@
 """Findings on a run's speed and training, the most important first.
 
 Symptoms, limits and texts are in ``advice.yaml``, the conditions in
-:mod:`vrtspike.analysis.conditions`. Effects are upper bounds computed from the run's own values.
+:mod:`vrtspike.analysis.advice.conditions`. Effects are upper bounds computed from the run's own
+values.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from typing import Any, get_args
 import pandas as pd
 from ruamel.yaml import YAML
 
-from vrtspike.analysis import conditions
-from vrtspike.analysis.conditions import WARNING_SHARE, Condition, Observation, RunFacts, Severity
+from vrtspike.analysis.advice import conditions
+from vrtspike.analysis.advice.conditions import (
+    WARNING_SHARE,
+    Condition,
+    Observation,
+    RunFacts,
+    Severity,
+)
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.analysis.run_measurements import RunMeasurements
-from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.texts import packaged_texts
 from vrtspike.config.yaml_documents import nested
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "evidence", "change", "keys", "effect"]
-
-
-def advice() -> Sequence[Mapping[str, Any]]:
-    """Return the entries of ``advice.yaml``."""
-    entries: Sequence[Mapping[str, Any]] = packaged_texts(__package__, "advice.yaml")
-    return entries
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Symptom:
 @cache
 def symptoms() -> Mapping[str, Symptom]:
     """Return all symptoms by name, in the order of the page."""
-    return {entry["symptom"]: Symptom(**entry) for entry in advice()}
+    entries = packaged_texts(__package__, "advice.yaml")
+    return {entry["symptom"]: Symptom(**entry) for entry in entries}
 
 
 def find(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:

@@ -9,7 +9,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 

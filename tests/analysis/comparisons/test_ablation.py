@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis.evaluated_runs import change, evaluated, means, summary_of
-from vrtspike.analysis.ablation import compare_variants
+from vrtspike.analysis.comparisons.ablation import compare_variants
 from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.compare import FORMATS, Candidate
+from vrtspike.analysis.comparisons.compare import Candidate
+from vrtspike.analysis.comparisons.quality_tables import (
+    frame_entries,
+    quality_table,
+    require_distinct_names,
+)
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import frame_entries, quality_table, require_distinct_names
 from vrtspike.config.tasks import Metric, all_metrics
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
 
-SCHEMA = 1
-_METRICS_KEY = "figures"
-"""Key of a run's metrics in the file, by which baselines of earlier versions have them, too."""
+SCHEMA = 2
 
 ALLOWED = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
 """Largest loss of a metric against the baseline; other metrics have :data:`ALLOWED_SHARE`."""
@@ -44,7 +45,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,
             "test_frames": frame_entries(candidate.evaluation),
-            _METRICS_KEY: _means(candidate.evaluation),
+            "metrics": _means(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
 
@@ -52,9 +53,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
 def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
     """Return a line for each metric that is worse than the baseline.
 
-    A metric that is missing, or of other test frames, counts as worse. Speed and memory
-    (:data:`~vrtspike.analysis.compare.FORMATS`), which baselines of earlier versions hold, are not
-    compared.
+    A metric that is missing, or of other test frames, counts as worse.
 
     Args:
         path: JSON file that ``vrtspike compare --write-baseline`` wrote.
@@ -72,24 +71,22 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
                 f"{path}: no run {name}, found: {', '.join(runs) or 'none'}; add it with "
                 f"--write-baseline {path}"
             )
-        faults += _frame_faults(name, candidate.evaluation, runs[name].get("test_frames"))
-        faults += _metric_faults(name, candidate.evaluation, runs[name][_METRICS_KEY])
+        faults += _frame_faults(name, candidate.evaluation, runs[name]["test_frames"])
+        faults += _metric_faults(name, candidate.evaluation, runs[name]["metrics"])
     return faults
 
 
 def _frame_faults(
-    name: str, evaluation: Summary | None, baseline_frames: Mapping[str, Any] | None
+    name: str, evaluation: Summary | None, baseline_frames: Mapping[str, Any]
 ) -> list[str]:
     """Return lines for differences between the test frames of a run and those of the baseline."""
-    if evaluation is None or baseline_frames is None:
+    if evaluation is None:
         return []
-    # Baselines of earlier versions name no protocol.
-    expected = {"protocol": OWN_PROTOCOL, **baseline_frames}
     return [
         f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
-        f"baseline's {expected.get(key)}); its metrics cannot be compared"
+        f"baseline's {baseline_frames.get(key)}); its metrics cannot be compared"
         for key, value in frame_entries(evaluation).items()
-        if value != expected.get(key)
+        if value != baseline_frames.get(key)
     ]
 
 
@@ -101,8 +98,6 @@ def _metric_faults(
     metrics = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     faults = []
     for column, baseline in baseline_values.items():
-        if column in FORMATS:
-            continue
         # Take the name without the protocol in brackets, as in "psnr (vrt) restored".
         metric = metrics.get(re.sub(r" \(\w+\)", "", column))
         fault = _worse(metric, means.get(column), baseline)
@@ -141,8 +136,8 @@ def _read_baseline(path: Path) -> dict[str, Any]:
     """Read the runs of a baseline, by name."""
     if not path.is_file():
         raise RunError(f"{path}: no such file; write it with --write-baseline {path}")
-    contents = read_mapping(path, "give another file")
-    runs = contents.get("runs")
-    if not isinstance(runs, dict) or contents.get("schema") != SCHEMA:
-        raise RunError(f"{path}: no baseline of runs; give another file")
+    baseline = read_mapping(path, "give another file")
+    runs = baseline.get("runs")
+    if not isinstance(runs, dict) or baseline.get("schema") != SCHEMA:
+        raise RunError(f"{path}: no baseline of this version; write it again, or give another file")
     return runs

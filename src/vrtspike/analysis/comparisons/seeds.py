@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.quality_tables import (
+from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     frames_note,
     quality_formats,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.analysis.task_advice import TaskAdvice, task_advice
+from vrtspike.analysis.advice.task_advice import TaskAdvice, task_advice
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import find_task
 from vrtspike.settings import Settings

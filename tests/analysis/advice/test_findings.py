@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.analysis.findings import Finding, preset_text, proposed_keys
+from vrtspike.analysis.advice.findings import Finding, preset_text, proposed_keys
 from vrtspike.config import load_preset
 from vrtspike.settings import Settings
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from vrtspike.analysis.comparisons.quality_tables import require_distinct_names
 from vrtspike.analysis.evaluation_files import chosen_on
-from vrtspike.analysis.quality_tables import require_distinct_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task

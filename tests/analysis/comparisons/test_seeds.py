@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis.evaluated_runs import change, evaluated, means, summary_of
-from vrtspike.analysis.seeds import write_seeds
+from vrtspike.analysis.comparisons.seeds import write_seeds
 from vrtspike.system.errors import RunError
 
 PSNR = (30.0, 31.0, 29.0)

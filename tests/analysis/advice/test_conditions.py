@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.conditions import RunFacts
-from vrtspike.analysis.findings import Finding, find, symptoms
+from vrtspike.analysis.advice.conditions import RunFacts
+from vrtspike.analysis.advice.findings import Finding, find, symptoms
 from vrtspike.analysis.run_measurements import Health, Memory, RunMeasurements, Speed
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings

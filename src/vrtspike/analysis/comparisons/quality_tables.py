@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import Metric, find_task, frame_keys
+from vrtspike.config.tasks import OWN_PROTOCOL, Metric, find_task, frame_keys
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
@@ -115,25 +114,17 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
         evaluations: summaries by the name of the run; None is ignored.
     """
     summaries = {name: summary for name, summary in evaluations.items() if summary is not None}
-    notes = [
-        *_warning_notes(summaries),
-        *_different_frames_notes(summaries),
-        *_different_contents_notes(summaries),
-    ]
-    return " ".join(notes)
-
-
-def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """Return a note for each warning, with the names of its runs."""
     names_by_warning: dict[str, list[str]] = {}
     for name, summary in summaries.items():
         for warning in summary.get("warnings", ()):
             names_by_warning.setdefault(warning, []).append(name)
-    return [f"{', '.join(names)}: {warning}." for warning, names in names_by_warning.items()]
+    notes = [f"{', '.join(names)}: {warning}." for warning, names in names_by_warning.items()]
+    notes += [_different_frames_note(summaries), _different_contents_note(summaries)]
+    return " ".join(note for note in notes if note)
 
 
-def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """Return a note on runs that were evaluated on different frames, if there are any."""
+def _different_frames_note(summaries: Mapping[str, Summary]) -> str:
+    """Return a note on runs that were evaluated on different frames; empty without them."""
     keys = frame_entry_keys(summaries.values())
     frames = pd.DataFrame(
         {name: frame_entries(summary, keys) for name, summary in summaries.items()}
@@ -141,19 +132,19 @@ def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
     frames = frames.T.astype(str)
     differing = frames.loc[:, frames.nunique() > 1]
     if not len(differing.columns):
-        return []
+        return ""
     runs = []
     for name, row in differing.iterrows():
         entries = ", ".join(f"{key} {value}" for key, value in row.items())
         runs.append(f"{name}: {entries}")
-    return [
+    return (
         "The runs were evaluated on different frames, their metrics cannot be compared ("
         f"{'; '.join(runs)})."
-    ]
+    )
 
 
-def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
-    """Return a note on data sets of one name with different contents, if there are any.
+def _different_contents_note(summaries: Mapping[str, Summary]) -> str:
+    """Return a note on data sets of one name with different contents; empty without them.
 
     Frames of the same name and number may then differ.
     """
@@ -164,8 +155,8 @@ def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
     table = pd.DataFrame([*summaries.values()], columns=[*names, "dataset_digest"])
     digests = table.groupby(names, dropna=False)["dataset_digest"].nunique()
     if not (digests > 1).any():
-        return []
-    return ["Data sets of one name differ in contents (dataset_digest): so may the frames."]
+        return ""
+    return "Data sets of one name differ in contents (dataset_digest): so may the frames."
 
 
 Measured = Mapping[str, Metric]

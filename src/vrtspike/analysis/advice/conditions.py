@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from vrtspike.analysis.advice.task_advice import TaskAdvice, task_advice
 from vrtspike.analysis.run_measurements import RunMeasurements, Speed
-from vrtspike.analysis.task_advice import TaskAdvice, task_advice
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Severity = Literal["error", "warning", "hint"]
