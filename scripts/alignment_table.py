@@ -12,7 +12,7 @@ from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> None:

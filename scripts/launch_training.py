@@ -14,7 +14,8 @@ from pathlib import Path
 from vrtspike.cluster.launch import Launch, launch
 from vrtspike.cluster.machines import gpus_option
 from vrtspike.config.yaml_documents import read_overrides
-from vrtspike.system.cli import add_preset, positive_int, run
+from vrtspike.system.options import add_preset, positive_int
+from vrtspike.system.program import run
 
 
 def main() -> int:

@@ -11,7 +11,8 @@ from vrtspike.config.yaml_documents import read_overrides
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.io.files import atomic_write_text
 from vrtspike.settings import deblurring_settings
-from vrtspike.system.cli import add_preset, run
+from vrtspike.system.options import add_preset
+from vrtspike.system.program import run
 from vrtspike.system.progress_bar import progress_bar
 
 VERDICT = "verdict.txt"

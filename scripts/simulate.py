@@ -15,7 +15,8 @@ from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.data.simulation.folders import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.request import STEPS_OF_PAIRS, SimulationRequest, option_name
 from vrtspike.data.simulation.sensor import SimulatedSensor
-from vrtspike.system.cli import HelpFormatter, positive_int, run
+from vrtspike.system.options import HelpFormatter, positive_int
+from vrtspike.system.program import run
 
 SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 

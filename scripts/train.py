@@ -34,9 +34,9 @@ from pathlib import Path
 from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.runs.training_code import record_code
-from vrtspike.system.cli import run
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
 from vrtspike.system.processes import stop_with_parent
+from vrtspike.system.program import run
 
 
 def main() -> int:

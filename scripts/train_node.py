@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.machines import Machines, gpus_option, train_on_node
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> int:

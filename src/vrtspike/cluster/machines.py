@@ -18,8 +18,8 @@ from vrtspike.cluster.time_limit import TimeLimit
 from vrtspike.cluster.torchrun import ProgramExit, run, run_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.cli import integer_from
 from vrtspike.system.endings import describe_status
+from vrtspike.system.options import integer_from
 from vrtspike.system.processes import stop_with_parent
 
 if TYPE_CHECKING:

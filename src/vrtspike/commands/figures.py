@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.cluster.gpus import DEVICE_NAMES
-from vrtspike.system.cli import output_path
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import output_path
 from vrtspike.system.suggestions import did_you_mean
 
 if TYPE_CHECKING:
