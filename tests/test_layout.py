@@ -53,7 +53,6 @@ TESTED_WITH = {
     "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy_months"],
-    "system/test_program.py": ["system/user_faults"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["interface/training"],
