@@ -31,7 +31,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
+from vrtspike.launching.signals import leave, process_number, report_status, restore_stops
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.runs.training_code import record_code
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.machines import Machines, gpus_option, train_on_node
+from vrtspike.launching.machines import Machines, gpus_option, train_on_node
 from vrtspike.system.program import run
 
 

@@ -1,6 +1,6 @@
 """Cores, GPUs and memory of jobs."""
 
-from vrtspike.cluster.gpus import usable_gpus
+from vrtspike.launching.gpus import usable_gpus
 from vrtspike.workflow import job_memory
 from vrtspike.workflow.local_devices import LocalDevices
 

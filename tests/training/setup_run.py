@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from tests.training.forecast import Forecaster, ForecastObjective, Waves
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger

@@ -59,6 +59,7 @@ _LOGS_AND_FILES = (
     "vrtspike.io.files",
     "vrtspike.io.locks",
     "vrtspike.io.manifests",
+    "vrtspike.launching",
     "vrtspike.monitoring",
     "vrtspike.runs",
     "vrtspike.system.endings",

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate

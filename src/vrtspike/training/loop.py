@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.weights import load_trained
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError

@@ -14,9 +14,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.config.tasks import Task, find_task, incomplete_task
+from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.deblurring.advice.step_speed import (
     H100,
     H100_BANDWIDTH,
@@ -14,6 +13,7 @@ from vrtspike.deblurring.advice.step_speed import (
     speed_of_cpu,
     speed_of_gpu,
 )
+from vrtspike.launching.gpus import usable_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
