@@ -108,9 +108,9 @@ def forecast_trainer(
     log = RunLog(
         folder,
         fingerprint,
+        settings,
         display,
         enabled=ranks.is_main,
-        tensorboard=settings.LOG.TENSORBOARD,
     )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
     return build(trainable, settings, ranks, log, timer)
