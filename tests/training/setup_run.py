@@ -19,7 +19,6 @@ from vrtspike.training.batches import Observer, ShuffledBatches, SizedDataset, V
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
-from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.workers import Workers
 
@@ -91,7 +90,7 @@ def forecast_trainer(
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
-    build: Callable[..., Trainer] = trainer_at_last_checkpoint,
+    build: Callable[..., Trainer] = Trainer.at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE

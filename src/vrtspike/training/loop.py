@@ -21,7 +21,12 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
+from vrtspike.training.checkpoints import (
+    latest_checkpoint,
+    micro_batches_per_step,
+    restore_training_state,
+    save_checkpoint,
+)
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
 from vrtspike.training.flops import estimate_arithmetic
@@ -79,6 +84,27 @@ class Trainer:
         self.learner = Learner(trainable, settings, ranks, micro_batches, self.total_steps)
         # The objects whose states a checkpoint holds, by their keys in it.
         self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
+
+    @classmethod
+    def at_last_checkpoint(
+        cls,
+        trainable: Trainable,
+        settings: RunSettings,
+        ranks: Ranks,
+        log: RunLog,
+        timing: TimingLogger,
+    ) -> Trainer:
+        """Build a trainer and continue from the newest checkpoint of its run, or begin it.
+
+        Raises:
+            RunError: if the checkpoint is damaged, belongs to another run, or cannot be continued
+                by these processes.
+        """
+        checkpoint = latest_checkpoint(log.checkpoints)
+        micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
+        trainer = cls(trainable, settings, ranks, log, timing, micro_batches)
+        trainer.begin(checkpoint)
+        return trainer
 
     @property
     def model(self) -> nn.Module:

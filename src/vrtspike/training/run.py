@@ -30,7 +30,6 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
-from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, resolve_workers
@@ -139,7 +138,7 @@ def train_run(
             trackers=trackers,
         )
         stack.callback(log.close)
-        trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
+        trainer = Trainer.at_last_checkpoint(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop)
 
