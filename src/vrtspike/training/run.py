@@ -229,9 +229,9 @@ def _train(trainer: Trainer, stop: StopRequest) -> Outcome:
     if status == "finished":
         if trainer.train_settings.EARLY_STOPPING is not None:
             trainer.load_best()
-        log.write_weights(trainer.trained_model(), WEIGHTS)
+        log.write_weights(trainer.learner.trained_model(), WEIGHTS)
     log.record.update(status, counters.step, **counters.entries())
-    return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
+    return Outcome(status, counters.step, counters.metrics, trainer.learner.trained_model())
 
 
 def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
