@@ -55,7 +55,6 @@ def data_settings(settings: RunSettings) -> Mapping[str, Any]:
 
 
 _LOGS_AND_FILES = (
-    "vrtspike.cluster",
     "vrtspike.io.files",
     "vrtspike.io.locks",
     "vrtspike.io.manifests",
