@@ -29,8 +29,8 @@ from vrtspike.deblurring.advice.hardware import H100, H100_BANDWIDTH
 from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
-from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.program import run
 from vrtspike.training.flops import TRAINING_FACTOR
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -231,4 +231,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from vrtspike.analysis.advice.findings import symptoms
 from vrtspike.plotting.pages import markdown_table, update_tables
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 PAGE = Path("docs/findings.md")
 

@@ -9,7 +9,7 @@ from vrtspike.data.alignment_table import alignment_table, plot_alignment
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> None:

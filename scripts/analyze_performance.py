@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.analysis.advice.findings import finding_lines
 from vrtspike.analysis.performance import read_analysis, write_analysis
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> None:

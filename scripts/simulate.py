@@ -19,7 +19,8 @@ from vrtspike.data.simulation.folders import (
     simulate,
 )
 from vrtspike.data.simulation.sensor import SimulatedSensor
-from vrtspike.system.cli import HelpFormatter, positive_int, run
+from vrtspike.system.options import HelpFormatter, positive_int
+from vrtspike.system.program import run
 
 SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 

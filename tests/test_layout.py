@@ -13,7 +13,7 @@ import pytest
 TESTED_WITH = {
     "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
-    "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
+    "commands/test_projects.py": ["commands/data_look"],
     "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
     "commands/test_restore.py": ["commands/models", "commands/restore_models"],
@@ -44,7 +44,6 @@ TESTED_WITH = {
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
-    "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy_months"],
     "training/test_fit.py": ["training/run"],

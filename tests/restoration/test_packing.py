@@ -20,8 +20,8 @@ from vrtspike.io.files import file_digest
 from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.models import build_model
 from vrtspike.restoration.trained import load
-from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.published import read_published
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
@@ -232,9 +232,9 @@ def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
         return str(packed)
 
     monkeypatch.setattr(hub, "snapshot_download", fetch)
-    assert find_model("somebody/given") == packed
+    assert find_trained("somebody/given") == packed
     message = (
         r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
     )
     with pytest.raises(RunError, match=message):
-        find_model("somebody/else")
+        find_trained("somebody/else")

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from vrtspike.runs.folder import latest_run
-from vrtspike.system.cli import add_output
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_project
+from vrtspike.system.options import add_output
 from vrtspike.workflow.plan_view import SUMMARY_ONLY
 from vrtspike.workflow.snakemake_call import snakemake_command
 

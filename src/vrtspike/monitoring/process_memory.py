@@ -87,7 +87,7 @@ class SystemMemory:
     has_limit: bool = False
 
 
-_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
+_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.launching.torchrun"})
 """Modules that are ``torchrun``."""
 
 

@@ -135,6 +135,19 @@ class Settings(RunSettings):
         """Size of the cache of decoded chunks of the stores; 0 without one."""
         return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
 
+    @property
+    def memory_changes(self) -> list[str]:
+        """Changes of keys that save device memory: of training, of the network, of the data."""
+        changes = super().memory_changes
+        off = [key for key in self.MODEL.network.recompute_keys if not self.value(key)]
+        if off:
+            changes.append(f"set {' and '.join(off)} to true")
+        if self.DATA.CLIP_LEN > 1:
+            changes.append("lower DATA.CROP_SIZE or DATA.CLIP_LEN")
+        else:
+            changes.append("lower DATA.CROP_SIZE")
+        return changes
+
     def training_faults(self) -> list[str]:
         """Return faults that training refuses: those of any task, and of the loss."""
         faults = super().training_faults()

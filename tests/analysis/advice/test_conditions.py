@@ -161,7 +161,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("low throughput", SLOW_BACKWARD | {"recomputation_share": 0.1}, {},
      {"effect": "at most 11% more samples a second"}),
     ("low throughput", SLOW_BACKWARD | {"gpu_peak_mb": 91.0, "gpu_total_mb": 100.0}, {},
-     {"change": "TRAIN.OPTIM.TYPE=adamw8bit", "keys": {}, "severity": "hint"}),
+     {"change": "first: set TRAIN.OPTIM.TYPE to adamw8bit", "keys": {}, "severity": "hint"}),
     ("low throughput", SLOW_BACKWARD, {"MODEL": STORED, "TRAIN": {"PRECISION": "32"}},
      {"change": "backward costs about twice forward", "keys": {}, "severity": "hint"}),
     *(

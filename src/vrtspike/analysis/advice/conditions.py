@@ -275,7 +275,13 @@ def low_throughput(run: RunFacts, limit: Thresholds) -> Iterator[Observation]:
         parts = speed.step_parts or {"what was not timed": 1.0}
         part, share = max(parts.items(), key=lambda item: item[1])
         used = run.measurements.memory.gpu_peak_mb / run.measurements.memory.gpu_total_mb
-        values = {"part": part, "order": ", then ".join(run.recomputation), "used": used}
+        savings = run.settings.TRAIN.memory_changes
+        values = {
+            "part": part,
+            "order": ", then ".join(run.recomputation),
+            "used": used,
+            "savings": f": {', or '.join(savings)}" if savings else "",
+        }
         keys: Keys = {}
         gain = share
         # The wait for data is a symptom of its own, with its own keys.

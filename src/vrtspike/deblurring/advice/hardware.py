@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vrtspike.cluster.gpus import usable_gpus
+from vrtspike.launching.gpus import usable_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus

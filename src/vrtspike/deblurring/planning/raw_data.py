@@ -21,7 +21,7 @@ from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, list_faults, named_faults
 from vrtspike.system.home import DEMO_COMMAND
-from vrtspike.workflow.local_devices import ALL_CORES
+from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.workflow.messages import Notices
 
 NO_DATA = f"""Before this can run: {{error}}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.local_devices import ALL_CORES, LocalDevices
+from vrtspike.workflow.job_resources import ALL_CORES, LocalDevices
 from vrtspike.workflow.snakemake_internals import Job
 
 

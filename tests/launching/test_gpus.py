@@ -10,8 +10,8 @@ import threading
 import pytest
 import torch
 
-from vrtspike.cluster import gpus
-from vrtspike.cluster.gpus import take_device, take_gpus, usable_gpus
+from vrtspike.launching import gpus
+from vrtspike.launching.gpus import take_device, take_gpus, usable_gpus
 from vrtspike.monitoring.nvml import Gpu
 from vrtspike.system.errors import RunError
 

@@ -1,4 +1,4 @@
-"""Division of a machine's GPUs and cores among its jobs; on a cluster the profile decides.
+"""Resources of jobs: memory, GPUs and cores; on a cluster the profile decides.
 
 Snakemake evaluates these resources again just before a job starts, when all due jobs are known.
 """
@@ -17,6 +17,31 @@ ALL_CORES = 1024
 
 Snakemake limits it to ``--cores``, a profile replaces it.
 """
+
+_SHARD_MB = 500
+"""Memory of a job on a shard, and of each of its processes."""
+
+
+def memory(megabytes: int) -> Callable[[Any, int], int]:
+    """Return a resource function with a fixed memory at the first attempt.
+
+    >>> memory(4000)(None, attempt=2)
+    8000
+    """
+
+    def attempt_memory(wildcards: Any, attempt: int) -> int:  # noqa: ANN401 - Snakemake's
+        return megabytes * attempt
+
+    return attempt_memory
+
+
+def shard_memory(wildcards: Any, threads: int, attempt: int) -> int:  # noqa: ANN401 - Snakemake's
+    """Return the memory of a job on a shard, with one process for each thread.
+
+    >>> shard_memory(None, threads=3, attempt=1)
+    2000
+    """
+    return (1 + threads) * _SHARD_MB * attempt
 
 
 class LocalDevices:

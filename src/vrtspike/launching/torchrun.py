@@ -1,7 +1,7 @@
 """Start and end of the training processes of one machine.
 
 A single process is started directly, several by ``torchrun``. ``python -m
-vrtspike.cluster.torchrun`` is ``torchrun``, but reports a crash by its exit status only.
+vrtspike.launching.torchrun`` is ``torchrun``, but reports a crash by its exit status only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import NamedTuple
 import psutil
 
 from vrtspike.cluster.failures import NEAR_END
-from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
+from vrtspike.launching.gpus import Devices
+from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
 RENDEZVOUS_FILE = "VRTSPIKE_STORE"
 """Environment variable: rendezvous file of the processes of one machine."""
-LOOPBACK = "lo"
+_LOOPBACK = "lo"
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """The environment variables of ``torchrun`` for a single process."""
 
@@ -88,20 +88,15 @@ def run_training(
             # PyTorch's key-value stores listen on all interfaces of the machine.
             store = f"{files}/rendezvous"
             torchrun += ["--rdzv-endpoint", store, "--rdzv-conf", "store_type=file"]
-            variables = {**variables, **_on_one_machine(files)}
+            variables |= {
+                RENDEZVOUS_FILE: f"{files}/processes",
+                # Otherwise torchrun starts a server for the processes nevertheless.
+                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+                "GLOO_SOCKET_IFNAME": _LOOPBACK,
+                "NCCL_SOCKET_IFNAME": _LOOPBACK,
+            }
         command = [*torchrun, "--log-dir", files, *training]
         return run(command, _stop_processes, variables, _init_child, limit, devices.locks)
-
-
-def _on_one_machine(folder: str) -> dict[str, str]:
-    """Return the environment of processes that use a rendezvous file and the loopback interface."""
-    return {
-        RENDEZVOUS_FILE: f"{folder}/processes",
-        # Otherwise torchrun starts a server for the processes nevertheless.
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        "GLOO_SOCKET_IFNAME": LOOPBACK,
-        "NCCL_SOCKET_IFNAME": LOOPBACK,
-    }
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.cluster.gpu_locks import lock_folder, lock_gpu, lock_holder
+from vrtspike.launching.gpu_locks import lock_folder, lock_gpu, lock_holder
 from vrtspike.system.errors import RunError
 
 

@@ -12,16 +12,16 @@ import pytest
 
 from tests.concurrency import wait_until
 from tests.runs.data_sets import STATISTICS, finish, write_dataset
-from vrtspike.cluster.launch import Launch, has_advanced, launch
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
+from vrtspike.launching.launch import Launch, has_advanced, launch
 from vrtspike.runs.folder import is_finished, lock_run
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.published import read_published
 
 PRESET = Path("config/presets/small.yaml")
 STOPPED = """
-from vrtspike.cluster.signals import report_status
+from vrtspike.launching.signals import report_status
 report_status(75)
 """
 

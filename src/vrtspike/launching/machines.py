@@ -9,21 +9,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.cluster.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
 from vrtspike.cluster.slurm_job import rendezvous_endpoint, srun_command
 from vrtspike.cluster.time_limit import TimeLimit
-from vrtspike.cluster.torchrun import ProgramExit, run, run_training
+from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
+from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
+from vrtspike.launching.torchrun import ProgramExit, run, run_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.cli import integer_from
 from vrtspike.system.endings import describe_status
+from vrtspike.system.options import integer_from
 from vrtspike.system.processes import stop_with_parent
-
-if TYPE_CHECKING:
-    import psutil
 
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
@@ -92,9 +89,17 @@ def train(
         ConfigError: if this is no Slurm job of that size.
         RunError: if devices are missing.
     """
+    taken: AbstractContextManager[Devices] = nullcontext(Devices())
+    if machines.nodes == 1:  # several machines lock theirs in train_on_node
+        batches = (read_record(folder) or {}).get("micro_batches")
+        taken = take_gpus(
+            machines.gpus, max_count=machines.max_gpus, batches=batches, show=messages.show
+        )
     # GPUs are taken before anything in the run's folder changes, because this may take hours.
-    with _take_devices(folder, machines, messages) as devices, status_file(folder) as path:
-        environment = _environment(path, messages)
+    with taken as devices, status_file(folder) as path:
+        environment = {STATUS_FILE: str(path.absolute())}
+        if messages.log is not None:
+            environment[LOG_FILE] = str(messages.log.absolute())
         if machines.nodes == 1:
             program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
@@ -105,31 +110,14 @@ def train(
     if program_exit.was_stopped and status is None:
         messages.show("stopped before training had begun; the same command begins again")
         return EXIT_RESUMABLE
-    messages.show(_describe_crash(program_exit, folder))
-    return 1
-
-
-def _take_devices(
-    folder: Path, machines: Machines, messages: Messages
-) -> AbstractContextManager[Devices]:
-    """Lock the GPUs of this machine; several machines lock theirs in :func:`train_on_node`."""
-    if machines.nodes > 1:
-        return nullcontext(Devices())
-    record = read_record(folder) or {}
-    return take_gpus(
-        machines.gpus,
-        max_count=machines.max_gpus,
-        batches=record.get("micro_batches"),
-        show=messages.show,
+    failure = (
+        "training failed while it was stopping" if program_exit.was_stopped else "training failed"
     )
-
-
-def _environment(status: Path, messages: Messages) -> dict[str, str]:
-    """Return the environment variables that name the status file and the log."""
-    environment = {STATUS_FILE: str(status.absolute())}
-    if messages.log is not None:
-        environment[LOG_FILE] = str(messages.log.absolute())
-    return environment
+    messages.show(
+        f"{failure}: a process {describe_status(program_exit.code)}. What was saved stays in "
+        f"{folder}; the same command continues from there"
+    )
+    return 1
 
 
 def _train_on_nodes(
@@ -151,24 +139,12 @@ def _train_on_nodes(
     command += ["--gpus", str(machines.gpus)]
     command += ["--nodes", str(machines.nodes)]
     command += ["--endpoint", rendezvous_endpoint()]
-    variables = {**os.environ, **environment}
-    stop_with_launcher = partial(stop_with_parent, _FORWARDED)
-    return run(command, _forward_stop, variables, stop_with_launcher, limit)
-
-
-def _forward_stop(srun: psutil.Process) -> None:
-    """Ask the training processes on all nodes to save and stop."""
-    srun.send_signal(_FORWARDED)
-
-
-def _describe_crash(program_exit: ProgramExit, folder: Path) -> str:
-    """Return the message on processes that ended without a status."""
-    failure = "training failed"
-    if program_exit.was_stopped:
-        failure += " while it was stopping"
-    return (
-        f"{failure}: a process {describe_status(program_exit.code)}. What was saved "
-        f"stays in {folder}; the same command continues from there"
+    return run(
+        command,
+        lambda srun: srun.send_signal(_FORWARDED),
+        {**os.environ, **environment},
+        partial(stop_with_parent, _FORWARDED),
+        limit,
     )
 
 

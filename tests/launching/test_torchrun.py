@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.cluster import torchrun
-from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.torchrun import (
+from vrtspike.launching import torchrun
+from vrtspike.launching.gpus import Devices
+from vrtspike.launching.torchrun import (
     RENDEZVOUS_FILE,
     ProgramExit,
     run_training,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.cluster.end_hook import EndHook
 from vrtspike.io.files import write_json
+from vrtspike.launching.end_hook import run_end_hook
 from vrtspike.monitoring.display import Messages
 
 
@@ -14,7 +14,7 @@ def test_on_end_gets_the_status_in_its_environment(tmp_path, capfd):
     command = 'echo "$VRTSPIKE_PRESET $VRTSPIKE_STATUS $VRTSPIKE_STEP $VRTSPIKE_METRICS"'
     command += '; echo "$VRTSPIKE_RUN" >&2; echo "$VRTSPIKE_RESULT"'
     for status, word in ((0, "finished"), (75, "interrupted"), (1, "failed")):
-        EndHook(command, "demo", tmp_path, Path("results/demo"), Messages()).run(status)
+        run_end_hook(command, status, "demo", tmp_path, Path("results/demo"), Messages())
         assert capfd.readouterr().out.splitlines() == [
             *(f'demo {word} 7 {{"psnr": 30.5}}', str(tmp_path)),
             str(Path("results/demo").absolute()),
@@ -24,7 +24,7 @@ def test_on_end_gets_the_status_in_its_environment(tmp_path, capfd):
 def test_a_failure_of_on_end_is_a_warning(tmp_path, capfd):
     log = tmp_path / "train.log"
     log.write_text("trained\n")
-    EndHook("echo one; exit 3", "demo", tmp_path, tmp_path, Messages(log)).run(0)
+    run_end_hook("echo one; exit 3", 0, "demo", tmp_path, tmp_path, Messages(log))
     warning = f"warning: LOG.ON_END ended with 3; its output: {log}\n"
     assert capfd.readouterr().out == warning
     assert log.read_text() == f"trained\none\n{warning}"

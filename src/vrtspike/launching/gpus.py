@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
-from vrtspike.cluster.gpu_locks import lock_folder, lock_gpu, lock_holder
+from vrtspike.launching.gpu_locks import lock_folder, lock_gpu, lock_holder
 from vrtspike.monitoring.nvml import Gpu, installed_gpus
 from vrtspike.system.errors import RunError
 
@@ -252,19 +252,12 @@ def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[to
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, show=show, timeout_s=timeout_s) as devices, _visible_gpu(devices.names[0]):
-        yield torch.device("cuda")
-
-
-@contextlib.contextmanager
-def _visible_gpu(name: str) -> Iterator[None]:
-    """Set ``CUDA_VISIBLE_DEVICES`` to one GPU for the duration of the body."""
-    former = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = name
-    try:
-        yield
-    finally:
-        if former is None:
+    with take_gpus(1, show=show, timeout_s=timeout_s) as devices:
+        former = os.environ.get(VISIBLE)
+        os.environ[VISIBLE] = devices.names[0]
+        try:
+            yield torch.device("cuda")
+        finally:
             del os.environ[VISIBLE]
-        else:
-            os.environ[VISIBLE] = former
+            if former is not None:
+                os.environ[VISIBLE] = former

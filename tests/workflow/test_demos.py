@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vrtspike.workflow.benchmark_files import benchmark_files
+from vrtspike.workflow.demos import benchmark_files
 
 
 def test_files_of_jobs_of_presets_and_of_their_data_are_listed(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.concurrency import free_port, run_python
-from vrtspike.cluster.signals import (
+from vrtspike.launching.signals import (
     STATUS_FILE,
     read_status,
     report_start,
@@ -42,7 +42,7 @@ import atexit, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from vrtspike.cluster.signals import leave
+from vrtspike.launching.signals import leave
 
 
 def late(future):

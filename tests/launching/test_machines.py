@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.cluster.gpu_locks import lock_gpu
-from vrtspike.cluster.machines import Machines, require_machines
-from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
-from vrtspike.cluster.torchrun import run
+from vrtspike.launching.gpu_locks import lock_gpu
+from vrtspike.launching.machines import Machines, require_machines
+from vrtspike.launching.signals import LAUNCHER_DIED, status_file
+from vrtspike.launching.torchrun import run
 from vrtspike.system.errors import ConfigError, RunError
 
 WAITING = """
@@ -28,8 +28,8 @@ from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 assert os.environ["VRTSPIKE_LOG_FILE"] == str(folder / "train.log")
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
-from vrtspike.cluster.signals import StopRequest, restore_stops
-from vrtspike.cluster.signals import report_start, report_status
+from vrtspike.launching.signals import StopRequest, restore_stops
+from vrtspike.launching.signals import report_start, report_status
 restore_stops()
 if (folder / "slow").exists():
     ready.touch()
@@ -49,7 +49,7 @@ LAUNCHER = """
 import os, sys
 from pathlib import Path
 from vrtspike.cluster.time_limit import time_limit
-from vrtspike.cluster.machines import Machines, gpus_option, train
+from vrtspike.launching.machines import Machines, gpus_option, train
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
 machines = Machines(gpus_option(sys.argv[2]))
