@@ -3,7 +3,6 @@
 Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
 """
 
-
 RESULTS_OF_PRESETS = results_of(PRESETS)
 
 

@@ -197,8 +197,9 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
 def _read_examples(folder: Path) -> _Examples:
     """Read which frames an evaluation kept as pictures; none without their index."""
     examples: dict[str, dict[str, Mapping[str, Path]]] = {}
-    for example in read_examples(folder).examples:
-        examples.setdefault(example.data["sequence"], {})[example.data["frame"]] = example.files
+    for example in read_examples(folder)["examples"]:
+        files = {kind: folder / file for kind, file in example["files"].items()}
+        examples.setdefault(example["sequence"], {})[example["frame"]] = files
     return {sequence: dict(sorted(frames.items())) for sequence, frames in examples.items()}
 
 
