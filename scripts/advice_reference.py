@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.advice.findings import symptoms
+from vrtspike.analysis.advice.findings import SYMPTOMS
 from vrtspike.plotting.pages import markdown_table, update_tables
 from vrtspike.system.program import run
 
@@ -15,14 +15,14 @@ PAGE = Path("docs/findings.md")
 
 
 def main() -> None:
-    """Write the table, or refuse a page that is older than ``advice.yaml``."""
+    """Write the table, or refuse a page that is older than the symptoms."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the table")
     arguments = parser.parse_args()
     update_tables(
         arguments.page,
-        "advice.yaml",
+        "analysis/advice",
         {"findings": findings_page_table()},
         command=f"scripts/{Path(__file__).name}",
         is_check=arguments.check,
@@ -30,10 +30,9 @@ def main() -> None:
 
 
 def findings_page_table() -> str:
-    """Return the table of all findings, as Markdown; their texts name their limits."""
+    """Return the table of all symptoms, as Markdown."""
     columns = ["symptom", "measured", "reported", "cause"]
-    entries = map(vars, symptoms().values())
-    rows = [[entry[column].format_map(entry) for column in columns] for entry in entries]
+    rows = [(entry.name, entry.measured, entry.reported, entry.cause) for entry in SYMPTOMS]
     return markdown_table(pd.DataFrame(rows, columns=columns), others="---")
 
 

@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 
 TESTED_WITH = {
+    "analysis/advice/test_symptom.py": [
+        "analysis/advice/learning_symptoms",
+        "analysis/advice/loading_symptoms",
+        "analysis/advice/memory_symptoms",
+        "analysis/advice/speed_symptoms",
+    ],
     "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_projects.py": ["commands/data_look"],

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.advice.conditions import RunFacts
-from vrtspike.analysis.advice.findings import symptoms
+from vrtspike.analysis.advice.memory_symptoms import full_memory
+from vrtspike.analysis.advice.symptom import RunFacts
 from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
@@ -108,7 +108,8 @@ def memory_advice(
     taken = sum(process.taken for process in processes)
     memory = Memory(process_mb=taken, system_percent=100 * system.used / system.total)
     run = RunFacts(RunMeasurements(memory=memory), settings)
-    for finding in symptoms()["system memory nearly full"].findings(run):
+    finding = full_memory.find(run)
+    if finding is not None:
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
         yield f"{finding.evidence}: {finding.change}{keys}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:

@@ -15,13 +15,13 @@ def test_the_table_of_the_page_is_that_of_the_advice(repository, tmp_path):
     page.write_text(re.sub(r"^(\| GPU idle.*)$", r"\1 |", text, flags=re.MULTILINE))
     assert page.read_text() != text
     command = ("scripts/advice_reference.py", page)
-    assert "older than advice.yaml" in run_python(*command, "--check", cwd=repository).stderr
+    assert "older than analysis/advice" in run_python(*command, "--check", cwd=repository).stderr
     assert not run_python(*command, cwd=repository).returncode
     assert page.read_text() == text, "run: python scripts/advice_reference.py"
 
 
-@pytest.mark.parametrize("text", ["# Findings\n", "<!-- from advice.yaml: weather -->\n"])
+@pytest.mark.parametrize("text", ["# Findings\n", "<!-- from analysis/advice: weather -->\n"])
 def test_a_page_without_a_known_table_is_refused(text, repository, tmp_path):
     (tmp_path / "page.md").write_text(text)
     output = run_python("scripts/advice_reference.py", tmp_path / "page.md", cwd=repository)
-    assert (output.returncode, "from advice.yaml" in output.stderr) == (2, True)
+    assert (output.returncode, "from analysis/advice" in output.stderr) == (2, True)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.analysis.advice.findings import Finding, preset_text, proposed_keys
+from vrtspike.analysis.advice.findings import preset_text, proposed_keys
+from vrtspike.analysis.advice.symptom import Finding
 from vrtspike.config import load_preset
 from vrtspike.settings import Settings
 
 
 def finding(symptom: str, **keys: object) -> Finding:
     dotted = {key.replace("__", "."): value for key, value in keys.items()}
-    return Finding(symptom, "warning", 0.5, f"evidence of {symptom}", "change", "effect", dotted)
+    return Finding(
+        symptom=symptom,
+        severity="warning",
+        weight=0.5,
+        evidence=f"evidence of {symptom}",
+        change="change",
+        effect="effect",
+        keys=dotted,
+    )
 
 
 RECOMPUTING = Settings.model_validate(

@@ -1,120 +1,45 @@
-"""Findings on a run's speed and training, the most important first.
-
-Symptoms, limits and texts are in ``advice.yaml``, the conditions in
-:mod:`vrtspike.analysis.advice.conditions`. Effects are upper bounds computed from the run's own
-values.
-"""
+"""Findings on a run's speed and training, the most important first."""
 
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import pandas as pd
 from ruamel.yaml import YAML
 
-from vrtspike.analysis.advice import conditions
-from vrtspike.analysis.advice.conditions import (
-    WARNING_SHARE,
-    Condition,
-    Observation,
-    RunFacts,
-    Severity,
+from vrtspike.analysis.advice.learning_symptoms import (
+    exploding_gradient,
+    loss_not_finite,
+    vanishing_gradient,
 )
+from vrtspike.analysis.advice.loading_symptoms import cold_cache, data_wait
+from vrtspike.analysis.advice.memory_symptoms import full_memory, gpu_headroom, growing_memory
+from vrtspike.analysis.advice.speed_symptoms import idle_gpu, low_throughput, slow_forward
+from vrtspike.analysis.advice.symptom import Finding, RunFacts, Severity, Symptom
 from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.analysis.run_measurements import RunMeasurements
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.texts import packaged_texts
 from vrtspike.config.yaml_documents import nested
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "evidence", "change", "keys", "effect"]
 
-
-@dataclass(frozen=True)
-class Finding:
-    """A proposed change.
-
-    Attributes:
-        symptom: name of the symptom in ``advice.yaml``.
-        severity: ``error``: spoils the result or ends the run; ``warning``: costs much time or
-            endangers the run; ``hint``: a possible improvement.
-        weight: affected share of the run's time (0 to 1); ranks findings of one severity.
-        evidence: the measured value and its limit.
-        change: sentence that says what to change.
-        keys: dotted configuration keys and their proposed values; empty if the user must choose.
-        effect: expected effect.
-    """
-
-    symptom: str
-    severity: Severity
-    weight: float
-    evidence: str
-    change: str
-    effect: str
-    keys: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def key_lines(self) -> list[str]:
-        """``KEY: value`` for each key."""
-        return [key_line(key, value) for key, value in self.keys.items()]
-
-
-@dataclass(frozen=True)
-class Symptom:
-    """An entry of ``advice.yaml``, which documents the attributes."""
-
-    symptom: str
-    condition: str
-    measured: str
-    reported: str
-    cause: str
-    evidence: str
-    change: str | Mapping[str, str]
-    effect: str
-    limit: Mapping[str, float] = field(default_factory=dict)
-    severity: Severity | None = None
-
-    def findings(self, run: RunFacts) -> Iterator[Finding]:
-        """Yield a finding if a run has the symptom."""
-        condition: Condition = getattr(conditions, self.condition)
-        for observation in condition(run, self.limit):
-            values = {
-                **vars(run.measurements),
-                "run": run,
-                "limit": self.limit,
-                **vars(observation),
-            }
-            values |= {"faster": speed_up(observation.gain), **observation.values}
-            by_gain: Severity = "warning" if observation.gain >= WARNING_SHARE else "hint"
-            yield Finding(
-                self.symptom,
-                observation.severity or self.severity or by_gain,
-                observation.weight,
-                self.evidence.format(**values),
-                self._change(observation).format(**values),
-                self.effect.format(**values),
-                observation.keys,
-            )
-
-    def _change(self, observation: Observation) -> str:
-        """Return the text of the advice for an observation."""
-        if isinstance(self.change, str):
-            return self.change
-        if observation.change:
-            return self.change[observation.change]
-        return self.change["keys" if observation.keys else "nothing"]
-
-
-@cache
-def symptoms() -> Mapping[str, Symptom]:
-    """Return all symptoms by name, in the order of the page."""
-    entries = packaged_texts(__package__, "advice.yaml")
-    return {entry["symptom"]: Symptom(**entry) for entry in entries}
+SYMPTOMS: Sequence[Symptom] = (
+    loss_not_finite,
+    exploding_gradient,
+    vanishing_gradient,
+    full_memory,
+    growing_memory,
+    data_wait,
+    cold_cache,
+    idle_gpu,
+    slow_forward,
+    low_throughput,
+    gpu_headroom,
+)
+"""All symptoms, in the order of docs/findings.md."""
 
 
 def find(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
@@ -125,7 +50,11 @@ def find(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
         settings: settings of the run.
     """
     run = RunFacts(measurements, settings)
-    findings = [finding for symptom in symptoms().values() for finding in symptom.findings(run)]
+    findings = []
+    for symptom in SYMPTOMS:
+        finding = symptom.find(run)
+        if finding is not None:
+            findings.append(finding)
     return sorted(
         findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight)
     )
@@ -148,26 +77,6 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
         lines.append(f"   {finding.change}; {finding.effect}")
         lines += [f"   {line}" for line in finding.key_lines]
     return lines or ["no findings: no symptom crossed its limit"]
-
-
-def key_line(key: str, value: object) -> str:
-    """Return a key and its value as in a preset file.
-
-    >>> key_line("A.B", True), key_line("A.B", None), key_line("A.B", [2, 8]), key_line("A", "auto")
-    ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
-    """
-    return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-
-
-def speed_up(share: float) -> str:
-    """Format the speed-up of a run by saving a share of its time.
-
-    >>> speed_up(0.2)
-    '25%'
-    """
-    if share >= 0.999:
-        return "1000 times"
-    return f"{1 / (1 - share) - 1:.0%}"
 
 
 BATCH_KEYS = ("TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS")

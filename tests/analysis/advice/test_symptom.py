@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.advice.conditions import RunFacts
-from vrtspike.analysis.advice.findings import Finding, find, symptoms
+from vrtspike.analysis.advice.findings import SYMPTOMS, find
+from vrtspike.analysis.advice.symptom import Finding, RunFacts
 from vrtspike.analysis.run_measurements import Health, Memory, RunMeasurements, Speed
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
@@ -38,7 +38,8 @@ def measurements(**values: Any) -> RunMeasurements:
 def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
     """The findings of a run with these measurements."""
     preset = settings() if preset is None else preset
-    finding = next(symptoms()[symptom].findings(RunFacts(measurements(**values), preset)), None)
+    (rule,) = (rule for rule in SYMPTOMS if rule.name == symptom)
+    finding = rule.find(RunFacts(measurements(**values), preset))
     assert finding is None or finding in find(measurements(**values), preset)
     return finding  # type: ignore[return-value]
 
@@ -71,7 +72,7 @@ def test_limits(symptom, name, inside, beyond, others):
 
 
 def test_every_rule_is_tried():
-    assert {symptom for symptom, *_ in LIMITS} == set(symptoms())
+    assert {symptom for symptom, *_ in LIMITS} == {rule.name for rule in SYMPTOMS}
 
 
 def loader(**values: Any) -> dict[str, Any]:
