@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vrtspike.config.texts import fill_texts, packaged_texts
-
 State = Literal["ok", "note", "missing", "broken"]
 
 
@@ -25,19 +23,6 @@ class Check:
     state: State
     detail: str
     cure: str = ""
-
-
-def fault(symptom: str, detail: str, state: State = "broken", **values: object) -> Check:
-    """Return the result of a failed check, with the texts of ``checks.yaml``.
-
-    Args:
-        symptom: name of the entry in ``checks.yaml``.
-        detail: sentence that says what was found.
-        state: state of the result.
-        values: values for the texts.
-    """
-    entry = fill_texts(packaged_texts(__package__, "checks.yaml")[symptom], **values)
-    return Check(entry["check"], state, detail, entry["cure"])
 
 
 def without_advice(error: object) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.check_results import Check, State, fault
+from vrtspike.commands.check_results import Check, State
 from vrtspike.commands.machine_checks import (
     compiler_check,
     packages_check,
@@ -42,7 +42,8 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
         yield compiler_check()
     yield from which_check()
     for reason in environment_faults():
-        yield fault("surroundings", reason)
+        cure = "set HOME or XDG_CACHE_HOME to a folder of yours; fix permissions"
+        yield Check("user and folders", "broken", reason, cure)
     yield shared_memory_check()
     if Path("config/config.yaml").is_file() or configfiles:
         yield from project_checks(configfiles, overrides)

@@ -12,13 +12,17 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from vrtspike.commands.check_results import Check, fault
+from vrtspike.commands.check_results import Check
 from vrtspike.deblurring.advice.hardware import GpuKind
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 
 _EXTRAS = ("train", "sst", "workflow")
 """Extras that the commands and the demo need."""
+_PACKAGES_CURE = "pip install 'vrtspike[workflow]'; in a clone: make setup"
+_COMPILER_CURE = (
+    "install gcc and the headers of this Python (python3-dev), or name a compiler by CC"
+)
 _MIN_SHARED_MB = 1024
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
 
@@ -28,7 +32,7 @@ def packages_check() -> Check:
     try:
         lines = metadata.requires("vrtspike") or []
     except metadata.PackageNotFoundError:
-        return fault("packages", "vrtspike is not installed")
+        return Check("packages", "broken", "vrtspike is not installed", _PACKAGES_CURE)
     faults = []
     for requirement in map(Requirement, lines):
         name = requirement.name
@@ -43,7 +47,7 @@ def packages_check() -> Check:
         if not requirement.specifier.contains(version, prereleases=True):
             faults.append(f"{name} {version}, {requirement.specifier} is needed")
     if faults:
-        return fault("packages", "; ".join(faults))
+        return Check("packages", "broken", "; ".join(faults), _PACKAGES_CURE)
     return Check("packages", "ok", "all installed")
 
 
@@ -77,12 +81,19 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
         is_right = multiplies_exactly("cuda")
     except (RuntimeError, AssertionError) as error:
         # Causes: an old driver, a build without CUDA or for other GPUs, CUDA_VISIBLE_DEVICES.
-        yield fault("unusable_gpu", f"{detail}; {str(error).splitlines()[0]}")
+        yield Check(
+            "GPU",
+            "broken",
+            f"{detail}; {str(error).splitlines()[0]}",
+            "docs/install.md: which PyTorch for which driver and GPU; nvidia-smi, "
+            "CUDA_VISIBLE_DEVICES",
+        )
         return
     if is_right:
         yield Check("GPU", "ok", detail)
     else:
-        yield fault("gpu_arithmetic", detail)
+        cure = "the GPU computes wrong products: replace it, or set GPUS: 0"
+        yield Check("GPU", "broken", detail, cure)
 
 
 def compiler_check() -> Check:
@@ -90,13 +101,15 @@ def compiler_check() -> Check:
     names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     paths = [path for path in map(shutil.which, names) if path is not None]
     if not paths:
-        return fault("compiler", "none: kernels for the GPU cannot be made")
+        detail = "none: kernels for the GPU cannot be made"
+        return Check("compiler", "broken", detail, _COMPILER_CURE)
     path = paths[0]
     headers = sysconfig.get_paths()["include"]
     command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
     done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
     if done.returncode:
-        return fault("compiler", f"{path} fails ({done.stderr.strip()})")
+        detail = f"{path} fails ({done.stderr.strip()})"
+        return Check("compiler", "broken", detail, _COMPILER_CURE)
     return Check("compiler", "ok", path)
 
 
@@ -104,7 +117,13 @@ def which_check() -> Iterator[Check]:
     """Check for the program ``which``, which Snakemake's Slurm plugin calls at every start."""
     has_plugin = importlib.util.find_spec("snakemake_executor_plugin_slurm") is not None
     if has_plugin and shutil.which("which") is None:
-        yield fault("which", "missing: Snakemake's Slurm plugin calls it at every start")
+        yield Check(
+            "program which",
+            "broken",
+            "missing: Snakemake's Slurm plugin calls it at every start",
+            "install it: the package which (Red Hat, Fedora, Rocky) or debianutils (Debian, "
+            "Ubuntu)",
+        )
 
 
 def shared_memory_check() -> Check:
@@ -114,5 +133,6 @@ def shared_memory_check() -> Check:
         return Check("shared memory", "ok", "none of its own")
     if size < _MIN_SHARED_MB:
         detail = f"/dev/shm has {size:.0f} MB, too little for loading workers"
-        return fault("shared_memory", detail)
+        cure = "start the container with --shm-size=8g, or set DATALOADER.TOTAL_WORKERS: 0"
+        return Check("shared memory", "broken", detail, cure)
     return Check("shared memory", "ok", f"{size / 1024:.1f} GiB")

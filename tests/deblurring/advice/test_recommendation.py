@@ -54,7 +54,7 @@ def fits(advice):
 
 
 def symptoms(fit):
-    return [reason["symptom"] for reason in fit.reasons]
+    return [reason.symptom for reason in fit.reasons]
 
 
 def cures(advice):

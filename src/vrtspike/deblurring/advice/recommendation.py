@@ -13,7 +13,7 @@ from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.advice.resources import Fit, PresetData, assess, find_data, reason
+from vrtspike.deblurring.advice.resources import BROKEN, Fit, PresetData, assess, find_data
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
@@ -90,7 +90,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
         batch = fitting_micro_batch(fit, presets[fit.name], machine, fit_of)
         if batch is not None:
             keys[fit.name] = batch
-    fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
+    fits += [Fit(name, [BROKEN]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
     lines = [
         *_machine_lines(machine, free),
@@ -246,13 +246,13 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
             gpu = ABSENT if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
-        symptoms = "; ".join(entry["symptom"] for entry in fit.reasons)
+        symptoms = "; ".join(reason.symptom for reason in fit.reasons)
         yield _ROW.format(fit.name, *cells, f"no: {symptoms}" if symptoms else "yes")
 
 
 def _cure_lines(fits: Sequence[Fit]) -> list[str]:
     """Return lines with the cures of presets that do not fit, each once."""
-    cures = dict.fromkeys(entry["cure"] for fit in fits for entry in fit.reasons)
+    cures = dict.fromkeys(reason.cure for fit in fits for reason in fit.reasons)
     if not cures:
         return []
     return ["", "where a preset does not fit:", *(f"  {cure}" for cure in cures)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.config.texts import fill_texts, packaged_texts
 from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
@@ -32,14 +31,21 @@ _WORKER_GIB = 0.15
 """PSS of a data loading worker without the cache: measured (``demo``)."""
 
 
-def reason(name: str, **values: object) -> dict[str, str]:
-    """Return a reason against a preset: its symptom and its cure.
+@dataclass(frozen=True)
+class Reason:
+    """A reason why a preset does not fit.
 
-    Args:
-        name: name of the entry in ``reasons.yaml``.
-        values: values for the texts.
+    Attributes:
+        symptom: the fault, with counted and measured values.
+        cure: changes that help.
     """
-    return fill_texts(packaged_texts(__package__, "reasons.yaml")[name], **values)
+
+    symptom: str
+    cure: str
+
+
+BROKEN = Reason("its file is wrong", "file: vrtspike doctor says what is wrong in it")
+"""Reason against a preset whose file cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +79,14 @@ class Fit:
 
     Attributes:
         name: name of the preset.
-        reasons: ``symptom`` with its measured values, and ``cure``; empty if the preset fits.
+        reasons: reasons against it; empty if the preset fits.
         cost: cost of the training; None for a model whose cost was never counted.
         memory_gib: system memory of the training.
         hours: duration of the training.
     """
 
     name: str
-    reasons: Sequence[Mapping[str, str]]
+    reasons: Sequence[Reason]
     cost: TrainingCost | None = None
     memory_gib: float = 0.0
     hours: float = 0.0
@@ -133,7 +139,11 @@ def assess(
     sequences, frames = _training_size(settings, data)
     cost = training_cost(name, settings, sequences, frames, machine.gpu_count)
     if cost is None:
-        return Fit(name, [reason("uncounted")])
+        uncounted = Reason(
+            "the cost of its model has not been counted",
+            "cost: a run with TRAIN.MAX_STEPS=20 and vrtspike analyze show memory and speed",
+        )
+        return Fit(name, [uncounted])
     memory = _memory_gib(settings, cost, machine)
     hours = training_hours(cost, machine, cost.batch)
     stores = data.missing_bytes(StoreOptions.of(settings.DATA))
@@ -143,15 +153,28 @@ def assess(
         *_memory_reasons(cost, memory, machine),
     ]
     if hours > max_hours:
-        reasons.append(reason("hours", most=max_hours))
+        symptom = f"takes more than {max_hours:.0f} hours"
+        cure = (
+            "hours: more GPUs, the preset light or light_small, fewer TRAIN.EPOCHS, or a larger "
+            "--hours"
+        )
+        reasons.append(Reason(symptom, cure))
     if disk > free:
-        reasons.append(reason("disk", needed=disk / GB, free=free / GB))
-    reasons += [
-        reason("weights", key=key, path=path)
-        for key, path in training_weights(settings).items()
-        if not path.is_file()
-    ]
+        symptom = f"needs {disk / GB:.0f} GB of disk, {free / GB:.0f} are free"
+        reasons.append(Reason(symptom, "disk: free space, or set RESULTS to another disk"))
+    reasons += _missing_weights(settings)
     return Fit(name, reasons, cost, memory, hours)
+
+
+def _missing_weights(settings: Settings) -> Iterator[Reason]:
+    """Yield a reason for each file of weights that a training needs and that is not there."""
+    for key, path in training_weights(settings).items():
+        if not path.is_file():
+            yield Reason(
+                f"{key}: {path} is not there",
+                "weights: snakemake --cores 1 weights, or by hand (docs/training.md); "
+                "MODEL.PRETRAINED accepts any trained model",
+            )
 
 
 def training_hours(cost: TrainingCost, machine: Machine, batch: int) -> float:
@@ -177,28 +200,37 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
     return trained, frames * trained // max(1, sequences)
 
 
-def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Mapping[str, str]]:
+def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Reason]:
     """Return reasons against a preset in its data: frames below its crops, too few clips."""
-    reasons: list[Mapping[str, str]] = []
+    reasons = []
     height, width = data.size.rgb_size
     crop = largest_crop(settings)
     if crop > min(height, width):
-        reasons.append(reason("crop", crop=crop, height=height, width=width))
+        symptom = f"its crops of {crop} x {crop} do not fit into frames of {height} x {width}"
+        cure = "crops: a smaller DATA.CROP_SIZE, or light_small (96 x 96)"
+        reasons.append(Reason(symptom, cure))
     if steps < MIN_STEPS and data.dataset.kind != "demo":
-        reasons.append(reason("steps", steps=steps, least=MIN_STEPS))
+        symptom = f"makes {steps:,} steps of these clips, fewer than {MIN_STEPS:,}"
+        cure = "steps: more TRAIN.EPOCHS, or light_small, which is made for small data sets"
+        reasons.append(Reason(symptom, cure))
     return reasons
 
 
-def _memory_reasons(
-    cost: TrainingCost, memory_gib: float, machine: Machine
-) -> list[Mapping[str, str]]:
+def _memory_reasons(cost: TrainingCost, memory_gib: float, machine: Machine) -> list[Reason]:
     """Return the reasons against a preset in the memory of GPU and system."""
-    reasons: list[Mapping[str, str]] = []
+    reasons = []
     gpu = machine.gpu
     if gpu is not None and cost.gpu_gib > machine.usable_gib:
-        reasons.append(reason("gpu_memory", needed=cost.gpu_gib, there=gpu.memory_gib))
+        symptom = f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
+        cure = (
+            "GPU memory: lower TRAIN.BATCH_SIZE, if above 1, or DATA.CROP_SIZE; for VRT-Spike, set "
+            "both MODEL.VRT.USE_CHECKPOINT_ keys, if off"
+        )
+        reasons.append(Reason(symptom, cure))
     if memory_gib > machine.memory_gib:
-        reasons.append(reason("memory", needed=memory_gib, there=machine.memory_gib))
+        symptom = f"needs {memory_gib:.0f} of {machine.memory_gib:.0f} GiB of memory"
+        cure = "memory: lower DATA.CACHE_SIZE_GB and DATALOADER.TOTAL_WORKERS"
+        reasons.append(Reason(symptom, cure))
     return reasons
 
 
