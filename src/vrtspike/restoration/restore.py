@@ -188,7 +188,14 @@ class _FrameSums:
             self._frames[frame][:, rows, columns] += image * tile.plane * weight
 
     def take_before(self, position: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the frames before a position with their own, in order, and forget them."""
+        """Remove and yield the sums that no later window can change.
+
+        Args:
+            position: first frame of the next window; sums of the frames before it are complete.
+
+        Yields:
+            Position and sum (3, H, W) of each of these frames, in order.
+        """
         for frame in sorted(frame for frame in self._frames if frame < position):
             yield frame, self._frames.pop(frame)
 

@@ -90,6 +90,8 @@ class _CheckedSpikes(NamedTuple):
 
     Attributes:
         entry: entry of the manifest.
+        view: summary for comparisons with other frames.
+        fault: fault of the spikes or of their alignment; None if there is none.
     """
 
     entry: SpikesEntry | None = None

@@ -41,6 +41,8 @@ class _Array(NamedTuple):
 
     Attributes:
         stream: stream of its values, at the first one.
+        shape: its shape.
+        dtype: type of its values.
     """
 
     stream: IO[bytes]
