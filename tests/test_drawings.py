@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import html
+import importlib
 import re
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -109,3 +111,10 @@ def test_the_exposure_is_divided_as_the_page_says(repository):
     assert steps == [*reversed(before), *after]
     lefts = [float(left) for left, _ in bins]
     assert lefts == pytest.approx([172 + 6.5 * s for s in accumulate(steps[:-1], initial=0)])
+
+
+@pytest.mark.parametrize("name", ["exposure", "networks"])
+def test_the_examples_of_the_program_are_true(name):
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted > 0
+    assert results.failed == 0
