@@ -53,6 +53,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python scripts/advice_reference.py --check
 	$(RUN) python scripts/datasets_page.py --check
+	$(RUN) python docs/drawings/draw.py --check
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/light_variants.py --check
@@ -94,6 +95,7 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) python scripts/config_reference.py
 	$(RUN) python scripts/advice_reference.py
 	$(RUN) python scripts/datasets_page.py
+	$(RUN) python docs/drawings/draw.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet

@@ -1,4 +1,4 @@
-"""Measure learning from spikes in two experiments, for the tables in docs/model.md.
+"""Measure learning from spikes in two experiments, for the tables in docs/experiments.md.
 
 - ``linear``: a linear regression of the sharp grey frame from the voxels of 3 x 3 sensor pixels and
   the blurry grey frame; it shows the information in the voxels, without a network. Trained on
@@ -181,5 +181,5 @@ def section(results: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    page = ROOT / "docs" / "model.md"
+    page = ROOT / "docs" / "experiments.md"
     run(lambda: run_experiment("learning", page, section, measured, __doc__))

@@ -1,7 +1,7 @@
 """Compare variants of the light model by quality and cost, with the preset ``light_demo``.
 
 Each variant is trained with several seeds, two minutes of a core each, and measured on the test
-sequences of the demo; the table is in ``docs/model.md``.
+sequences of the demo; the table is in ``docs/experiments.md``.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
@@ -86,5 +86,5 @@ def section(runs: Runs) -> str:
 
 
 if __name__ == "__main__":
-    page = ROOT / "docs" / "model.md"
+    page = ROOT / "docs" / "experiments.md"
     run(lambda: run_experiment("light_variants", page, section, measured, __doc__))

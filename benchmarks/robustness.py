@@ -3,8 +3,8 @@
 The preset ``light_demo``, without spikes of neighbouring frames, is trained with several
 DATA.THRESHOLD_AUGMENT and DATA.FAULT_AUGMENT, those of the preset ``light`` last. Its test
 sequences are filmed again by sensors of other thresholds and with faults; the table in
-docs/model.md says what each costs: PSNR less that of the sensor of the training data. A training
-takes minutes of a core.
+docs/experiments.md says what each costs: PSNR less that of the sensor of the training data. A
+training takes minutes of a core.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
@@ -168,5 +168,5 @@ def title(values: str) -> str:
 
 
 if __name__ == "__main__":
-    page = ROOT / "docs" / "model.md"
+    page = ROOT / "docs" / "experiments.md"
     run(lambda: run_experiment("robustness", page, section, measured, __doc__))

@@ -21,16 +21,17 @@ def section(page: str, title: str) -> str:
     return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def layers(page: str, package: str = "") -> dict[str, int]:
-    """Packages and their layers in the table; or the parts of a package that has layers within."""
-    rows = re.findall(r"^\| ([\d.]+) \| ([^|]*) \|", section(page, "Layers"), re.MULTILINE)
-    numbers = {}
-    for layer, names in rows:
-        for name in re.findall(r"`([\w.]+)`", names):
-            parent, _, part = name.rpartition(".")
-            if parent == package:
-                numbers[part] = int(layer.rpartition(".")[2])
-    return numbers
+def layers(page: str) -> dict[str, int]:
+    """Packages and their layers in the table."""
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", section(page, "Layers"), re.MULTILINE)
+    return {package: int(layer) for layer, package in rows}
+
+
+def order_within(page: str, package: str) -> dict[str, int]:
+    """Parts of a package and their lines in its list."""
+    text = page.split(f"\n### Order within `{package}`\n", 1)[1].partition("\n#")[0]
+    lines = re.findall(r"^(\d+)\. ([^:]*):", text, re.MULTILINE)
+    return {part: int(line) for line, parts in lines for part in re.findall(r"`(\w+)`", parts)}
 
 
 def imports(source: Path) -> set[str]:
@@ -84,7 +85,7 @@ def test_only_commands_import_a_task(repository, page):
 
 @pytest.mark.parametrize("package", ["analysis", "data", "restoration"])
 def test_no_part_of_a_package_imports_from_above(repository, page, package):
-    numbers = layers(page, package)
+    numbers = order_within(page, package)
     assert check(repository / "src/vrtspike" / package, f"{package}.", numbers) == []
 
 

@@ -1,4 +1,4 @@
-"""Every walk of CONTRIBUTING.md is followed, and leads where it says."""
+"""Every walk of docs/first-changes.md is followed, and leads where it says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def guide(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Applied
     for name in ("pyproject.toml", "README.md", "README.zh-CN.md"):
         shutil.copy(repository / name, project.folder)
     shutil.copytree(repository / "docs", project.folder / "docs", dirs_exist_ok=True)
-    walks = read_walks(repository / "CONTRIBUTING.md")
+    walks = read_walks(repository / "docs/first-changes.md")
     for block in chain.from_iterable(walks.values()):
         block.write(project.folder)
     call(project, "-m", "ruff", "check", "--fix", "--select", "I", "--quiet", ".")

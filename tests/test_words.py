@@ -100,7 +100,7 @@ def test_variables_are_nouns(repository, folder):
 
 
 ARGUMENT = re.compile(r"^ *(\w+): (.*(?:\n {12,}\S.*)*)", re.MULTILINE)
-"""An argument or attribute of a docstring, and its description."""
+"""An argument of a docstring, and its description."""
 FILLERS = frozenset(("a", "all", "an", "each", "for", "its", "of", "one", "the", "their"))
 
 
@@ -110,10 +110,14 @@ def stem(word: str) -> str:
 
 
 def repeated_names(source: Path) -> Iterator[tuple[int, str]]:
-    """Lines and texts of arguments whose description has no other word than the name."""
+    """Lines and texts of arguments whose description has no other word than the name.
+
+    Attributes may have such a description, so that their lists are complete.
+    """
+    headings = r"^ *(?:Returns|Raises|Yields|Attributes):\n"
     for line, text in docstrings(source):
-        for section in re.split(r"^ *(?:Args|Attributes):\n", text, flags=re.MULTILINE)[1:]:
-            entries = re.split(r"^ *(?:Returns|Raises|Yields):\n", section, flags=re.MULTILINE)[0]
+        for section in re.split(r"^ *Args:\n", text, flags=re.MULTILINE)[1:]:
+            entries = re.split(headings, section, flags=re.MULTILINE)[0]
             for name, description in ARGUMENT.findall(entries):
                 words = {stem(word) for word in re.findall(r"\w+", description)}
                 if words <= {stem(word) for word in name.split("_")} | {stem(w) for w in FILLERS}:
@@ -128,3 +132,36 @@ def test_descriptions_of_arguments_say_more_than_their_names(repository, folder)
         for line, text in repeated_names(source)
     ]
     assert repeated == []
+
+
+ATTRIBUTES = re.compile(r"^ *Attributes:\n(.*)", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
+"""One or more attributes at the beginning of a description."""
+SETTINGS = {"RunSettings"}
+"""Schemas: their keys have descriptions of their own."""
+
+
+def unlisted_attributes(source: Path) -> Iterator[str]:
+    """Fields of records whose docstring lists some of their attributes, but not these."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        if not isinstance(node, ast.ClassDef) or node.name in SETTINGS:
+            continue
+        section = ATTRIBUTES.search(ast.get_docstring(node) or "")
+        if section is None:
+            continue
+        listed = {name for names in ENTRY.findall(section[1]) for name in names.split(", ")}
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                if name not in listed and not name.startswith("_"):
+                    yield f"{node.name}.{name}"
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_lists_of_attributes_are_complete(repository, folder):
+    unlisted = [
+        f"{source.relative_to(repository)}: {name}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        for name in unlisted_attributes(source)
+    ]
+    assert unlisted == []

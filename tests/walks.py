@@ -1,4 +1,4 @@
-"""The walks of CONTRIBUTING.md, taken in a copy of the project as a newcomer would."""
+"""The walks of docs/first-changes.md, taken in a copy of the project as a newcomer would."""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""Building blocks of the schema: the base model and the two kinds of key.
+"""Building blocks of the schema: the base model and the four kinds of key.
 
-Every key is a *result* key (it changes results, so that stages that read it become stale), an
-*operational* key (workers, log intervals, memory limits: results stay the same, nothing becomes
-stale), or the path of *weights* (whose contents count, not the path).
+- :func:`key`: its value changes results, so that stages that read it become stale
+  (``TRAIN.OPTIM.LR``).
+- :func:`weights`: a path of weights, whose contents change results, not the path
+  (``MODEL.PRETRAINED``).
+- :func:`operational`: its value changes speed, memory or logs, but no result, so that nothing
+  becomes stale (``DATALOADER.TRAIN_WORKERS``).
+- :func:`private`: an operational key that published files leave out (``LOG.ON_END``).
 """
 
 from __future__ import annotations

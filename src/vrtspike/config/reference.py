@@ -45,19 +45,19 @@ def reference_page(translate: Translate = str) -> str:
         _table(workflow_schema(), translate),
         f"## {translate(TEXTS['presets'])}\n",
         _table(default, translate),
+        translate(TEXTS["other names"]).rstrip(),
     ]
+    for path, old in all_old_keys().items():
+        if old.key:
+            parts.append(f"| `{dotted(path)}` | `{dotted(old.key)}` |")
+    parts.append(f"\n{translate(TEXTS['old values'])}\n")
     common = {name for name, _ in _leaves(RunSettings)}
     for name in TASKS:
         if name != DEFAULT_TASK:
             title = translate(TEXTS["presets of a task"]).format(name=name)
             table = _table(find_task(name).SETTINGS, translate, common)
             parts += [f"## {title}\n", translate(TEXTS["besides"]), table]
-    parts.append(translate(TEXTS["other names"]).rstrip())
-    for path, old in all_old_keys().items():
-        if old.key:
-            parts.append(f"| `{dotted(path)}` | `{dotted(old.key)}` |")
-    parts.append(f"\n{translate(TEXTS['old values'])}")
-    return "\n".join([*parts, ""])
+    return "\n".join(parts)
 
 
 def preset_json_schema() -> str:

@@ -29,6 +29,8 @@ class ImageMetric(Metric):
     Attributes:
         load: returns the score; :func:`needs_nothing` if there is nothing to load.
         backbone: pretrained backbone whose weights are loaded; None without one.
+        before: name of the reference, the blurry frames.
+        after: name of the result, the restored frames.
         of_motion: compares the motion between neighbouring frames; the first frame of a clip then
             has no value.
         of_colour: False if an image and its luma have the same value.

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from vrtspike.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
-# The memory-efficient kernel computes the gradient of a bias. The kernel of cuDNN, PyTorch's first
-# choice on Hopper, gave NaN for windows of 64 tokens with a mask (pytorch issue 196678).
 KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-# The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
+"""Kernels that PyTorch may use. The memory-efficient one computes the gradient of a bias. The one
+of cuDNN, PyTorch's first choice on Hopper, gave NaN for windows of 64 tokens with a mask (pytorch
+issue 196678)."""
 _HEAD_MULTIPLE = 8
-# The kernel gives each entry of the batch a row of the CUDA grid, which has 65535 rows.
+"""Factor of the width of heads that the memory-efficient kernel takes in half precision."""
 MAX_BATCH = 65535
-# The gradient of a bias is as large as all scores of a call before it is summed: one GiB.
+"""Maximum entries of a batch: the kernel gives each a row of the CUDA grid."""
 MAX_SCORES = 1 << 29
+"""Maximum scores of a call: the gradient of a bias is as large before it is summed, one GiB."""
 
 
 class WindowAttention(Recomputed):

@@ -2,7 +2,7 @@
 
 Under autocast, matrix products are computed in a half type: their operands are rounded, their sums
 are not. Sums over blocks, tokens or pyramid levels stay in float32, so that a small term is not
-lost in a large sum. ``docs/model.md`` has the gain.
+lost in a large sum. ``docs/experiments.md`` has the gain.
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 KERNEL = 3
 POINTS = KERNEL * KERNEL
 _SLOPE = 0.1
-# Maximum number of values sampled at once: 16 MiB stay in the cache of a CPU, a frame of 64 x 64
-# with 96 channels. A GPU has no such cache, and few large pieces (512 MiB) keep it busy.
 _MAX_SAMPLED_CPU = 1 << 22
+"""Maximum number of values sampled at once: 16 MiB, a frame of 64 x 64 with 96 channels, stay in
+the cache of a CPU."""
 MAX_SAMPLED_CUDA = 1 << 27
+"""The same for a GPU: it has no such cache, and few large pieces (512 MiB) keep it busy."""
 
 
 class DeformableAlignment(Recomputed):

@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 
 from vrtspike.models.mixed_precision import without_autocast
 
-# Scores of one piece: 4 MiB in float32 stay in the cache of a CPU. A GPU has no such cache, and few
-# large pieces (256 MiB) keep it busy.
 PIECE_CPU = 1 << 20
+"""Scores of one piece: 4 MiB in float32 stay in the cache of a CPU."""
 PIECE_CUDA = 1 << 26
+"""The same for a GPU: it has no such cache, and few large pieces (256 MiB) keep it busy."""
 
 
 @torch.compiler.disable

@@ -2,7 +2,7 @@
 
 The bins of a pixel are nearly equal: their mean is its brightness, and the differences hold the
 motion. The encoder gets the mean and each bin's deviation from it, so that the first layer need not
-learn to subtract large, equal numbers; ``docs/model.md`` has the measurements.
+learn to subtract large, equal numbers; ``docs/experiments.md`` has the measurements.
 """
 
 from __future__ import annotations

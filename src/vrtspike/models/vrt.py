@@ -28,15 +28,15 @@ _WARPED_CHANNELS = 3 + 12 + 12
 FusionFunction = Callable[[int, Tensor], Tensor]
 """Returns the features of a scale (0-3), fused with others, from the scale and the features."""
 
-# Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
-# USE_CHECKPOINT_FFN. With both keys, whole blocks are recomputed: they keep one tensor instead of
-# one per branch.
 _RECOMPUTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
     (False, False): (),
     (True, False): (WindowAttention, DeformableAlignment),
     (False, True): (GEGLU,),
     (True, True): (TMSABlock, ParallelWarping, SpyNet),
 }
+"""Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
+USE_CHECKPOINT_FFN. With both keys, whole blocks are recomputed: they keep one tensor instead of one
+per branch."""
 
 
 class VRT(nn.Module):

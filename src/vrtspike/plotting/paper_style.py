@@ -31,11 +31,11 @@ MARK = "#E69F00"
 """Orange of marks in pictures: visible on dark and on bright scenes with a black border."""
 
 FontName = Literal["sans", "serif"]
-# Matplotlib contains both fonts, so that figures do not depend on the machine.
 _FONTS: dict[FontName, Any] = {
     "sans": {"font.family": ["DejaVu Sans"], "mathtext.fontset": "dejavusans"},
     "serif": {"font.family": ["STIXGeneral"], "mathtext.fontset": "stix"},
 }
+"""Fonts that Matplotlib contains, so that figures do not depend on the machine."""
 _STYLE: Any = {
     "font.size": FONT_SIZE,
     "axes.titlesize": FONT_SIZE,

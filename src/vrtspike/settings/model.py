@@ -326,7 +326,6 @@ class ModelSettings(Section):
         return faults
 
 
-# VRT's own arguments and the keys that they set.
 _VRT_ARGUMENTS: dict[str, KeyPath] = {
     "depths": ("MODEL", "VRT_DEPTHS"),
     "window_size": ("MODEL", "WINDOW_SIZE"),
@@ -336,6 +335,7 @@ _VRT_ARGUMENTS: dict[str, KeyPath] = {
         if name not in ("PRETRAINED", "SPYNET", "ATTENTION")
     },
 }
+"""VRT's own arguments and the keys that they set."""
 
 
 def with_vrt_arguments(document: Document) -> Document:

@@ -74,8 +74,10 @@ class ClipDataset(Dataset[Sample]):
             cache_bytes: memory for decoded chunks, see
                 :class:`~vrtspike.data.store.reading.Store`.
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
-            mirrored: with NEIGHBOURS, give all clips spikes of other frames on both sides: none is
-                left without, and sequences are mirrored at their ends
+            mirrored: with NEIGHBOURS, give every clip spikes of frames before and after it, for a
+                model that is trained with the spikes of other frames (the control of
+                MODEL.SPIKE_ORDER). No clip is left without neighbours at random, and at the ends of
+                a sequence the neighbour on the other side takes the absent one's place
                 (:func:`~vrtspike.data.clips.samples.mirror_neighbours`).
 
         Raises:

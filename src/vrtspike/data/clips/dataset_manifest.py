@@ -28,6 +28,9 @@ class SequenceEntry:
     """A sequence of a data set.
 
     Attributes:
+        split: its split, such as ``train``.
+        name: its name.
+        frames: number of its frames.
         store: folder of its Zarr store.
         limits: ranges of the recording; None in a data set without spikes, or one that was merged
             before limits were stored.
@@ -45,8 +48,13 @@ class DatasetManifest:
     """The manifest of a data set.
 
     Attributes:
+        path: path of the manifest, ``dataset.json``.
+        name: name of the data set.
         stores: options that its stores were built with.
+        blur_dir: kind of its blurry frames, ``blur`` or ``blur_gamma``.
+        digest: digest of its contents.
         statistics: mean and standard deviation of the voxels; None in a data set without spikes.
+        sequences: all sequences, of every split.
         overlaps: training sequences by the test sequence that holds frames of them.
         held_out: training sequences for validation, unless DATA.VALIDATION is test.
     """

@@ -149,10 +149,11 @@ def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
 
 
 def mirror_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
-    """Put the spikes of another frame in the places of absent neighbours.
+    """Fill the places of absent neighbours with the spikes of other frames.
 
-    Those of the second frame are put before the first one, and those of the last but one after the
-    last one. Places and arguments are those of :func:`mark_neighbours`.
+    Like a mirror at the end of the sequence: the absent frame before the first one gets the spikes
+    of the second, the absent frame after the last one those of the last but one. With the spikes of
+    frames 0, 1, 2 and none before: 1, 0, 1, 2.
 
     Args:
         sample: changed in place; it has spikes of at least two frames.

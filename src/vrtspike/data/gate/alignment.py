@@ -7,6 +7,10 @@ spikes.
 
 Spikes that fit their frame poorly are tried in other orders: bits of each byte, columns and rows
 reversed, and shifted in space. An order that fits clearly better is reported as the fault.
+
+The numbers beside the limits were measured on the generated data of the demo and on two recorded
+exposures, frame 000226 of Spk-GoPro and one of S-REDS. ``tests/data/gate/test_alignment.py``
+repeats the checks on all of them.
 """
 
 from __future__ import annotations
@@ -256,7 +260,9 @@ def _search(
 ) -> tuple[float, float, float]:
     """Return the place and correlation of the most similar window, and the lowest correlation.
 
-    For large sensors a third of the windows is compared, in small pictures of some rows.
+    For large sensors, the search is done on a sample: windows begin at every third step, and
+    pictures have every n-th row (``PackedSpikes.sampled``), with n columns averaged. The returned
+    correlations are those of whole pictures.
     """
     sampled = spikes.sampled
     row_step = spikes.row_step

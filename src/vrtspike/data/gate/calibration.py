@@ -66,6 +66,7 @@ class Calibration:
     """The result of a calibration; the contents of ``calibration.json``.
 
     Attributes:
+        frame_size: rows and columns of the frames.
         sensor_size: rows and columns of the picture.
         file_size: rows and columns of the sensor as in its files.
         homography: 3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel.

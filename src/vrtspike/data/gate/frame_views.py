@@ -38,7 +38,9 @@ class PictureView(NamedTuple):
     """Summary of a blurry or a sharp frame.
 
     Attributes:
+        path: path of the frame, for messages.
         digest: digest of the grey picture: a file saved once more is still the same picture.
+        coarse: grey picture averaged over areas of :data:`COARSE` pixels, less its local mean.
         detail: energy of the Laplacian.
         coarse: means of areas, less the mean of all; in large frames less a local mean instead.
         colours: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
@@ -47,6 +49,7 @@ class PictureView(NamedTuple):
         brightness: mean of the grey picture.
         spread: standard deviation of each channel, averaged like ``coarse``.
         contrast: standard deviation of the grey picture.
+        thumbnail: grey picture of :data:`THUMBNAIL` rows and columns.
     """
 
     path: str
@@ -65,12 +68,17 @@ class SpikeView(NamedTuple):
     """Summary of the spikes of an exposure; pictures are band-passed, at sensor size.
 
     Attributes:
+        path: path of the spike file, for messages.
+        digest: digest of the spikes.
         total: spikes of all pixels and steps.
         assessable: true if picture and sensor are rich and large enough for a verdict.
+        blur: the blurry frame.
+        mean: all steps together.
         scene: standard deviation of ``mean``, as a rate from 0 to 1.
         has_clear_ends: true if the contrast of a third of the steps exceeds the noise of its
             spikes. The rate of spikes is about half the grey value.
         first: the first third of the steps.
+        last: the last third of the steps.
     """
 
     path: str

@@ -30,18 +30,19 @@ def find_sensor(
 ) -> Sensor:
     """Return the sensor of a spike file.
 
-    Rows and columns are the given ones, else those of a ``config.yaml``, an ``.npz`` file, the
-    layout, or the size of the frames, in this order. The picture is all but the header columns of
-    Vidar dumps and M1K40 cameras.
+    Rows and columns come from the first of these that gives them: ``spike_size``,
+    ``sensor_file``, an ``.npz`` file, the layout, the size of the frames divided by the layout's
+    ratio. Files of some cameras have columns that are no picture, such as the last 16 of 416 of
+    Vidar dumps: the sensor's area leaves them out.
 
     Args:
         spikes: path of the spike file.
-        spike_size: its size, if it is known.
-        sensor_file: a ``config.yaml`` that may give it.
-        layout: layout of the file, may give the picture; None is one whose frames are twice as
-            large as the sensor.
-        frame: rows and columns of a frame. If they have the shape of all columns of the file
-            (832 for 416 at half the size), there is no header.
+        spike_size: rows and columns in the file (DATA.SPIKE_SIZE); None if unknown.
+        sensor_file: path of a ``config.yaml`` with rows and columns; None without one.
+        layout: layout of the data set; it may give rows and columns, or the area of the picture.
+            None for a layout whose frames are twice as large as the sensor.
+        frame: rows and columns of a frame; None if unknown. Frames with the shape of all columns
+            (832 columns for 416 in the file) show that all of them are picture.
 
     Raises:
         DataError: if one of these files cannot be read, or none gives the size.

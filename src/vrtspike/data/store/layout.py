@@ -53,8 +53,11 @@ class StoreLayout:
     """The contents of a store, known before the first frame is written.
 
     Attributes:
+        frames: names of the frames.
         spike_frames: T, the stored steps of each frame; empty without spikes.
+        rgb_size: rows and columns of the frames.
         spike_size: rows and columns of the sensor; None without spikes.
+        bins: K, bins of the voxel grid.
         exposures: exposure of each frame, counted from its first stored step; empty without spikes.
     """
 

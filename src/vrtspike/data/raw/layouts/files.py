@@ -42,9 +42,12 @@ class SequenceFiles:
     Paths are relative to the data set's root, POSIX style; below DATA.SPIKE_ROOT they are absolute.
 
     Attributes:
+        split: its split, such as ``train``.
+        name: its name.
         layout: name of its layout.
         blur_dir: kind of its blurry frames, ``blur`` or ``blur_gamma``.
         blur: blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``.
+        sharp: sharp frames by their number.
         spikes: spike files by number; empty if one file holds the spikes of all frames.
         stream: the spike file of all frames.
         sensor_file: a ``config.yaml`` that may give the sensor's size.

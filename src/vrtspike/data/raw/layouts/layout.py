@@ -80,8 +80,9 @@ class Layout:
         prefix: beginning of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
         has_unpaired_sharp: true if there are sharp frames without a blurry one.
-        exposure: function from the number of steps of a frame's spikes to its exposure; raises
-            DataError for an impossible number. None if only a table gives exposures.
+        exposure: returns the exposure of a frame whose spikes have a number of steps; raises
+            DataError for an impossible number. In Spk-GoPro, 88 steps are open from 0 to 88 and
+            sharp at 40. None if exposures are known only from ``exposures.csv``.
         step: difference of the numbers of neighbouring frames; None is the one that most have.
         numbers: reads the numbers in the names of frames; None if there are none.
         ratio: default of frame pixels for each spike pixel along each side.
