@@ -7,18 +7,17 @@ activation functions, but products of the two halves of the channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.data.clips.neighbours import without_neighbours
+from vrtspike.data.clips.neighbours import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
-from vrtspike.models.restorer import Restorer, require_voxels
-from vrtspike.models.spike_order import mirror_ends, shuffle_frames, take_neighbours
+from vrtspike.models.restorer import Restorer, require_neighbours
 from vrtspike.system.rounding import divide_up, round_up
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
-def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+def mean_and_deviations(clip: Tensor, neighbour_bins: int) -> Tensor:
     """Return the input of the first spike layer for each frame.
 
     The input is the mean over a frame's bins, the brightness; each bin's deviation from it, the
@@ -119,7 +118,6 @@ def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = F
     Args:
         clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
         neighbour_bins: n, of each of the two neighbours, at most K.
-        isolated: take the deviations of the neighbours as 0 for all frames.
 
     Returns:
         (B, T, 1 + K + 2 n, h, w).
@@ -128,9 +126,6 @@ def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = F
     mean = voxels.mean(dim=2, keepdim=True)
     before = clip[:, :-2, clip.shape[2] - neighbour_bins :]
     after = clip[:, 2:, :neighbour_bins]
-    if isolated:
-        before = mean.expand_as(voxels)[:, :, :neighbour_bins]
-        after = before
     return torch.cat((mean, voxels - mean, before - mean, after - mean), dim=2)
 
 
@@ -193,20 +188,9 @@ class SpikeNAFNet(Restorer):
     Args:
         settings: its sizes.
         bins: voxel bins per frame; 0 for the ablation without spikes.
-        shuffled: give each frame the spikes of another frame of its clip, as a control. The bins of
-            neighbours are left out then, because they might be those of the frame itself.
-        neighbours: it learns from clips with the spikes of their neighbours; the other frame of
-            ``shuffled`` is then the one before or after.
     """
 
-    def __init__(
-        self,
-        settings: NAFSettings,
-        *,
-        bins: int,
-        shuffled: bool = False,
-        neighbours: bool = False,
-    ) -> None:
+    def __init__(self, settings: NAFSettings, *, bins: int) -> None:
         super().__init__()
         encoder = settings.ENCODER_BLOCKS
         decoder = settings.DECODER_BLOCKS
@@ -215,8 +199,6 @@ class SpikeNAFNet(Restorer):
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
         cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
-        self.shuffled = shuffled
-        self.neighbours = neighbours
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
@@ -252,7 +234,6 @@ class SpikeNAFNet(Restorer):
 
         Raises:
             ValueError: there are no voxels, or their numbers of frames or bins are wrong.
-            ConfigError: spikes are to be shuffled in clips of one frame.
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
@@ -264,11 +245,10 @@ class SpikeNAFNet(Restorer):
 
     def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
-        clip = self._with_neighbours(blur, voxels)
+        clip = require_neighbours(blur, voxels, self.bins, pad=pad_with_means)
         finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
         size = [divide_up(side, 2**finest) for side in blur.shape[-2:]]
-        grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
-        grids = grids.flatten(0, 1)
+        grids = mean_and_deviations(clip, self.neighbour_bins).flatten(0, 1)
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size is derived from that of the frames, so that an export treats both as equal.
@@ -282,38 +262,6 @@ class SpikeNAFNet(Restorer):
             if sensor_rows <= divide_up(rows, 2**scale):
                 finest = scale
         return finest
-
-    def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """Return the voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
-
-        Those of the control are of other frames, without neighbours.
-
-        Raises:
-            ValueError: as :meth:`forward`.
-            ConfigError: as :meth:`forward`.
-        """
-        if not self.shuffled:
-            return self._extended(blur, voxels, without_neighbours)
-        if self.neighbours:
-            extended = self._extended(blur, voxels, mirror_ends)
-            others = take_neighbours(extended, random=self.training)
-        else:
-            clip = require_voxels(blur, voxels, self.bins)
-            others = shuffle_frames(clip, random=self.training)
-        return without_neighbours(others)
-
-    def _extended(
-        self, blur: Tensor, voxels: Tensor | None, extend: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Return voxels that include neighbours, or those of a clip extended by a function.
-
-        Raises:
-            ValueError: as :meth:`forward`.
-        """
-        if voxels is not None and voxels.shape[1] != blur.shape[1]:
-            require_voxels(blur, voxels[:, 1:-1], self.bins)
-            return voxels
-        return extend(require_voxels(blur, voxels, self.bins))
 
     def _levels_of_scales(
         self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
@@ -370,9 +318,4 @@ def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; it takes spikes if MODEL.USE_SPIKE is true."""
     model = settings.MODEL
     bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
-    return SpikeNAFNet(
-        model.NAF,
-        bins=bins,
-        shuffled=model.SPIKE_ORDER == "shuffled",
-        neighbours=settings.DATA.NEIGHBOURS,
-    )
+    return SpikeNAFNet(model.NAF, bins=bins)

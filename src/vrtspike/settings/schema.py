@@ -27,13 +27,10 @@ from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS
+from vrtspike.settings.shuffled_spikes import require_other_spikes
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import ConfigError
-
-SHUFFLED_CLIP_LEN = 3
-"""Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
-places, which is an order that a model learns like the recorded one."""
 
 
 class WeightsSettings(Section):
@@ -142,43 +139,9 @@ class Settings(RunSettings):
 
     @model_validator(mode="after")
     def _other_spikes_are_those_of_other_frames(self) -> Self:
-        if not self.MODEL.gives_other_spikes:
-            return self
-        clip_len = self.DATA.CLIP_LEN
-        self._require_spikes_of_exposures_alone()
-        if not self.DATA.NEIGHBOURS:
-            _require_frames_to_shuffle("DATA.CLIP_LEN", clip_len, SHUFFLED_CLIP_LEN)
-        window = self.TEST.TILE.FRAMES or clip_len
-        _require_frames_to_shuffle("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)
+        if self.MODEL.gives_other_spikes:
+            require_other_spikes(self.DATA, self.TEST)
         return self
-
-    def _require_spikes_of_exposures_alone(self) -> None:
-        """Refuse spikes of other frames that may include some of the frame's own exposure.
-
-        Raises:
-            ValueError: naming the keys.
-        """
-        context = self.DATA.CONTEXT_STEPS
-        if context:
-            raise ValueError(
-                f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {context}; expected 0, "
-                "because the spikes of another frame would include some of the frame's own "
-                "exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
-            )
-
-
-def _require_frames_to_shuffle(name: str, frames: int, min_frames: int) -> None:
-    """Refuse clips without other frames whose spikes a frame could get.
-
-    Raises:
-        ValueError: naming the key.
-    """
-    if frames < min_frames:
-        raise ValueError(
-            f"MODEL.SPIKE_ORDER is shuffled and {name} is {frames}; expected {min_frames} or "
-            f"more, so that there are other frames' spikes to give: raise {name}, or set "
-            "MODEL.SPIKE_ORDER to recorded"
-        )
 
 
 def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
