@@ -18,7 +18,8 @@ from vrtspike.data.clips.neighbours import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_neighbours
-from vrtspike.system.rounding import divide_up, round_up
+from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -72,11 +73,6 @@ class NAFBlock(nn.Module):
 def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
     """Return NAF blocks one after the other."""
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
-
-
-def cell_of_scale(cell: int, scale: int) -> int:
-    """Return the side of a cell of the full size at a scale, rounded up."""
-    return divide_up(cell, 2**scale)
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
@@ -149,7 +145,7 @@ class SpikePyramid(nn.Module):
         self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(
-            NAFBlock(channels, cell_of_scale(cell, level)) for level in range(levels)
+            NAFBlock(channels, side_at(cell, level)) for level in range(levels)
         )
 
     @property
@@ -163,20 +159,6 @@ class SpikePyramid(nn.Module):
         for down, block in zip(self.downs, self.blocks[1:], strict=True):
             levels.append(block(down(levels[-1])))
         return levels
-
-
-def resize_by_power(features: Tensor, power: int) -> Tensor:
-    """Return features enlarged (bilinear) or reduced (mean) by a power of two.
-
-    Args:
-        features: (N, C, h, w).
-        power: exponent of two of the factor; 1 for twice the size, -1 for half of it.
-    """
-    if power > 0:
-        return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
-    if power < 0:
-        return functional.avg_pool2d(features, 2**-power)
-    return features
 
 
 class SpikeNAFNet(Restorer):
@@ -197,7 +179,7 @@ class SpikeNAFNet(Restorer):
         width = settings.WIDTH
         spike_width = settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
-        cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
+        cells = [side_at(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
@@ -237,53 +219,31 @@ class SpikeNAFNet(Restorer):
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
-        full = [round_up(side, multiple) for side in (height, width)]
-        frames = pad_end(blur.flatten(0, 1), *full)
-        spikes = self._encode(blur, voxels, full) if self.bins else []
+        padded = [round_up(side, multiple) for side in (height, width)]
+        frames = pad_end(blur.flatten(0, 1), *padded)
+        spikes = self._encode(blur, voxels, padded) if self.bins else []
         restored = frames + self._residual(frames, spikes)
         return restored[..., :height, :width].unflatten(0, blur.shape[:2])
 
-    def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
-        """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
-        clip = require_neighbours(blur, voxels, self.bins, pad=pad_with_means)
-        finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
-        size = [divide_up(side, 2**finest) for side in blur.shape[-2:]]
-        grids = mean_and_deviations(clip, self.neighbour_bins).flatten(0, 1)
-        if list(grids.shape[-2:]) != size:
-            grids = functional.interpolate(grids, size, mode="bilinear")
-        # The size is derived from that of the frames, so that an export treats both as equal.
-        padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
-        return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
-
-    def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
-        """Return the scale of the U-Net with the sensor's resolution, else the next finer one."""
-        finest = 0
-        for scale in range(len(self.encoder)):
-            if sensor_rows <= divide_up(rows, 2**scale):
-                finest = scale
-        return finest
-
-    def _levels_of_scales(
-        self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
-    ) -> list[Tensor]:
-        """Spike features for each scale of the U-Net, resized if there is no level of its size.
-
-        The middle takes the coarsest level, which has its size for a sensor of half the frames'
-        resolution. Each level therefore reaches the picture with any sensor: a parameter without a
-        gradient would end training on several processes.
+    def _encode(self, blur: Tensor, voxels: Tensor | None, padded: Sequence[int]) -> list[Tensor]:
+        """Spike features of all frames for each scale of the U-Net.
 
         Args:
-            levels: levels of the :class:`SpikePyramid`, the finest first.
-            finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
-            full: padded size of the frames.
+            blur: as for :meth:`forward`.
+            voxels: as for :meth:`forward`.
+            padded: height and width of the padded frames.
         """
-        middle = len(self.encoder)
-        features = []
-        for scale in range(middle + 1):
-            level = len(levels) - 1 if scale == middle else max(scale - finest, 0)
-            resized = resize_by_power(levels[level], finest + level - scale)
-            height, width = (side // 2**scale for side in full)
-            features.append(resized[..., :height, :width])
+        clip = require_neighbours(blur, voxels, self.bins, pad=pad_with_means)
+        grids = mean_and_deviations(clip, self.neighbour_bins).flatten(0, 1)
+        sensor_scale = scale_of_sensor(blur.shape[-2], grids.shape[-2], len(self.encoder))
+        # Sizes are derived from that of the frames, so that an export treats both as equal.
+        size = [side_at(side, sensor_scale) for side in blur.shape[-2:]]
+        if list(grids.shape[-2:]) != size:
+            grids = functional.interpolate(grids, size, mode="bilinear")
+        multiple = self.spikes.multiple
+        padded_size = [round_up(side // 2**sensor_scale, multiple) for side in padded]
+        levels = self.spikes(pad_end(grids, *padded_size))
+        features = features_of_scales(levels, sensor_scale, padded)
         if self.detail is not None:
             features[0] = features[0] + self.detail(features[1])
         return features
