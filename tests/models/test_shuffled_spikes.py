@@ -97,14 +97,14 @@ def clip(frames: int, clips: int = 1) -> tuple[Tensor, Tensor]:
 
 def orders_seen(model: ShuffledSpikes, seed: int) -> list[list[int]]:
     """For each of two clips of three frames, the frames whose spikes the model is given."""
-    given = []
-    hook = model.model.register_forward_pre_hook(lambda _, inputs: given.append(inputs[1]))
+    inputs_seen = []
+    hook = model.model.register_forward_pre_hook(lambda _, x: inputs_seen.append(x[1]))
     voxels = torch.arange(6.0).view(2, 3, 1, 1, 1).expand(2, 3, 4, 16, 16)
     torch.manual_seed(seed)
     with torch.no_grad():
         model(torch.rand(2, 3, 3, 16, 16), voxels)
     hook.remove()
-    return (given[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
+    return (inputs_seen[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
 
 
 def test_training_shows_each_clip_a_new_order_for_each_seed_and_evaluation_one(
@@ -131,9 +131,9 @@ def test_a_clip_of_one_frame_has_no_other_spikes(training: bool, neighbours: boo
 def test_voxels_of_other_clips_are_refused(neighbours: bool) -> None:
     model = control(small_nafnet(), neighbours=neighbours)
     blur, voxels = clip(frames=3, clips=2)
-    for wrong in (None, voxels[:, :2], voxels[:1], voxels[:, :, :3]):
+    for others in (None, voxels[:, :2], voxels[:1], voxels[:, :, :3]):
         with pytest.raises(ValueError, match=r"expected voxels of shape \(2, 3, 4\)"):
-            model(blur, wrong)
+            model(blur, others)
 
 
 def test_a_frame_never_gets_its_own_spikes() -> None:
@@ -220,9 +220,10 @@ def test_the_rest_is_that_of_the_model(small_vrt_spike: Callable[..., VRTSpike])
     assert model.describe() == f"{network.describe()}; with the spikes of other frames"
     parameters = dict(model.named_parameters())
     for group, names in network.rate_groups().items():
-        own = [network.get_parameter(name) for name in names]
-        assert own
-        assert [id(parameters[name]) for name in model.rate_groups()[group]] == list(map(id, own))
+        expected = [network.get_parameter(name) for name in names]
+        assert expected
+        grouped = [parameters[name] for name in model.rate_groups()[group]]
+        assert list(map(id, grouped)) == list(map(id, expected))
     model.compile(backend="eager")
     compiled = {type(m).__name__ for m in model.modules() if m._compiled_call_impl is not None}
     assert compiled == {"TMSABlock"}

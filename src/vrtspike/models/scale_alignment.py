@@ -34,7 +34,7 @@ def scale_of_sensor(rows: int, sensor_rows: int, scales: int) -> int:
 
     Args:
         rows: rows of the frames.
-        sensor_rows: rows of the sensor.
+        sensor_rows: rows of spike pixels.
         scales: scales of the U-Net without the middle; the coarsest is the last to be returned.
 
     >>> [scale_of_sensor(64, sensor_rows, scales=4) for sensor_rows in (64, 32, 16, 24, 1)]

@@ -32,7 +32,7 @@ class ShuffledSpikes(Restorer):
     with the names that they have in the model itself.
 
     Args:
-        model: the model.
+        model: restores clips with the spikes that it is given.
         bins: voxel bins per frame.
         neighbours: clips come with the spikes of the frames before and after (DATA.NEIGHBOURS).
         one_by_one: give the model each frame as a clip of its own, so that one that also looks at
