@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.stages import TMSABlock
 
 from tests.presets import deblurring_presets
 from vrtspike.data.clips.neighbours import voxel_frames

@@ -13,6 +13,7 @@ from tests.training.replicas import Case, assert_equal_to_one_process, train_by_
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.registry import MODELS
 from vrtspike.models.restorer import FLOW
+from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.models.stages import TMSABlock
 from vrtspike.settings import Settings
 from vrtspike.training.optimizers import trainable_groups
@@ -124,6 +125,19 @@ def test_every_parameter_has_a_gradient_with_any_sensor(name):
         model(*inputs).square().mean().backward()
         without = [key for key, parameter in model.named_parameters() if parameter.grad is None]
         assert without == [], case
+
+
+@each_model
+def test_it_can_be_a_control_with_the_same_weights(name):
+    control, recorded = build(name, SPIKE_ORDER="shuffled"), build(name)
+    assert isinstance(control, ShuffledSpikes)
+    weights = recorded.state_dict()
+    assert list(control.state_dict()) == list(weights)
+    control.load_state_dict({key: tensor + 1 for key, tensor in weights.items()})
+    for key, tensor in control.model.state_dict().items():
+        assert torch.equal(tensor, weights[key] + 1), key
+    without_spikes = build(name, SPIKE_ORDER="shuffled", USE_SPIKE=False)
+    assert not isinstance(without_spikes, ShuffledSpikes)
 
 
 @each_model

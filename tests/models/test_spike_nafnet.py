@@ -7,24 +7,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from vrtspike.data.clips.neighbours import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
-from vrtspike.models.spike_nafnet import (
-    NAFBlock,
-    SpikeNAFNet,
-    mean_and_deviations,
-    without_neighbours,
-)
+from vrtspike.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
 from vrtspike.settings.model import NAFSettings
-from vrtspike.system.errors import ConfigError
 
 BINS = 6
 
 
-def small(bins: int = BINS, neighbour_bins: int = 2, **control: bool) -> SpikeNAFNet:
+def small(bins: int = BINS, neighbour_bins: int = 2) -> SpikeNAFNet:
     """A network of 8 channels and two scales, away from its start at zero."""
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
     settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbour_bins)
-    model = SpikeNAFNet(settings, bins=bins, **control)
+    model = SpikeNAFNet(settings, bins=bins)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -83,28 +78,25 @@ def test_cells_shrink_with_the_scale_of_the_features():
 
 def test_a_frame_gets_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
     voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
-    features = mean_and_deviations(without_neighbours(voxels), 1)[0, :, :, 0, 0]
+    features = mean_and_deviations(pad_with_means(voxels), 1)[0, :, :, 0, 0]
     assert features.tolist() == [
         [3, -2, 0, 2, 0, 10 - 3],
         [30, -20, -10, 30, 5 - 30, 0 - 30],
         [1, -1, -1, 2, 60 - 1, 0],
     ]
-    alone = mean_and_deviations(without_neighbours(voxels), 1, isolated=True)[0, :, :, 0, 0]
-    assert torch.equal(alone[:, :4], features[:, :4])
-    assert not alone[:, 4:].any()
     assert torch.equal(
-        mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], features[:, :4]
+        mean_and_deviations(pad_with_means(voxels), 0)[0, :, :, 0, 0], features[:, :4]
     )
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     mean = voxels[0, 1].mean()
-    neighbours = mean_and_deviations(without_neighbours(voxels), 2)[0, 1, 5:, 0, 0] + mean
+    neighbours = mean_and_deviations(pad_with_means(voxels), 2)[0, 1, 5:, 0, 0] + mean
     assert neighbours.tolist() == [2, 3, 8, 9]
 
 
 def test_spikes_around_a_clip_are_those_of_its_neighbours():
     model = small()
     blur, voxels = clip()
-    whole = mean_and_deviations(without_neighbours(voxels), 2)
+    whole = mean_and_deviations(pad_with_means(voxels), 2)
     assert torch.equal(mean_and_deviations(voxels, 2), whole[:, 1:2])
     middle = model(blur[:, 1:2], voxels)
     torch.testing.assert_close(middle, model(blur, voxels)[:, 1:2])
@@ -187,50 +179,6 @@ def test_spikes_reach_each_scale_and_the_picture():
         with torch.no_grad():  # the channels of the spikes are the last ones
             weight[:, -4:] = 0
         assert (model(blur, voxels) - restored).abs().max() > 1e-4, part
-
-
-def test_the_control_never_gets_the_spikes_of_the_frame():
-    """Not as those next to the exposure of another frame either."""
-    model = small(shuffled=True)
-    blur, voxels = clip()
-    restored = model(blur, voxels)
-    others = voxels.clone()
-    others[:, 1] += torch.randn(BINS, 1, 1)
-    changed = (model(blur, others) - restored).abs().amax(dim=(0, 2, 3, 4))
-    assert changed[1] < 1e-6
-    assert changed[2] > 1e-4
-
-
-@pytest.mark.parametrize(
-    ("neighbours", "others"), [(False, [2, 3, 0, 1]), (True, [1, 0, 1, 2])], ids=["clip", "beside"]
-)
-def test_the_control_restores_a_frame_with_the_spikes_of_another_alone(neighbours, others):
-    control = small(shuffled=True, neighbours=neighbours)
-    alone = small()
-    alone.load_state_dict(control.state_dict())
-    blur, voxels = torch.rand(2, 4, 3, 16, 24), torch.randn(2, 4, BINS, 8, 12)
-    restored = control(blur, voxels)
-    for frame, other in enumerate(others):
-        expected = alone(blur[:, [frame]], voxels[:, [other]])
-        torch.testing.assert_close(restored[:, [frame]], expected)
-
-
-def test_the_control_of_single_frames_gets_the_spikes_before_or_after():
-    model = small(shuffled=True, neighbours=True)
-    alone = small()
-    alone.load_state_dict(model.state_dict())
-    blur, voxels = torch.rand(8, 1, 3, 16, 24), torch.randn(8, 3, BINS, 8, 12)
-    before, itself, after = (alone(blur, voxels[:, [place]]) for place in range(3))
-    torch.testing.assert_close(model(blur, voxels), before)
-    model.train()
-    places = set()
-    for restored, *choices in zip(model(blur, voxels), before, itself, after, strict=True):
-        places.add([torch.allclose(restored, other, atol=1e-5) for other in choices].index(True))
-    assert places == {0, 2}
-    with pytest.raises(ConfigError, match="found a clip of 1 frame"):
-        model(blur, voxels[:, :1])
-    with pytest.raises(ValueError, match=r"expected voxels of shape \(8, 1, 6\)"):
-        model(blur, voxels[:, :2])
 
 
 def test_without_spikes_it_has_no_parameters_for_them():

@@ -167,10 +167,8 @@ def test_settings_reach_the_model() -> None:
         {"ATTENTION": "sdpa", "MLP_RATIO": 1.5},
         SPIKE_TSA={"HEADS": 2},
         FUSE={"HEADS": 4, "INIT": "random"},
-        SPIKE_ORDER="shuffled",
     )
     assert isinstance(model, VRTSpike)
-    assert model.shuffled
     assert model.bins == 4
     block = model.vrt.get_submodule("stage1.residual_group2.blocks.0")
     assert block.attn.attention == "sdpa"

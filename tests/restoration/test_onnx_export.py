@@ -14,6 +14,7 @@ pytest.importorskip("onnxscript")
 
 from tests.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
+from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.restoration.onnx_export import TOLERANCE, export_model
 from vrtspike.restoration.trained import load
 from vrtspike.system.errors import ConfigError, RunError
@@ -66,6 +67,14 @@ def test_a_model_without_spikes_is_exported(small_run, tmp_path, sequence):
 def test_vrt_is_refused_with_the_reason(small_run, tmp_path):
     with pytest.raises(ConfigError, match=r"deformable convolutions.*spike_nafnet"):
         export_model(load(small_run.train, device="cpu"), tmp_path / "vrt.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_control_is_refused_with_the_reason(light_run, tmp_path):
+    model = load(light_run, device="cpu")
+    control = ShuffledSpikes(model.network, bins=4, neighbours=False, one_by_one=True)
+    with pytest.raises(ConfigError, match=r"small_light: MODEL.SPIKE_ORDER is shuffled, .* not e"):
+        export_model(replace(model, network=control), tmp_path / "control.onnx")
     assert not list(tmp_path.iterdir())
 
 

@@ -18,6 +18,7 @@ from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
+from vrtspike.models.shuffled_spikes import ShuffledSpikesDataset
 from vrtspike.restoration.restore import load_model
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
@@ -129,14 +130,13 @@ def training_batches(
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
     crops = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)]
-    clips = ClipDataset(
+    clips = _clip_dataset(settings)(
         dataset.with_validation_split(settings.DATA),
         settings.DATA.TRAIN_SPLIT,
         settings.DATA,
         seed=settings.SEED,
         cache_bytes=cache,
         crops=crops,
-        mirrored=settings.MODEL.gives_other_spikes,
     )
     observer = partial(cache_use, cache) if cache else None
     return ShuffledBatches(clips, settings, workers, ranks, observer)
@@ -147,11 +147,12 @@ def validation_batches(
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
-    clips = ClipDataset(
-        dataset.with_validation_split(settings.DATA),
-        split,
-        settings.DATA,
-        train=False,
-        mirrored=settings.MODEL.gives_other_spikes,
+    clips = _clip_dataset(settings)(
+        dataset.with_validation_split(settings.DATA), split, settings.DATA, train=False
     )
     return ValidationBatches(clips, settings, workers, ranks)
+
+
+def _clip_dataset(settings: Settings) -> type[ClipDataset]:
+    """Return the class of the clips that a preset's model takes."""
+    return ShuffledSpikesDataset if settings.MODEL.gives_other_spikes else ClipDataset

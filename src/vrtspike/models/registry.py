@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
+from vrtspike.models.shuffled_spikes import shuffle_spikes
 from vrtspike.models.spike_nafnet import build_spike_nafnet
 from vrtspike.models.vrt_spike import build_vrt_spike
 from vrtspike.runs.identity import RunIdentity
@@ -48,6 +49,8 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     model = MODELS[settings.MODEL.TYPE](settings, pretrained)
     if pretrained and settings.MODEL.PRETRAINED is not None:
         _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
+    if settings.MODEL.gives_other_spikes:
+        return shuffle_spikes(model, settings)
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -67,6 +68,26 @@ def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
     if voxels is None or voxels.shape[:3] != expected:
         shape = "none" if voxels is None else str(tuple(voxels.shape))
         raise ValueError(f"expected voxels of shape {expected} + (h, w), got {shape}")
+    return voxels
+
+
+def require_neighbours(
+    blur: Tensor, voxels: Tensor | None, bins: int, pad: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the voxels of a clip and of the frames before and after it, (B, T + 2, bins, h, w).
+
+    Args:
+        blur: (B, T, 3, H, W).
+        voxels: those of T + 2 frames, or of the clip alone.
+        bins: K.
+        pad: adds a frame at either end to voxels of the clip alone.
+
+    Raises:
+        ValueError: there are no voxels, or their numbers of frames or bins are wrong.
+    """
+    if voxels is None or voxels.shape[1] == blur.shape[1]:
+        return pad(require_voxels(blur, voxels, bins))
+    require_voxels(blur, voxels[:, 1:-1], bins)
     return voxels
 
 

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.data.clips.neighbours import without_neighbours
+from vrtspike.data.clips.neighbours import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
-from vrtspike.models.restorer import Restorer, require_voxels
-from vrtspike.models.spike_order import mirror_ends, shuffle_frames, take_neighbours
-from vrtspike.system.rounding import divide_up, round_up
+from vrtspike.models.restorer import Restorer, require_neighbours
+from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
+from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
     from vrtspike.settings import Settings
@@ -75,11 +75,6 @@ def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
 
 
-def cell_of_scale(cell: int, scale: int) -> int:
-    """Return the side of a cell of the full size at a scale, rounded up."""
-    return divide_up(cell, 2**scale)
-
-
 def downsample(channels: int, result: int) -> nn.Conv2d:
     """Return a layer that halves H and W: (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
     return nn.Conv2d(channels, result, 2, stride=2)
@@ -109,7 +104,7 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
-def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+def mean_and_deviations(clip: Tensor, neighbour_bins: int) -> Tensor:
     """Return the input of the first spike layer for each frame.
 
     The input is the mean over a frame's bins, the brightness; each bin's deviation from it, the
@@ -119,7 +114,6 @@ def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = F
     Args:
         clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
         neighbour_bins: n, of each of the two neighbours, at most K.
-        isolated: take the deviations of the neighbours as 0 for all frames.
 
     Returns:
         (B, T, 1 + K + 2 n, h, w).
@@ -128,9 +122,6 @@ def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = F
     mean = voxels.mean(dim=2, keepdim=True)
     before = clip[:, :-2, clip.shape[2] - neighbour_bins :]
     after = clip[:, 2:, :neighbour_bins]
-    if isolated:
-        before = mean.expand_as(voxels)[:, :, :neighbour_bins]
-        after = before
     return torch.cat((mean, voxels - mean, before - mean, after - mean), dim=2)
 
 
@@ -154,7 +145,7 @@ class SpikePyramid(nn.Module):
         self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(
-            NAFBlock(channels, cell_of_scale(cell, level)) for level in range(levels)
+            NAFBlock(channels, side_at(cell, level)) for level in range(levels)
         )
 
     @property
@@ -170,20 +161,6 @@ class SpikePyramid(nn.Module):
         return levels
 
 
-def resize_by_power(features: Tensor, power: int) -> Tensor:
-    """Return features enlarged (bilinear) or reduced (mean) by a power of two.
-
-    Args:
-        features: (N, C, h, w).
-        power: exponent of two of the factor; 1 for twice the size, -1 for half of it.
-    """
-    if power > 0:
-        return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
-    if power < 0:
-        return functional.avg_pool2d(features, 2**-power)
-    return features
-
-
 class SpikeNAFNet(Restorer):
     """The U-Net: features of frames, joined with those of spikes at each scale on the way down.
 
@@ -193,30 +170,17 @@ class SpikeNAFNet(Restorer):
     Args:
         settings: its sizes.
         bins: voxel bins per frame; 0 for the ablation without spikes.
-        shuffled: give each frame the spikes of another frame of its clip, as a control. The bins of
-            neighbours are left out then, because they might be those of the frame itself.
-        neighbours: it learns from clips with the spikes of their neighbours; the other frame of
-            ``shuffled`` is then the one before or after.
     """
 
-    def __init__(
-        self,
-        settings: NAFSettings,
-        *,
-        bins: int,
-        shuffled: bool = False,
-        neighbours: bool = False,
-    ) -> None:
+    def __init__(self, settings: NAFSettings, *, bins: int) -> None:
         super().__init__()
         encoder = settings.ENCODER_BLOCKS
         decoder = settings.DECODER_BLOCKS
         width = settings.WIDTH
         spike_width = settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
-        cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
+        cells = [side_at(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
-        self.shuffled = shuffled
-        self.neighbours = neighbours
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
@@ -252,80 +216,34 @@ class SpikeNAFNet(Restorer):
 
         Raises:
             ValueError: there are no voxels, or their numbers of frames or bins are wrong.
-            ConfigError: spikes are to be shuffled in clips of one frame.
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
-        full = [round_up(side, multiple) for side in (height, width)]
-        frames = pad_end(blur.flatten(0, 1), *full)
-        spikes = self._encode(blur, voxels, full) if self.bins else []
+        padded = [round_up(side, multiple) for side in (height, width)]
+        frames = pad_end(blur.flatten(0, 1), *padded)
+        spikes = self._encode(blur, voxels, padded) if self.bins else []
         restored = frames + self._residual(frames, spikes)
         return restored[..., :height, :width].unflatten(0, blur.shape[:2])
 
-    def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
-        """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
-        clip = self._with_neighbours(blur, voxels)
-        finest = self._sensor_scale(blur.shape[-2], clip.shape[-2])
-        size = [divide_up(side, 2**finest) for side in blur.shape[-2:]]
-        grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
-        grids = grids.flatten(0, 1)
-        if list(grids.shape[-2:]) != size:
-            grids = functional.interpolate(grids, size, mode="bilinear")
-        # The size is derived from that of the frames, so that an export treats both as equal.
-        padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
-        return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
-
-    def _sensor_scale(self, rows: int, sensor_rows: int) -> int:
-        """Return the scale of the U-Net with the sensor's resolution, else the next finer one."""
-        finest = 0
-        for scale in range(len(self.encoder)):
-            if sensor_rows <= divide_up(rows, 2**scale):
-                finest = scale
-        return finest
-
-    def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """Return the voxels of a clip and of its neighbouring frames, (B, T + 2, K, h, w).
-
-        Those of the control are of other frames, without neighbours.
-
-        Raises:
-            ValueError: as :meth:`forward`.
-            ConfigError: as :meth:`forward`.
-        """
-        if self.shuffled and not self.neighbours:
-            clip = require_voxels(blur, voxels, self.bins)
-            return without_neighbours(shuffle_frames(clip, random=self.training))
-        if voxels is not None and voxels.shape[1] != blur.shape[1]:
-            require_voxels(blur, voxels[:, 1:-1], self.bins)
-            extended = voxels
-        else:
-            clip = require_voxels(blur, voxels, self.bins)
-            extended = mirror_ends(clip) if self.shuffled else without_neighbours(clip)
-        if not self.shuffled:
-            return extended
-        return without_neighbours(take_neighbours(extended, random=self.training))
-
-    def _levels_of_scales(
-        self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
-    ) -> list[Tensor]:
-        """Spike features for each scale of the U-Net, resized if there is no level of its size.
-
-        The middle takes the coarsest level, which has its size for a sensor of half the frames'
-        resolution. Each level therefore reaches the picture with any sensor: a parameter without a
-        gradient would end training on several processes.
+    def _encode(self, blur: Tensor, voxels: Tensor | None, padded: Sequence[int]) -> list[Tensor]:
+        """Spike features of all frames for each scale of the U-Net.
 
         Args:
-            levels: levels of the :class:`SpikePyramid`, the finest first.
-            finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
-            full: padded size of the frames.
+            blur: as for :meth:`forward`.
+            voxels: as for :meth:`forward`.
+            padded: height and width of the padded frames.
         """
-        middle = len(self.encoder)
-        features = []
-        for scale in range(middle + 1):
-            level = len(levels) - 1 if scale == middle else max(scale - finest, 0)
-            resized = resize_by_power(levels[level], finest + level - scale)
-            height, width = (side // 2**scale for side in full)
-            features.append(resized[..., :height, :width])
+        clip = require_neighbours(blur, voxels, self.bins, pad=pad_with_means)
+        grids = mean_and_deviations(clip, self.neighbour_bins).flatten(0, 1)
+        sensor_scale = scale_of_sensor(blur.shape[-2], grids.shape[-2], len(self.encoder))
+        # Sizes are derived from that of the frames, so that an export treats both as equal.
+        size = [side_at(side, sensor_scale) for side in blur.shape[-2:]]
+        if list(grids.shape[-2:]) != size:
+            grids = functional.interpolate(grids, size, mode="bilinear")
+        multiple = self.spikes.multiple
+        padded_size = [round_up(side // 2**sensor_scale, multiple) for side in padded]
+        levels = self.spikes(pad_end(grids, *padded_size))
+        features = features_of_scales(levels, sensor_scale, padded)
         if self.detail is not None:
             features[0] = features[0] + self.detail(features[1])
         return features
@@ -360,9 +278,4 @@ def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; it takes spikes if MODEL.USE_SPIKE is true."""
     model = settings.MODEL
     bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
-    return SpikeNAFNet(
-        model.NAF,
-        bins=bins,
-        shuffled=model.SPIKE_ORDER == "shuffled",
-        neighbours=settings.DATA.NEIGHBOURS,
-    )
+    return SpikeNAFNet(model.NAF, bins=bins)

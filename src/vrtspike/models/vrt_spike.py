@@ -11,7 +11,6 @@ from vrtspike.io.weights import read_weights
 from vrtspike.models.layers import FrameConv, start_at_zero
 from vrtspike.models.restorer import BACKBONE, FLOW, Restorer, repeat_pixels, require_voxels
 from vrtspike.models.spike_encoder import SpikeEncoder3D
-from vrtspike.models.spike_order import shuffle_frames
 from vrtspike.models.stages import TMSABlock
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.models.vrt import NUM_SCALES, VRT
@@ -35,9 +34,7 @@ class VRTSpike(Restorer):
 
     Args:
         vrt: VRT without spikes, whose stages are fused.
-        settings: settings of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
-            control, each frame gets the spikes of another frame of its clip: in a random order from
-            PyTorch's seed in training, else in a fixed one.
+        settings: settings of the spike branch and of its fusion.
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
     """
 
@@ -51,7 +48,6 @@ class VRTSpike(Restorer):
         super().__init__()
         self.vrt = vrt
         self.bins = bins
-        self.shuffled = settings.SPIKE_ORDER == "shuffled"
         if not bins:
             return
         widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
@@ -110,14 +106,11 @@ class VRTSpike(Restorer):
 
         Raises:
             ValueError: there are no voxels, or their numbers of frames or bins are wrong.
-            ConfigError: spikes are to be shuffled in clips of one frame.
         """
         if not self.bins:
             with section("vrt"):
                 return self.vrt(blur)
         voxels = require_voxels(blur, voxels, self.bins)
-        if self.shuffled:
-            voxels = shuffle_frames(voxels, random=self.training)
         spikes = self._encode(repeat_pixels(voxels, *blur.shape[-2:]))
         with section("vrt"):
             restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))

@@ -45,7 +45,8 @@ class NetworkSettings(Section):
         depth_key: the key with the number of blocks; None for none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
-        takes_neighbours: it takes the spikes of the frames before and after a clip.
+        takes_neighbours: it takes the spikes of the frames before and after a clip. The control
+            with shuffled spikes then gives it single frames.
     """
 
     depth_key: ClassVar[str | None] = None

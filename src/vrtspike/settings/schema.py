@@ -26,6 +26,7 @@ from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS
+from vrtspike.settings.shuffled_spikes import require_other_spikes
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import ConfigError
@@ -56,10 +57,6 @@ ABLATION = Ablation(
     ),
 )
 """The ablation of the spikes."""
-
-SHUFFLED_CLIP_LEN = 3
-"""Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
-places, which is an order that a model learns like the recorded one."""
 
 
 class WeightsSettings(Section):
@@ -181,26 +178,8 @@ class Settings(RunSettings):
 
     @model_validator(mode="after")
     def _other_spikes_are_those_of_other_frames(self) -> Self:
-        if not self.MODEL.gives_other_spikes:
-            return self
-        data = self.DATA
-        if data.CONTEXT_STEPS:
-            raise ValueError(
-                f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {data.CONTEXT_STEPS}; "
-                "expected 0, because the spikes of another frame would include some of the frame's "
-                "own exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
-            )
-        window = self.TEST.TILE.FRAMES or data.CLIP_LEN
-        lengths = [("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)]
-        if not data.NEIGHBOURS:
-            lengths.insert(0, ("DATA.CLIP_LEN", data.CLIP_LEN, SHUFFLED_CLIP_LEN))
-        for name, length, min_length in lengths:
-            if length < min_length:
-                raise ValueError(
-                    f"MODEL.SPIKE_ORDER is shuffled and {name} is {length}; expected {min_length} "
-                    f"or more, so that there are other frames' spikes to give: raise {name}, or "
-                    "set MODEL.SPIKE_ORDER to recorded"
-                )
+        if self.MODEL.gives_other_spikes:
+            require_other_spikes(self.DATA, self.TEST)
         return self
 
 

@@ -25,6 +25,16 @@ def whole_sequence(dataset, name):
     return read_clip(Store(entry.store), name, frames, slice(0, 96), slice(0, 128))
 
 
+def find(crop, frames):
+    """Top left corner of a crop in the frames it was cut from."""
+    height, width = crop.shape[1:3]
+    for top in range(0, frames.shape[1] - height + 1):
+        for left in range(0, frames.shape[2] - width + 1):
+            if torch.equal(frames[:, top : top + height, left : left + width], crop):
+                return top, left
+    raise AssertionError("the crop is not part of the frames")
+
+
 def equal(sample, other):
     """Return whether two samples are the same."""
     if sample.keys() != other.keys():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.clips.filmed import equal, settings, whole_sequence
+from tests.data.clips.filmed import equal, find, settings, whole_sequence
 from tests.data.prepared import layout_of, random_frames
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
@@ -14,16 +14,6 @@ from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, cache_use
 from vrtspike.data.store.writing import write_store
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
-
-
-def find(crop, frames):
-    """Top left corner of a crop in the frames it was cut from."""
-    height, width = crop.shape[1:3]
-    for top in range(0, frames.shape[1] - height + 1):
-        for left in range(0, frames.shape[2] - width + 1):
-            if torch.equal(frames[:, top : top + height, left : left + width], crop):
-                return top, left
-    raise AssertionError("the crop is not part of the frames")
 
 
 def test_training_clips_are_aligned_crops_at_every_place(filmed):
@@ -155,28 +145,6 @@ def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(filmed):
         assert equal(clips[1], alone[1])
     with pytest.raises(DataError, match=r"crops of 16, 104 .* \(2\)"):
         ClipDataset(filmed, "train", settings(), crops=[104, 16])
-
-
-@pytest.mark.parametrize("length", [1, 2])
-@pytest.mark.parametrize(("split", "train"), [("train", True), ("test", False)])
-def test_mirrored_clips_have_spikes_of_other_frames_on_both_sides(filmed, split, train, length):
-    options = settings(CLIP_LEN=length, NEIGHBOURS=True, CROP_SIZE=88)
-    clips = ClipDataset(filmed, split, options, train=train, mirrored=True)
-    plain = ClipDataset(filmed, split, options, train=train)
-    for index, sample in enumerate(clips):
-        # The crops are those of clips that are not mirrored.
-        assert torch.equal(sample["blur"], plain[index]["blur"])
-        assert sample["neighbours"].tolist() == [True, True]
-        start = sample["start"]
-        full = whole_sequence(filmed, sample["sequence"])
-        top, left = find(sample["blur"], full["blur"][start : start + length])
-        last = len(full["blur"]) - 1
-        frames = [abs(frame) for frame in range(start - 1, start + length + 1)]
-        if frames[-1] > last:
-            frames[-1] = last - 1
-        counts = full["counts"][frames, :, top // 2 :, left // 2 :][..., :44, :44]
-        assert torch.equal(sample["counts"], counts)
-        assert torch.equal(sample["bin_steps"], full["bin_steps"][frames])
 
 
 def test_a_quarter_of_the_training_clips_is_without_neighbours(filmed):

@@ -7,7 +7,7 @@ on the device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch.utils.data import Dataset, default_collate
@@ -20,16 +20,13 @@ from vrtspike.data.clips.augmentation import (
     raise_threshold,
 )
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
-from vrtspike.data.clips.samples import Sample, mark_neighbours, mirror_neighbours, read_clip
+from vrtspike.data.clips.samples import Sample, pad_absent_neighbours, read_clip
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.settings.data import DataSettings
-
-ISOLATED = 0.25
-"""Share of the training clips that DATA.NEIGHBOURS leaves without neighbours."""
 
 
 class ClipDataset(Dataset[Sample]):
@@ -49,6 +46,9 @@ class ClipDataset(Dataset[Sample]):
     sequence, and the crop is the middle of the frame.
     """
 
+    isolated_share: ClassVar[float] = 0.25
+    """Share of the training clips that DATA.NEIGHBOURS leaves without neighbours."""
+
     def __init__(
         self,
         dataset: DatasetManifest,
@@ -59,7 +59,6 @@ class ClipDataset(Dataset[Sample]):
         train: bool = True,
         cache_bytes: int = 0,
         crops: Sequence[int] = (),
-        mirrored: bool = False,
     ) -> None:
         """Open the split's stores (metadata only).
 
@@ -74,17 +73,12 @@ class ClipDataset(Dataset[Sample]):
             cache_bytes: memory for decoded chunks, see
                 :class:`~vrtspike.data.store.reading.Store`.
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
-            mirrored: with NEIGHBOURS, give every clip spikes of frames before and after it, for a
-                model that is trained with the spikes of other frames (the control of
-                MODEL.SPIKE_ORDER). No clip is left without neighbours at random, and at the ends of
-                a sequence the neighbour on the other side takes the absent one's place
-                (:func:`~vrtspike.data.clips.samples.mirror_neighbours`).
 
         Raises:
             ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks
                 for half of an odd number of the sensor's pixels.
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
-                crop, or have one frame and are to be mirrored.
+                crop.
         """
         dataset.require_stores(settings)
         dataset.require_blur(settings)
@@ -96,13 +90,10 @@ class ClipDataset(Dataset[Sample]):
         self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
         self._train = train
-        self._mirrored = settings.NEIGHBOURS and mirrored
         self._epoch = 0
-        layouts = {name: store.layout for name, store in self._stores.items()}
+        layouts = self.layouts
         crops_of_all_epochs = sorted(set(self._crops))
         _check_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
-        if self._mirrored:
-            _check_other_frames(layouts)
         if settings.RATIO_AUGMENT:
             _check_halves(layouts, crops_of_all_epochs)
         self._clips = [
@@ -110,6 +101,11 @@ class ClipDataset(Dataset[Sample]):
             for name, layout in layouts.items()
             for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every_frame=train)
         ]
+
+    @property
+    def layouts(self) -> dict[str, StoreLayout]:
+        """Layout of each sequence by its name, ``<split>/<sequence>``."""
+        return {name: store.layout for name, store in self._stores.items()}
 
     def __len__(self) -> int:
         """Number of clips."""
@@ -128,9 +124,7 @@ class ClipDataset(Dataset[Sample]):
         rows, columns = self._crop(store.layout, random)
         neighbours = settings.NEIGHBOURS
         if self._train and neighbours:
-            # Drawn for mirrored clips, too, which then have the same crops as others.
-            is_isolated = random.random() < ISOLATED
-            neighbours = self._mirrored or not is_isolated
+            neighbours = random.random() >= self.isolated_share
         frames = slice(start, start + settings.CLIP_LEN)
         sample = read_clip(
             store,
@@ -144,8 +138,7 @@ class ClipDataset(Dataset[Sample]):
         if self._train:
             self._augment(sample, random)
         if settings.NEIGHBOURS and "counts" in sample:
-            complete = mirror_neighbours if self._mirrored else mark_neighbours
-            complete(
+            pad_absent_neighbours(
                 sample,
                 before=neighbours and start > 0,
                 after=neighbours and frames.stop < len(store.layout.frames),
@@ -227,21 +220,6 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         )
         advice = "Change these keys, or remove the sequences."
         raise DataError(list_faults(title, faults, advice))
-
-
-def _check_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
-    """Refuse sequences of one frame, which have no other frame's spikes.
-
-    Raises:
-        DataError: naming them all.
-    """
-    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
-    if faults:
-        title = (
-            "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "
-            "could get"
-        )
-        raise DataError(list_faults(title, faults, "Remove them, or add frames, 2 or more in all."))
 
 
 def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:

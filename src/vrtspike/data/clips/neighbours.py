@@ -18,7 +18,7 @@ def voxel_frames(frames: int, *, neighbours: bool) -> int:
     return frames + 2 if neighbours else frames
 
 
-def without_neighbours(voxels: torch.Tensor) -> torch.Tensor:
+def pad_with_means(voxels: torch.Tensor) -> torch.Tensor:
     """Add frames of zero deviation at both ends: (B, T, K, h, w) -> (B, T + 2, K, h, w).
 
     Each holds in every bin the mean over the bins of the adjacent frame.
@@ -28,14 +28,14 @@ def without_neighbours(voxels: torch.Tensor) -> torch.Tensor:
 
 
 def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Replace absent neighbours by those of :func:`without_neighbours`.
+    """Replace absent neighbours by those of :func:`pad_with_means`.
 
     Args:
         voxels: float32 (B, T + 2, K, h, w), including the frames before and after the clip.
         present: bool (B, 2): true if there are spikes of the frame before, and of the one after.
     """
     clip = voxels[:, 1:-1]
-    filled = without_neighbours(clip)
+    filled = pad_with_means(clip)
     # (B, 1, 1, 1, 1) each: one value for all voxels of a clip.
     before = present[:, 0].reshape(-1, 1, 1, 1, 1)
     after = present[:, 1].reshape(-1, 1, 1, 1, 1)

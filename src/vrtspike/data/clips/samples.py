@@ -128,8 +128,8 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     return np.stack(counts)
 
 
-def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
-    """Record the neighbours that a sample has spikes of, and pad the places of the absent ones.
+def pad_absent_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
+    """Pad the places of absent neighbours, and record which ones a sample has spikes of.
 
     Args:
         sample: changed in place.
@@ -146,26 +146,3 @@ def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
         sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
     )
     sample["neighbours"] = torch.tensor([before, after])
-
-
-def mirror_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
-    """Fill the places of absent neighbours with the spikes of other frames.
-
-    Like a mirror at the end of the sequence: the absent frame before the first one gets the spikes
-    of the second, the absent frame after the last one those of the last but one. With the spikes of
-    frames 0, 1, 2 and none before: 1, 0, 1, 2.
-
-    Args:
-        sample: changed in place; it has spikes of at least two frames.
-        before: true if it has spikes of the frame before its first one.
-        after: true if it has spikes of the frame after its last one.
-    """
-    count = len(sample["counts"])
-    order = [*range(count)]
-    if not before:
-        order.insert(0, 1)
-    if not after:
-        order.append(count - 2)
-    sample["counts"] = sample["counts"][order]
-    sample["bin_steps"] = sample["bin_steps"][order]
-    sample["neighbours"] = torch.tensor([True, True])

@@ -1,0 +1,285 @@
+"""Shuffled spikes (MODEL.SPIKE_ORDER): the control that tests if the time of spikes matters.
+
+Each frame is restored with the spikes of another frame, never with its own. :class:`ShuffledSpikes`
+does this to any model; :class:`ShuffledSpikesDataset` has the clips that it is trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.samples import Sample
+from vrtspike.models.restorer import Restorer, require_neighbours, require_voxels
+from vrtspike.system.errors import ConfigError, DataError, list_faults
+
+if TYPE_CHECKING:
+    from vrtspike.data.clips.dataset_manifest import DatasetManifest
+    from vrtspike.data.store.layout import StoreLayout
+    from vrtspike.settings import Settings
+    from vrtspike.settings.data import DataSettings
+
+
+class ShuffledSpikes(Restorer):
+    """A model that gets for each frame the spikes of another one.
+
+    The other frame is any of the clip, or, with ``neighbours``, the one before or after. It is
+    drawn from PyTorch's generator in training, and a fixed one in evaluation. Weights are saved
+    with the names that they have in the model itself.
+
+    Args:
+        model: restores clips with the spikes that it is given.
+        bins: voxel bins per frame.
+        neighbours: clips come with the spikes of the frames before and after (DATA.NEIGHBOURS).
+        one_by_one: give the model each frame as a clip of its own, so that one that also looks at
+            the spikes of neighbouring frames has none: they might be those of the frame itself.
+    """
+
+    not_exported = (
+        "MODEL.SPIKE_ORDER is shuffled, and a control is not exported: it has no spikes for a clip "
+        "of one frame, which an ONNX file has to take"
+    )
+
+    def __init__(self, model: Restorer, *, bins: int, neighbours: bool, one_by_one: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.bins = bins
+        self.neighbours = neighbours
+        self.one_by_one = one_by_one
+        self.register_state_dict_post_hook(_remove_prefix)
+        self.register_load_state_dict_pre_hook(_add_prefix)
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore a clip, see :meth:`Restorer.forward`.
+
+        Raises:
+            ValueError: there are no voxels, or their numbers of frames or bins are wrong.
+            ConfigError: the clip has one frame and no neighbours.
+        """
+        others = self._other_voxels(blur, voxels)
+        if not self.one_by_one:
+            restored: Tensor = self.model(blur, others)
+            return restored
+        frames = blur.flatten(0, 1).unsqueeze(1)
+        restored = self.model(frames, others.flatten(0, 1).unsqueeze(1))
+        return restored.squeeze(1).unflatten(0, blur.shape[:2])
+
+    def _other_voxels(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Return the voxels of another frame for each frame, (B, T, K, h, w)."""
+        if self.neighbours:
+            extended = require_neighbours(blur, voxels, self.bins, pad=mirror_ends)
+            return take_neighbours(extended, random=self.training)
+        clip = require_voxels(blur, voxels, self.bins)
+        return shuffle_frames(clip, random=self.training)
+
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the model as it compiles itself."""
+        self.model.compile(*args, **options)
+
+    def describe(self) -> str:
+        """Return the model, and that it is a control, in one line."""
+        return f"{self.model.describe()}; with the spikes of other frames"
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        """Return the groups of the model."""
+        groups = self.model.rate_groups()
+        return {group: [f"model.{name}" for name in names] for group, names in groups.items()}
+
+
+def shuffle_spikes(model: Restorer, settings: Settings) -> ShuffledSpikes:
+    """Return the control of a preset's model."""
+    return ShuffledSpikes(
+        model,
+        bins=settings.DATA.NUM_VOXEL_BINS,
+        neighbours=settings.DATA.NEIGHBOURS,
+        one_by_one=settings.MODEL.network.takes_neighbours,
+    )
+
+
+def _remove_prefix(
+    module: nn.Module, state: dict[str, Any], prefix: str, metadata: Mapping[str, Any]
+) -> None:
+    """Name the tensors of a state dictionary as in the model itself; called by PyTorch."""
+    inner = f"{prefix}model."
+    for name in [name for name in state if name.startswith(inner)]:
+        state[prefix + name.removeprefix(inner)] = state.pop(name)
+
+
+def _add_prefix(module: nn.Module, state: dict[str, Any], prefix: str, *further: object) -> None:
+    """Undo :func:`_remove_prefix` in a state dictionary to be loaded; called by PyTorch."""
+    for name in [name for name in state if name.startswith(prefix)]:
+        state[f"{prefix}model.{name.removeprefix(prefix)}"] = state.pop(name)
+
+
+class ShuffledSpikesDataset(ClipDataset):
+    """Clips that always come with spikes of other frames.
+
+    With DATA.NEIGHBOURS none is left without neighbours, and an absent one is replaced by the one
+    on the other side of its frame. Crops and augmentation are those of other clips.
+
+    Raises:
+        ConfigError, DataError: as for :class:`~vrtspike.data.clips.dataset.ClipDataset`.
+        DataError: with DATA.NEIGHBOURS, if sequences (all named at once) have one frame.
+    """
+
+    isolated_share: ClassVar[float] = 0
+
+    def __init__(
+        self,
+        dataset: DatasetManifest,
+        split: str,
+        settings: DataSettings,
+        **options: Any,  # noqa: ANN401 - as of any clips
+    ) -> None:
+        super().__init__(dataset, split, settings, **options)
+        if settings.NEIGHBOURS:
+            _require_other_frames(self.layouts)
+
+    def __getitem__(self, index: int) -> Sample:
+        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
+        sample = super().__getitem__(index)
+        if "neighbours" in sample:
+            before, after = sample["neighbours"].tolist()
+            order = mirrored_order(len(sample["counts"]), before=before, after=after)
+            sample["counts"] = sample["counts"][order]
+            sample["bin_steps"] = sample["bin_steps"][order]
+            sample["neighbours"] = torch.tensor([True, True])
+        return sample
+
+
+def _require_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
+    """Refuse sequences of one frame, which have no other frame's spikes.
+
+    Raises:
+        DataError: naming them all.
+    """
+    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
+    if faults:
+        title = (
+            "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "
+            "could get"
+        )
+        raise DataError(list_faults(title, faults, "Remove them, or add frames, 2 or more in all."))
+
+
+def derangements(clips: int, frames: int, *, random: bool) -> Tensor:
+    """Return a permutation of the frames of each clip in which no frame keeps its place.
+
+    The frames of a clip form a ring, and each takes the one before it, so that none takes itself.
+    A random ring is drawn for each clip from PyTorch's generator of the CPU, which is the same on
+    every device. The fixed order moves all frames by half a clip: as in random rings, most spikes
+    come from beyond the neighbours.
+
+    Args:
+        clips: B.
+        frames: T.
+        random: draw the rings.
+
+    Returns:
+        (B, T) int64 on the CPU, frame numbers from 0 to T - 1.
+
+    Raises:
+        ConfigError: a clip of one frame has no other.
+    """
+    _require_another_frame(frames)
+    if not random:
+        return torch.arange(frames).roll(frames // 2).expand(clips, frames)
+    ring = torch.rand(clips, frames).argsort(dim=1)
+    return torch.empty_like(ring).scatter_(1, ring, ring.roll(1, dims=1))
+
+
+def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
+    """Give each frame the voxels of another frame of its clip.
+
+    Args:
+        voxels: (B, T, K, h, w).
+        random: draw the order, see :func:`derangements`.
+
+    Returns:
+        (B, T, K, h, w).
+
+    Raises:
+        ConfigError: the clips have one frame.
+    """
+    clips, frames = voxels.shape[:2]
+    order = derangements(clips, frames, random=random).to(voxels.device)
+    return voxels[torch.arange(clips, device=voxels.device)[:, None], order]
+
+
+def take_neighbours(voxels: Tensor, *, random: bool) -> Tensor:
+    """Give each frame the voxels of the frame before or after it.
+
+    A model could learn a fixed choice, and find the frame's motion in spikes that are always as far
+    from it. It is therefore drawn for each frame, from PyTorch's generator of the CPU.
+
+    Args:
+        voxels: (B, T + 2, K, h, w), with the frames before and after the clip.
+        random: draw the choice; else the frame before.
+
+    Returns:
+        (B, T, K, h, w).
+    """
+    before = voxels[:, :-2]
+    after = voxels[:, 2:]
+    if not random:
+        return before
+    is_before = torch.rand(before.shape[:2]) < 0.5
+    return torch.where(is_before[..., None, None, None].to(voxels.device), before, after)
+
+
+def mirror_ends(voxels: Tensor) -> Tensor:
+    """Add frames at both ends of clips, see :func:`mirrored_order`.
+
+    Args:
+        voxels: (B, T, K, h, w).
+
+    Returns:
+        (B, T + 2, K, h, w).
+
+    Raises:
+        ConfigError: the clips have one frame.
+    """
+    frames = voxels.shape[1]
+    _require_another_frame(frames)
+    order = mirrored_order(frames + 2, before=False, after=False)
+    return voxels[:, [place - 1 for place in order]]
+
+
+def mirrored_order(frames: int, *, before: bool, after: bool) -> list[int]:
+    """Return the places that the frames of a clip with neighbours get their spikes from.
+
+    An absent neighbour gets those of the frame on the other side of its frame, so that the frames
+    on either side of a frame are others than itself.
+
+    Args:
+        frames: T + 2, both neighbours counted.
+        before: true if there are spikes of the frame before the clip.
+        after: true if there are spikes of the frame after the clip.
+
+    >>> mirrored_order(5, before=False, after=True)
+    [2, 1, 2, 3, 4]
+    """
+    order = list(range(frames))
+    if not before:
+        order[0] = 2
+    if not after:
+        order[-1] = frames - 3
+    return order
+
+
+def _require_another_frame(frames: int) -> None:
+    """Refuse clips of one frame.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    if frames == 1:
+        raise ConfigError(
+            "MODEL.SPIKE_ORDER is shuffled: found a clip of 1 frame, expected 2 or more, so that "
+            "each frame can be given the spikes of another; restore longer clips (more frames in "
+            "a sequence and in TEST.TILE.FRAMES)"
+        )
