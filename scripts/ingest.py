@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.options import add_raw_files
+from vrtspike.data.raw.layouts.registry import add_raw_files
 from vrtspike.data.shard_jobs import Ingestion, make_shard
 from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.data.raw.options import add_raw_files
+from vrtspike.data.raw.layouts.registry import add_raw_files
 from vrtspike.data.raw.survey import survey
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import named_faults

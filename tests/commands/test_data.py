@@ -117,6 +117,9 @@ def test_a_folder_of_no_layout_and_the_one_that_is_meant(tmp_path, capsys):
     assert fault.startswith(f"! {tmp_path}: found the folders of no known layout, expected one of")
     assert fault.endswith(f"did you mean {tmp_path}/set?")
     assert end == "incomplete (1)"
+    write_names(tmp_path / "above/set", "spk_gopro", {"mine": 1, "test": 1})
+    assert run_command(["data", "check", str(tmp_path / "above/set/mine")]) == 1
+    assert f"did you mean {tmp_path}/above/set?" in capsys.readouterr().out
 
 
 def test_wrong_calls_are_refused(tmp_path):

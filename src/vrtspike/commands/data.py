@@ -92,14 +92,16 @@ def _check(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> lis
     Raises:
         DataError: if the folder does not exist or cannot be listed.
     """
-    from vrtspike.data.raw.completeness import folders_meant, read_contents
+    from vrtspike.data.raw.completeness import read_contents
+    from vrtspike.data.raw.nearby import other_roots
     from vrtspike.sst.completeness import is_download
 
     if is_download(path):
         return _check_download(path)
     layouts = read_contents(path, spike_root)
     if not layouts:
-        return [_unrecognised(path, folders_meant(path), sets)]
+        splits = ["train", "test", "val", path.absolute().name]
+        return [_unrecognised(path, other_roots(path, splits), sets)]
     return [fault for contents in layouts for fault in _check_contents(contents, sets)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import surveyed
-from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
 from vrtspike.data.raw.survey import survey
@@ -94,27 +94,14 @@ def measure_data(dataset: DataSource) -> DataSize:
     if contents["spikes"]:
         size, area = sequence_sensor(root, files, (height, width), dataset.spike_size)
         sensor = area.size
-        steps, recorded = _longest_exposure(root, files, size)
+        lengths = []
+        # The check of the files reports their faults.
+        with contextlib.suppress(DataError):
+            recordings, _ = find_recordings(
+                root, files.spikes_by_frame, size, LAYOUTS[files.layout], files.exposures
+            )
+            lengths = [(spikes.exposure.steps, spikes.total) for spikes in recordings.values()]
+        steps, recorded = max(lengths, default=(_USUAL_STEPS, _USUAL_STEPS))
     return DataSize(
         sequences, frames, (height, width), sensor, steps, recorded, contents["excluded"]
     )
-
-
-def _longest_exposure(root: Path, files: SequenceFiles, size: tuple[int, int]) -> tuple[int, int]:
-    """Return steps of the longest exposure that a spike file holds, and of the file.
-
-    Args:
-        root: the data set's folder.
-        files: files of a sequence with spikes.
-        size: rows and columns of the sensor as in the files.
-    """
-    layout = LAYOUTS[files.layout]
-    try:
-        recordings, _ = find_recordings(root, files.spikes_by_frame, size, layout, files.exposures)
-    except DataError:
-        recordings = {}
-    if not recordings:
-        # The check of the files reports their faults.
-        return _USUAL_STEPS, _USUAL_STEPS
-    longest = max(recordings.values(), key=lambda recording: recording.exposure.steps)
-    return longest.exposure.steps, longest.total

@@ -7,13 +7,7 @@ import shutil
 import pytest
 
 from tests.data.raw.names import PATTERNS, write_names
-from vrtspike.data.raw.completeness import (
-    WHOLE,
-    Expected,
-    folders_meant,
-    missing_parts,
-    read_contents,
-)
+from vrtspike.data.raw.completeness import WHOLE, Expected, missing_parts, read_contents
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.system.errors import DataError
 
@@ -117,10 +111,3 @@ def test_a_folder_that_is_no_data_set(tmp_path):
         read_contents(tmp_path / "nosuch")
     with pytest.raises(DataError, match="absent: found no folder"):
         read_contents(tmp_path, str(tmp_path / "absent"))
-
-
-def test_the_folder_that_is_meant_lies_above_or_below(tmp_path):
-    root = tmp_path / "above/set"
-    write_names(root, "spk_gopro", {"mine": 1, "test": 1})
-    assert folders_meant(root.parent) == [root]
-    assert root in folders_meant(root / "mine")

@@ -62,24 +62,16 @@ def prepare_batch(
     sharp = None
     if batch.get("sharp") is not None:
         sharp = _to_float(batch["sharp"].to(device, non_blocking=True))
-    voxels = None
-    if statistics is not None and "counts" in batch:
-        voxels = _prepare_voxels(batch, statistics, device)
-    return ClipBatch(blur=blur, sharp=sharp, voxels=voxels)
-
-
-def _prepare_voxels(
-    batch: Mapping[str, Any], statistics: Statistics, device: torch.device | str
-) -> torch.Tensor:
-    """Return the standardised voxels of a batch."""
+    if statistics is None or "counts" not in batch:
+        return ClipBatch(blur, sharp, voxels=None)
     counts = batch["counts"].to(device, non_blocking=True)
     steps = batch["bin_steps"].to(device, non_blocking=True)
     gain = batch["gain"].to(device, non_blocking=True)
     voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
-    if "neighbours" not in batch:
-        return voxels
-    present = batch["neighbours"].to(device, non_blocking=True)
-    return fill_absent_neighbours(voxels, present)
+    if "neighbours" in batch:
+        present = batch["neighbours"].to(device, non_blocking=True)
+        voxels = fill_absent_neighbours(voxels, present)
+    return ClipBatch(blur, sharp, voxels)
 
 
 def _to_float(image: torch.Tensor) -> torch.Tensor:

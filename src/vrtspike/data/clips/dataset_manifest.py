@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
-from vrtspike.data.manifests import DATASET, StoredSequence
+from vrtspike.data.manifests import DATASET
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
@@ -149,7 +149,11 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     sequences = []
     for split, entries in contents["splits"].items():
         for entry in entries:
-            sequences.append(_parse_entry(path.parent / split, split, entry))
+            name = entry["sequence"]
+            store = path.parent / split / f"{name}.zarr"
+            limits = entry.get("limits")
+            ranges = RecordingLimits.parse(limits) if limits else None
+            sequences.append(SequenceEntry(split, name, entry["frames"], store, ranges))
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
@@ -160,25 +164,6 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         sequences=tuple(sequences),
         overlaps=contents["overlaps"],
         held_out=tuple(contents["held_out"]),
-    )
-
-
-def _parse_entry(folder: Path, split: str, entry: StoredSequence) -> SequenceEntry:
-    """Return the entry of a sequence from its JSON values.
-
-    Args:
-        folder: folder of the stores of its split.
-        split: name of its split.
-        entry: values of the sequence in ``dataset.json``.
-    """
-    name = entry["sequence"]
-    limits = entry.get("limits")
-    return SequenceEntry(
-        split=split,
-        name=name,
-        frames=entry["frames"],
-        store=folder / f"{name}.zarr",
-        limits=RecordingLimits.parse(limits) if limits else None,
     )
 
 

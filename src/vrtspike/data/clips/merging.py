@@ -18,7 +18,7 @@ from vrtspike.data.manifests import (
     StoredSequence,
     StoreManifest,
 )
-from vrtspike.data.store.voxels import Statistics, histogram_statistics
+from vrtspike.data.store.voxels import histogram_statistics
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
@@ -88,7 +88,11 @@ def merge_dataset(
     first = trained[0]
     statistics: StatisticsEntry | None = None
     if first["spike_size"] is not None:
-        merged = _merged_statistics(trained)
+        histograms = []
+        for store in trained:
+            assert store["gain"] is not None, "stores with spikes have a gain"
+            histograms.append((store["gain"], store["histogram"]))
+        merged = histogram_statistics(histograms)
         statistics = {"mean": merged.mean, "std": merged.std, "count": merged.count}
     options = StoreOptions.stored(first)
     covered = {
@@ -108,15 +112,6 @@ def merge_dataset(
         "digest": json_digest(options.add_to(covered)),
     }
     return options.add_to(contents)
-
-
-def _merged_statistics(trained: Sequence[StoreManifest]) -> Statistics:
-    """Return the statistics of all voxels of stores with spikes."""
-    histograms = []
-    for store in trained:
-        assert store["gain"] is not None, "stores with spikes have a gain"
-        histograms.append((store["gain"], store["histogram"]))
-    return histogram_statistics(histograms)
 
 
 def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> None:

@@ -36,21 +36,17 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
         kept = read_run_statistics(pretrained_file(settings.untrained_weights).parent)
         return dict(kept.contents)
     dataset = load_dataset(manifest)
-    statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
-    contents = {
+    contents: dict[str, Any] = {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
         "bins": dataset.stores.bins,
-        "statistics": None if statistics is None else asdict(statistics),
+        "statistics": None,
     }
-    limits = _run_limits(settings, dataset) if settings.MODEL.USE_SPIKE else None
-    if limits is not None:
-        contents["limits"] = limits.contents()
-    return contents
-
-
-def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits | None:
-    """Return the ranges of a run's training sequences; None if the data set has none."""
+    if not settings.MODEL.USE_SPIKE:
+        return contents
+    statistics = training_statistics(settings, dataset)
+    if statistics is not None:
+        contents["statistics"] = asdict(statistics)
     data = settings.DATA
     held_out = dataset.held_out if data.VALIDATION != "test" else ()
     trained = [
@@ -58,7 +54,10 @@ def _run_limits(settings: Settings, dataset: DatasetManifest) -> RecordingLimits
         for entry in dataset.sequences
         if entry.split == data.TRAIN_SPLIT and entry.name not in held_out
     ]
-    return training_limits(trained, data)
+    limits = training_limits(trained, data)
+    if limits is not None:
+        contents["limits"] = limits.contents()
+    return contents
 
 
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:

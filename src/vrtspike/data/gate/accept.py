@@ -152,8 +152,15 @@ def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[s
             sequence.faults.append("no spikes, but other sequences of the data set have them")
     _report_copies(sequences)
     overlaps = _find_overlaps(sequences, options.splits)
-    if not options.test_on_training_frames:
-        _report_overlaps(sequences, overlaps)
+    if options.test_on_training_frames:
+        return overlaps
+    for name, counts in overlaps.items():
+        origins = [origin for origin, _ in counts.most_common()]
+        sequences[name].faults.append(
+            f"{counts.total()} of its {len(sequences[name].pictures)} sharp frames are frames of "
+            f"{first_few(origins)}, so its metrics would be of training frames; expected others: "
+            "remove it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
+        )
     return overlaps
 
 
@@ -194,20 +201,6 @@ def _find_overlaps(
         if counts:
             overlaps[sequence.name] = counts
     return overlaps
-
-
-def _report_overlaps(
-    sequences: Mapping[str, _Sequence], overlaps: Mapping[str, Counter[str]]
-) -> None:
-    """Report test sequences that hold training frames."""
-    for name, counts in overlaps.items():
-        sequence = sequences[name]
-        origins = [origin for origin, _ in counts.most_common()]
-        sequence.faults.append(
-            f"{counts.total()} of its {len(sequence.pictures)} sharp frames are frames of "
-            f"{first_few(origins)}, so its metrics would be of training frames; expected others: "
-            "remove it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
-        )
 
 
 def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:

@@ -302,20 +302,15 @@ def _best_order(
     for description, mirrored_picture in mirrored.items():
         _, likeness, _ = _search(spikes, mirrored_picture, window)
         results.append((likeness, description))
+    byte = np.arange(256)
     for key, description in _BIT_ORDERS.items():
+        moved = [(byte >> bit & 1) << (bit ^ key) for bit in range(8)]
+        table = np.sum(moved, axis=0).astype(np.uint8)
         # Reordered spikes are made one at a time and not kept: each takes as much memory as the
         # spikes.
-        _, likeness, _ = _search(_with_bits_moved(spikes, key), picture, window)
+        _, likeness, _ = _search(PackedSpikes(table[spikes.rows], spikes.columns), picture, window)
         results.append((likeness, f"with {description}"))
     return max(results)
-
-
-def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
-    """Return spikes with bit b of each byte in place b ^ key."""
-    byte = np.arange(256)
-    moved = [(byte >> bit & 1) << (bit ^ key) for bit in range(8)]
-    table = np.sum(moved, axis=0).astype(np.uint8)
-    return PackedSpikes(table[spikes.rows], spikes.columns)
 
 
 def _best_shift(

@@ -172,7 +172,9 @@ def calibrate(
         residual_steps=error,
         correlation=correlation,
     )
-    return calibration, _comparison(rate, unregistered, registered)
+    red = np.hstack([to_bytes(rate), to_bytes(rate)])
+    cyan = np.hstack([to_bytes(unregistered), to_bytes(registered)])
+    return calibration, np.dstack([red, cyan, cyan])
 
 
 def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
@@ -187,15 +189,6 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
         frames.append(frame)
         require_frame_size(path, frame, frames[0].shape)
     return frames
-
-
-def _comparison(
-    rate: NDArray[np.float32], before: NDArray[np.float32], after: NDArray[np.float32]
-) -> NDArray[np.uint8]:
-    """Return spikes in red and frame in cyan, before and after the registration."""
-    red = np.hstack([to_bytes(rate), to_bytes(rate)])
-    cyan = np.hstack([to_bytes(before), to_bytes(after)])
-    return np.dstack([red, cyan, cyan])
 
 
 def save(folder: Path, calibration: Calibration, picture: NDArray[np.uint8]) -> None:

@@ -191,7 +191,9 @@ class Consistency:
         parts = {blur.path: blur.coarse, sharp.path: sharp.coarse}
         if not self._fits("sharp frame", parts, others, min_likeness):
             return
-        detail = _relative_detail(blur, sharp)
+        # Detail is compared at equal brightness, because lamps flicker.
+        brighter = max(blur.brightness / max(sharp.brightness, 1.0), 1.0)
+        detail = blur.detail / max(sharp.detail, 1e-9) / brighter**2
         if blur.detail > _MIN_DETAIL and detail > MAX_DETAIL:
             self._faults["detail"].append(
                 f"{blur.path}: {detail:.1f} times the fine detail of {sharp.path}, "
@@ -284,12 +286,3 @@ def _summary(faults: Sequence[str]) -> str:
     if len(faults) > _MAX_NAMED:
         others = [*others[: _MAX_NAMED - 1], f"and {len(faults) - _MAX_NAMED} more"]
     return f"{faults[0]} (likewise {', '.join(others)})"
-
-
-def _relative_detail(blur: PictureView, sharp: PictureView) -> float:
-    """Return the fine detail of a blurry frame over that of its sharp one.
-
-    It is compared at equal brightness, because lamps flicker.
-    """
-    brighter = blur.brightness / max(sharp.brightness, 1.0)
-    return blur.detail / max(sharp.detail, 1e-9) / max(brighter, 1.0) ** 2

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import center_tolerance
-from vrtspike.data.gate.levels import STANDARD_ERROR
+from vrtspike.data.gate.levels import median_and_error
 from vrtspike.data.gate.similarity import band_pass, correlation
 from vrtspike.data.manifests import SpikesEntry
 from vrtspike.data.raw.packed import PackedSpikes
@@ -71,15 +71,18 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
     kinds = Counter((exposure["steps"], exposure["sharp"]) for exposure in exposures)
     (steps, sharp), _ = kinds.most_common(1)[0]
     faults = []
-    if not has_table:
-        faults += [
-            f"{exposure['path']} holds {exposure['steps']} spike frames, others {steps}, and its "
-            f"sharp frame lies at step {center:.1f}, expected "
-            f"{exposure['sharp'] + offset:.1f}: the file is cut or too long; put the whole "
-            "recording of this exposure there"
-            for exposure, center in located
-            if _is_cut(exposure, center, steps, offset)
-        ]
+    for exposure, center in located:
+        missing = abs(steps - exposure["steps"])
+        expected = exposure["sharp"] + offset
+        # A cut at either end moves the sharp frame by half of the missing steps; the threshold is
+        # half of that.
+        is_cut = missing > 0 and abs(center - expected) > min(CENTER_PRECISION, missing / 4)
+        if is_cut and not has_table:
+            faults.append(
+                f"{exposure['path']} holds {exposure['steps']} spike frames, others {steps}, and "
+                f"its sharp frame lies at step {center:.1f}, expected {expected:.1f}: the file is "
+                "cut or too long; put the whole recording of this exposure there"
+            )
     correlation = median(correlations)
     # In dark or static scenes, a single unreliable centre among several exposures is no evidence.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
@@ -95,24 +98,6 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
     return faults
 
 
-def _is_cut(exposure: SpikesEntry, center: float, steps: int, offset: float) -> bool:
-    """Return whether a file of another length than the others was cut or is too long.
-
-    Args:
-        exposure: exposure with a centre.
-        center: step at which the spikes fit the sharp frame best.
-        steps: steps of most exposures.
-        offset: median of the centres less their expected places.
-    """
-    missing = abs(steps - exposure["steps"])
-    if missing == 0:
-        return False
-    distance = abs(center - exposure["sharp"] - offset)
-    # A cut at either end moves the sharp frame by half of the missing steps; the threshold is half
-    # of that.
-    return bool(distance > min(CENTER_PRECISION, missing / 4))
-
-
 def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) -> float:
     """Return steps by which the median of offsets may be off: narrower the better they agree.
 
@@ -124,9 +109,7 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
     tolerance = center_tolerance(steps)
     if len(offsets) < MIN_CENTERS:
         return tolerance
-    center = median(offsets)
-    deviation = median(abs(offset - center) for offset in offsets)
-    uncertainty = 2 * STANDARD_ERROR * deviation / len(offsets) ** 0.5
+    _, uncertainty = median_and_error(np.array(offsets))
     if correlation < RELIABLE_CORRELATION:
         return float(tolerance + uncertainty)
     return float(min(tolerance, CENTER_PRECISION + uncertainty))

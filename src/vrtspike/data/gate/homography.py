@@ -58,8 +58,13 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
             f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
             f"sensor has another size than {rate.shape[0]} x {rate.shape[1]}"
         )
+    template = band_pass(_stretch(rate))
+    image = band_pass(_stretch(small))
+    start = estimate.astype(np.float32)
+    criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
     try:
-        refined = _refine(estimate.astype(np.float32), rate, small)
+        # By the correlation of all pixels.
+        _, refined = cv2.findTransformECC(template, image, start, cv2.MOTION_HOMOGRAPHY, criteria)
     except cv2.error as error:  # it does not converge
         raise DataError(
             f"static scene: {inliers} features of frames and spikes fit together, but not their "
@@ -83,21 +88,6 @@ def _match_features(rate: NDArray[np.uint8], frame: NDArray[np.uint8]) -> tuple[
     rate_places = [rate_points[match.queryIdx].pt for match in matches]
     frame_places = [frame_points[match.trainIdx].pt for match in matches]
     return np.array(rate_places, np.float32), np.array(frame_places, np.float32)
-
-
-def _refine(
-    estimate: NDArray[np.float32], rate: NDArray[np.float32], frame: NDArray[np.float32]
-) -> NDArray[Any]:
-    """Refine a homography by the correlation of all pixels.
-
-    Raises:
-        cv2.error: if it does not converge.
-    """
-    criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
-    template = band_pass(_stretch(rate))
-    image = band_pass(_stretch(frame))
-    _, refined = cv2.findTransformECC(template, image, estimate, cv2.MOTION_HOMOGRAPHY, criteria)
-    return np.asarray(refined)
 
 
 def warp_to_sensor(

@@ -35,7 +35,6 @@ from vrtspike.data.manifests import (
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
 from vrtspike.data.raw.numbering import frame_order
-from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import Recording, find_recordings, sequence_sensor
 from vrtspike.data.raw.spikes import Sensor, frame_scale
 from vrtspike.io.images import read_rgb
@@ -141,7 +140,10 @@ class _Checks:
                 self._check_frame(name, recording, first_step)
             if recording:
                 first_step += recording.exposure.steps
-        self._report_shift()
+        # If something moves, the exposure of another frame is shifted, too.
+        compared = sum(frame["spikes"] is not None for frame in self.frames)
+        if 2 * len(self._shifted) > compared:
+            self.faults.append(f"{self._shifted[0]} ({len(self._shifted)} of {compared} exposures)")
         self.faults += self._consistency.finish()
         self._report_times()
 
@@ -153,14 +155,6 @@ class _Checks:
                     height, width, _ = read_rgb(self.root / path).shape
                     return height, width
         return None
-
-    def _report_shift(self) -> None:
-        """Report a sequence of which more than half of the exposures are shifted in space."""
-        # If something moves, the exposure of another frame is shifted, too.
-        compared = sum(frame["spikes"] is not None for frame in self.frames)
-        if 2 * len(self._shifted) > compared:
-            count = f"({len(self._shifted)} of {compared} exposures)"
-            self.faults.append(f"{self._shifted[0]} {count}")
 
     def _report_times(self) -> None:
         """Report exposures that are shifted in time or have another length."""
@@ -282,7 +276,11 @@ class _Checks:
             fault = None
         fault = fault or order_fault(spikes, place)
         if alignment.locates:
-            sides = self._sides(recording, sensor)
+            sides = []
+            steps = widening(exposure.start, exposure.steps, recording.total)
+            if steps:
+                sides.append(sensor.read(file, exposure.start - steps, steps))
+                sides.append(sensor.read(file, exposure.stop, steps))
             self._lengths.append(compare_lengths(spikes, blur_gray, sides))
         entry: SpikesEntry = {
             "path": recording.path,
@@ -299,17 +297,6 @@ class _Checks:
             "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
         }
         return entry, view, fault
-
-    def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
-        """Return spikes just before and after an exposure; none if too few are recorded."""
-        file = self.root / recording.path
-        exposure = recording.exposure
-        steps = widening(exposure.start, exposure.steps, recording.total)
-        if not steps:
-            return []
-        before = sensor.read(file, exposure.start - steps, steps)
-        after = sensor.read(file, exposure.stop, steps)
-        return [before, after]
 
     def _read_picture(self, path: str) -> NDArray[np.uint8] | None:
         """Read a picture, RGB.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrtspike.data.gate.frame_views import Grey, PictureView
 from vrtspike.data.gate.similarity import correlation
@@ -85,7 +86,8 @@ class LevelComparison:
         """Return the fault of a sequence whose blurry and sharp frames differ in brightness."""
         if not self._level_differences:
             return None
-        difference, uncertainty = _typical(self._level_differences)
+        # The error includes the flicker of lamps.
+        difference, uncertainty = median_and_error(np.array(self._level_differences))
         if (np.abs(difference) - uncertainty).max() <= MAX_LEVEL_DIFFERENCE:
             return None
         blur, sharp = self._first_pair
@@ -99,7 +101,7 @@ class LevelComparison:
         """Return the fault of blurry frames that have more contrast than the sharp ones."""
         if not self._spreads:
             return None
-        spread, uncertainty = _typical(self._spreads)
+        spread, uncertainty = median_and_error(np.array(self._spreads))
         if (spread - uncertainty).max() <= MAX_SPREAD:
             return None
         blur, sharp = self._first_pair
@@ -128,11 +130,8 @@ def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
     )
 
 
-def _typical(values: Sequence[Grey]) -> tuple[Grey, Grey]:
-    """Return the median of a sequence's frames and twice its standard error.
-
-    The error includes the flicker of lamps.
-    """
+def median_and_error(values: NDArray[np.floating]) -> tuple[Any, Any]:
+    """Return the median along the first axis, and twice its standard error."""
     center = np.median(values, axis=0)
     deviation = np.median(np.abs(values - center), axis=0)
     return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5

@@ -14,7 +14,7 @@ from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import MAX_LINES
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
-from vrtspike.data.raw.nearby import other_roots, other_splits
+from vrtspike.data.raw.nearby import other_splits
 from vrtspike.system.errors import DataError, first_few
 
 WHOLE = "all"
@@ -94,17 +94,6 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[FolderConte
         if splits:
             contents.append(FolderContents(root, layout, splits, spike_root))
     return contents
-
-
-def folders_meant(root: Path) -> list[Path]:
-    """Folders above and below one that look like data sets.
-
-    Such a folder has splits train, test or val, or is itself a split of the folder above.
-
-    Raises:
-        DataError: if a folder cannot be looked at.
-    """
-    return other_roots(root, ["train", "test", "val", root.absolute().name])
 
 
 def missing_parts(contents: FolderContents, expected: Expected) -> list[str]:

@@ -69,17 +69,12 @@ def find_sensor(
         return Sensor(size, layout.area)
     rows, columns = size
     has_whole_frame = frame is not None and frame[1] * rows == frame[0] * columns
-    header = 0 if has_whole_frame else _header_columns(size)
+    header = 0
+    if not has_whole_frame and size == (1000, 1024):
+        header = 24
+    elif not has_whole_frame and columns == 416:
+        header = 16
     return Sensor(size, SensorArea(0, 0, rows, columns - header))
-
-
-def _header_columns(size: tuple[int, int]) -> int:
-    """Return columns at the end of a row that are no picture, of cameras with such a size."""
-    if size == (1000, 1024):
-        return 24
-    if size[1] == 416:
-        return 16
-    return 0
 
 
 def sequence_sensor(

@@ -176,7 +176,11 @@ class _Search:
 
 def _rejection(search: _Search) -> str:
     """Return the message on a data set without a valid sequence."""
-    hints = _root_hints(search.root, search.splits, search.layout)
+    hints = []
+    roots = other_roots(search.root, search.splits, search.layout)
+    if roots:
+        names = " or ".join(map(str, roots))
+        hints.append(f"Did you mean DATA.ROOT {names}, which holds such folders?")
     for layout in search.layouts.values():
         hint = layout_hint(layout, search.blur_dir)
         if hint not in hints:
@@ -197,14 +201,6 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
     is_trained = len(splits) > 1 and split == splits[0]
     name = "DATA.TRAIN_SPLIT" if is_trained else "DATA.TEST_SPLIT"
     return f"; found the split {' and '.join(others)}: set {name} to the one that is meant"
-
-
-def _root_hints(root: Path, splits: Sequence[str], layout: str) -> list[str]:
-    """Return a sentence on the root that may be meant; empty if none is near."""
-    others = other_roots(root, splits, layout)
-    if not others:
-        return []
-    return [f"Did you mean DATA.ROOT {' or '.join(map(str, others))}, which holds such folders?"]
 
 
 def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) -> None:

@@ -94,7 +94,10 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
         # ``walk`` visits only the subfolders that are left in the list.
         subfolders[:] = sorted(_searched_subfolders(folder, subfolders))
         if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
-            folders.append(_frame_folder(root, folder, split))
+            parts = folder.relative_to(root).parts or (root.resolve().name,)
+            if len(parts) == 1:
+                parts = (split, *parts)
+            folders.append(FrameFolder(folder, parts[0], "_".join(parts[1:])))
     if not folders:
         raise DataError(f"{root}: no folders of frames ({', '.join(FRAME_SUFFIXES)}) below it")
     counts = Counter(f"{folder.split}/{folder.sequence}" for folder in folders)
@@ -116,20 +119,6 @@ def _searched_subfolders(folder: Path, names: Iterable[str]) -> list[str]:
         if not folder.resolve().is_relative_to((folder / name).resolve()):
             searched.append(name)
     return searched
-
-
-def _frame_folder(root: Path, folder: Path, split: str) -> FrameFolder:
-    """Split and name of a folder of frames.
-
-    Args:
-        root: the data set's folder.
-        folder: below it, or the root itself.
-        split: split of folders directly in the root.
-    """
-    parts = folder.relative_to(root).parts or (root.resolve().name,)
-    if len(parts) > 1:
-        return FrameFolder(folder, parts[0], "_".join(parts[1:]))
-    return FrameFolder(folder, split, parts[0])
 
 
 def simulate_pairs(
@@ -245,19 +234,12 @@ def write_sequence(
     if sensor.DOWNSCALE != SPK_GOPRO_SENSOR.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
-    _write_exposures(folder / TABLE, exposure, names, sensor)
-    return len(names), len(spikes)
-
-
-def _write_exposures(
-    table: Path, exposure: Exposure, names: Sequence[str], sensor: SimulatedSensor
-) -> None:
-    """Write the table of exposures that differ from those of Spk-GoPro; remove any other table."""
-    has_usual_rate = sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
-    if has_usual_rate and exposure == spk_gopro_exposure(exposure.steps):
-        table.unlink(missing_ok=True)
+    is_usual = exposure == spk_gopro_exposure(exposure.steps)
+    if is_usual and sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME:
+        (folder / TABLE).unlink(missing_ok=True)
     else:
-        atomic_write_text(table, exposure_table(dict.fromkeys(names, exposure)))
+        atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
+    return len(names), len(spikes)
 
 
 def _write_exposure(

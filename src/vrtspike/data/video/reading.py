@@ -103,7 +103,9 @@ def inspect_video(path: str | Path) -> VideoInfo:
             sizes.append(size[::-1] if turned else size)
             shown.append(frame.pts)
             length = frame.duration
-        start = _start(container)
+        start = Fraction(0)
+        if container.format.name in _BROADCAST:
+            start = Fraction(container.start_time or 0, _MICROSECONDS)
         rate = Fraction(stream.average_rate or FRAMES_PER_SECOND)
         shape = Fraction(stream.sample_aspect_ratio or 1)
         tick = Fraction(stream.time_base or 1 / rate)
@@ -226,13 +228,6 @@ def _damaged(
         "the file again; if it plays to its end, write it anew with a video program, or give a "
         "folder of frames"
     )
-
-
-def _start(container: InputContainer) -> Fraction:
-    """Time of a file's clock at its beginning, in seconds."""
-    if container.format.name in _BROADCAST:
-        return Fraction(container.start_time or 0, _MICROSECONDS)
-    return Fraction(0)
 
 
 def _rising_stamps(

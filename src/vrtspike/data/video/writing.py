@@ -21,7 +21,6 @@ from vrtspike.system.rounding import round_up
 if TYPE_CHECKING:
     from av.container import InputContainer, OutputContainer
     from av.packet import Packet
-    from av.stream import Stream
     from av.video.stream import VideoStream
 
 _OPTIONS = {"crf": "18", "bf": "0"}
@@ -57,7 +56,9 @@ class SoundCopy:
 
     def copy_until(self, time: Fraction | None) -> None:
         """Copy the packets that begin before a time in seconds; the rest if None."""
-        while self._next is not None and (time is None or _begin(self._next) < time):
+        while self._next is not None:
+            if time is not None and (self._next.pts or 0) * self._next.time_base >= time:
+                return
             self._next.stream = self._targets[self._next.stream.index]
             self._output.mux(self._next)
             self._next = next(self._packets, None)
@@ -81,13 +82,16 @@ def uncopied_streams(path: str | Path) -> list[str]:
 
     with av.open(str(path)) as container:
         first = container.streams.video[0]
-        return [
-            _describe(stream)
-            for stream in container.streams
-            if stream.index != first.index
-            and stream.type in ("audio", "subtitle", "video")
-            and not (stream.type == "audio" and _is_taken(path, stream.index))
-        ]
+        descriptions = []
+        for stream in container.streams:
+            is_copied = stream.type == "audio" and _is_taken(path, stream.index)
+            is_shown = stream.type in ("audio", "subtitle", "video")
+            if stream.index == first.index or is_copied or not is_shown:
+                continue
+            context = stream.codec_context
+            codec = "unknown codec" if context is None else context.name
+            descriptions.append(f"stream {stream.index}: {stream.type}, {codec}")
+        return descriptions
 
 
 def _is_taken(path: str | Path, index: int) -> bool:
@@ -108,15 +112,6 @@ def _is_taken(path: str | Path, index: int) -> bool:
     except (ValueError, av.error.FFmpegError):
         return False
     return True
-
-
-def _begin(packet: Packet) -> Fraction:
-    return (packet.pts or 0) * packet.time_base
-
-
-def _describe(stream: Stream) -> str:
-    codec = "unknown codec" if stream.codec_context is None else stream.codec_context.name
-    return f"stream {stream.index}: {stream.type}, {codec}"
 
 
 @contextlib.contextmanager

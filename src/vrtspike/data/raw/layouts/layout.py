@@ -8,9 +8,9 @@ if DATA.BLUR_DIR is ``blur_gamma``, else by nothing.
 from __future__ import annotations
 
 import glob
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -186,26 +186,18 @@ class Layout:
         Raises:
             DataError: if a folder cannot be listed.
         """
+        spike = _root_prefix(spike_root) + self.spike if self.spike else None
+        folders = set()
+        for pattern, gamma in product((self.blur, self.sharp, spike), ("", "_gamma")):
+            if pattern is not None:
+                above_sequence = pattern.split("{sequence}")[0]
+                folders.add(root / above_sequence.format(split=split, gamma=gamma))
         names: set[str] = set()
         foreign: set[str] = set()
-        for folder in self._sequence_folders(root, split, spike_root):
+        for folder in folders:
             if folder.is_dir():
                 names.update(self._names_in(folder, foreign))
         return sorted(names), foreign
-
-    def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
-        """Return folders of a split that contain sequences."""
-        patterns = [self.blur]
-        if self.sharp is not None:
-            patterns.append(self.sharp)
-        if self.spike is not None:
-            patterns.append(_root_prefix(spike_root) + self.spike)
-        folders = set()
-        for pattern in patterns:
-            above_sequence = pattern.split("{sequence}")[0]
-            for gamma in ("", "_gamma"):
-                folders.add(root / above_sequence.format(split=split, gamma=gamma))
-        return folders
 
     def _names_in(self, folder: Path, foreign: set[str]) -> list[str]:
         """Return names of the sequences in a folder, some of them several times.
@@ -293,12 +285,10 @@ class Layout:
         parts = [places.spike, places.blur, places.sharp]
         parts += [f"{stream}/" for stream in places.streams]
         folders = [part for part in parts if part]
-        pending = deque(folders)
-        while pending:
-            parent = f"{PurePosixPath(pending.popleft()).parent}/"
-            if f"/{self._path(name)}/" in f"/{parent}":
-                folders.append(parent)
-                pending.append(parent)
+        for part in tuple(folders):
+            for parent in PurePosixPath(part).parents:
+                if f"/{self._path(name)}/" in f"/{parent}/":
+                    folders.append(f"{parent}/")
         return list(dict.fromkeys(folders))
 
     def _path(self, name: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,14 @@ LAYOUTS: dict[str, Layout] = {
 
 AUTO = "auto"
 """Name for the layout that recognises a folder."""
+
+
+def add_raw_files(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that describe the raw files of a data set."""
+    parser.add_argument("--root", required=True, help="folder of the data set")
+    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
+    parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
+    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str] = ()) -> Layout:
