@@ -95,7 +95,9 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
             model takes other spikes.
         DataError: if an input cannot be used.
     """
-    _require_output_folder(request.output)
+    output = request.output
+    if output.is_file() or output.suffix in (".png", ".mp4"):
+        raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
     _require_recorded_spikes(request)
     _require_apart(request)
     source = open_clip(
@@ -107,16 +109,6 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
         layout=request.layout,
     )
     return source, _open_sharp(request.sharp, source)
-
-
-def _require_output_folder(output: Path) -> None:
-    """Refuse an output that is a file, or is named as one.
-
-    Raises:
-        ConfigError: naming it.
-    """
-    if output.is_file() or output.suffix in (".png", ".mp4"):
-        raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
 
 
 def _require_recorded_spikes(request: Request) -> None:

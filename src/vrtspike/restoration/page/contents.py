@@ -5,6 +5,7 @@ The page's scripts read :class:`RestoredData` as JSON.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -195,6 +196,13 @@ def model_contents(
     """
     metrics = model_metrics(model.frame_metrics)
     columns = [column for metric in metrics for column in metric["columns"]]
+    ranking = metrics[0]["name"] if metrics else ""
+
+    def rank(number: int) -> float:
+        """Return the value that ranks a frame, the worst first; frames without it come last."""
+        value = model.frame_metrics[number].get(ranking)
+        return math.inf if value is None else float(value)
+
     examples: list[RestoredExample] = [
         {
             "label": clip_name,
@@ -205,7 +213,7 @@ def model_contents(
             "doubts": list(model.doubts.get(model.clip.source.names[number], [])),
             "pictures": pictures[number],
         }
-        for number in _worst_first(model.frame_metrics, list(pictures), metrics)
+        for number in sorted(pictures, key=rank)
     ]
     return {
         "name": model.label,
@@ -255,21 +263,6 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
             }
         )
     return metrics
-
-
-def _worst_first(
-    frame_metrics: FrameMetrics, frames: Sequence[int], metrics: Sequence[MetricOnPage]
-) -> list[int]:
-    """Sort numbers of frames by the first metric; those without it come last."""
-    if not metrics:
-        return list(frames)
-    name = metrics[0]["name"]
-
-    def rank(number: int) -> float:
-        value = frame_metrics[number].get(name)
-        return float("inf") if value is None else float(value)
-
-    return sorted(frames, key=rank)
 
 
 def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Verdict:
