@@ -8,7 +8,6 @@ activation functions, but products of the two halves of the channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +18,9 @@ from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_voxels
 from vrtspike.models.spike_order import mirror_ends, shuffle_frames, take_neighbours
+from vrtspike.settings import Settings
+from vrtspike.settings.model import NAFSettings
 from vrtspike.system.rounding import divide_up, round_up
-
-if TYPE_CHECKING:
-    from vrtspike.settings import Settings
-    from vrtspike.settings.model import NAFSettings
 
 
 def simple_gate(x: Tensor) -> Tensor:
@@ -73,11 +70,6 @@ class NAFBlock(nn.Module):
 def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
     """Return NAF blocks one after the other."""
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
-
-
-def cell_of_scale(cell: int, scale: int) -> int:
-    """Return the side of a cell of the full size at a scale, rounded up."""
-    return divide_up(cell, 2**scale)
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
@@ -154,7 +146,7 @@ class SpikePyramid(nn.Module):
         self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(
-            NAFBlock(channels, cell_of_scale(cell, level)) for level in range(levels)
+            NAFBlock(channels, divide_up(cell, 2**level)) for level in range(levels)
         )
 
     @property
@@ -213,7 +205,8 @@ class SpikeNAFNet(Restorer):
         width = settings.WIDTH
         spike_width = settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
-        cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
+        # A cell of the full size at each scale, rounded up.
+        cells = [divide_up(settings.POOLING_CELL, 2**scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
         self.shuffled = shuffled
         self.neighbours = neighbours
