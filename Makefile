@@ -17,6 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 CORES ?= all
 # Folders of tests that `make endurance` keeps to; none: all.
 FOLDERS ?=
+# Markers of the tests that `make pytest` runs.
+SELECTED ?= not endurance
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -59,7 +61,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python benchmarks/spikes_alone.py --check
 
 pytest: $(READY)  ## the tests, without those of make core and make endurance
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) $(FOLDERS)
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" $(FOLDERS)
 
 test: check pytest  ## every check: format, lint, types, tests
 

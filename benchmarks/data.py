@@ -52,7 +52,8 @@ from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.settings.data import DataSettings
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers

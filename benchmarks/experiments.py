@@ -19,14 +19,14 @@ import torch
 
 from real_samples import sample_psnr
 from vrtspike.analysis.evaluation_files import EvaluationJob
-from vrtspike.cluster.launch import Launch, launch
 from vrtspike.deblurring import task
 from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.launching.launch import Launch, launch
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings
-from vrtspike.system import cli
+from vrtspike.system.options import HelpFormatter
 
 ROOT = Path(__file__).resolve().parents[1]
 CPU = torch.device("cpu")
@@ -62,7 +62,7 @@ def run_experiment(
         measured: see :data:`Measured`.
         about: description of the program, for ``--help``.
     """
-    parser = argparse.ArgumentParser(description=about, formatter_class=cli.HelpFormatter)
+    parser = argparse.ArgumentParser(description=about, formatter_class=HelpFormatter)
     default = Path("results/data/demo/k32/dataset.json")
     parser.add_argument("--dataset", type=Path, default=default, help="the demo's")
     parser.add_argument("--samples", type=Path, help="folder of real frames, measured as well")

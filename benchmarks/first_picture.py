@@ -20,7 +20,8 @@ from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import write_png
 from vrtspike.metrics.psnr import psnr
-from vrtspike.system import cli
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 SCENE = "GOPR0102_11_00"
 SEED = 1
@@ -43,7 +44,7 @@ def film(folder: Path) -> None:
 
 def main() -> None:
     """Film, restore, measure, and draw."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter).parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter).parse_args()
     with TemporaryDirectory() as name:
         clip = Path(name) / SCENE
         film(clip)
@@ -59,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -37,8 +37,8 @@ from vrtspike.monitoring.timing import seconds
 from vrtspike.restoration.inference.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_deblurring_preset
-from vrtspike.system import cli
 from vrtspike.system.errors import RunError
+from vrtspike.system.program import run
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
 from vrtspike.training.run_log import describe_environment
@@ -388,4 +388,4 @@ def table(part: str, result: dict[str, Any]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -28,7 +28,7 @@ from experiments import (
 from vrtspike.data.clips.neighbours import voxel_frames
 from vrtspike.models import build_model
 from vrtspike.settings import Settings
-from vrtspike.system import cli
+from vrtspike.system.program import run
 
 SIDE = 128
 """Rows and columns of the frames on which the arithmetic of a frame is counted."""
@@ -87,4 +87,4 @@ def section(runs: Runs) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "model.md"
-    cli.run(lambda: run_experiment("light_variants", page, section, measured, __doc__))
+    run(lambda: run_experiment("light_variants", page, section, measured, __doc__))

@@ -18,7 +18,8 @@ import numpy as np
 from vrtspike.data.simulation.general import TEST, Source
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, Camera, film_sequence
 from vrtspike.data.simulation.sensor import SimulatedSensor
-from vrtspike.system import cli
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 HEIGHT, WIDTH = 128, 192
 EXPOSURES = 8
@@ -49,10 +50,10 @@ def write_data(root: Path) -> None:
 
 def main() -> None:
     """Parse the arguments and write the data set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("data/other_sensor"), help="folder")
     write_data(parser.parse_args().output)
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -1,9 +1,8 @@
 """Count the cost of a training step of each preset, and write the page of it.
 
 A micro-step of the preset's own clips and largest crop is counted on tensors without data
-(``vrtspike.deblurring.preset_step_cost``). The costs go to
-``src/vrtspike/deblurring/preset_costs.json``, which ``vrtspike advise`` reads, and from there to
-``docs/presets.md``.
+(``preset_step_cost.py``). The costs go to ``src/vrtspike/deblurring/preset_costs.json``, which
+``vrtspike advise`` reads, and from there to ``docs/presets.md``.
 
 Examples:
     python benchmarks/presets.py --write            # count all presets, write counts and page
@@ -23,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments import markdown, require_current
+from preset_step_cost import step_cost
 from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
-from vrtspike.deblurring.advice.step_speed import H100, H100_BANDWIDTH
-from vrtspike.deblurring.preset_step_cost import step_cost
+from vrtspike.deblurring.advice.hardware import H100, H100_BANDWIDTH
 from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
-from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.program import run
 from vrtspike.training.flops import TRAINING_FACTOR
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -232,4 +231,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -39,8 +39,8 @@ from vrtspike.restoration.restore import load_model, restore_frames, torch_compu
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_deblurring_preset
-from vrtspike.system import cli
 from vrtspike.system.errors import DataError
+from vrtspike.system.program import run
 
 STEPS_PER_FRAME = 8
 
@@ -169,4 +169,4 @@ def title(values: str) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "model.md"
-    cli.run(lambda: run_experiment("robustness", page, section, measured, __doc__))
+    run(lambda: run_experiment("robustness", page, section, measured, __doc__))

@@ -29,7 +29,8 @@ from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import SEAL
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.cli import HelpFormatter, positive_int, run
+from vrtspike.system.options import HelpFormatter, positive_int
+from vrtspike.system.program import run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"

@@ -32,8 +32,8 @@ from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
 from vrtspike.restoration.inputs.clip_source import sharp_frame
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
-from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.program import run
 
 WINDOWS = (16, 24, 32, 40, 88)
 MEASURED = (PSNR_Y, SSIM_Y, TOF)
@@ -107,4 +107,4 @@ def section(results: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "metrics.md"
-    cli.run(lambda: run_experiment("spikes_alone", page, section, measured, __doc__))
+    run(lambda: run_experiment("spikes_alone", page, section, measured, __doc__))

@@ -15,7 +15,7 @@ rule general:
         others=multiext(
             "<results>/general/pack/",
             "README.md",
-            "figures.json",
+            "evaluation.json",
             "run.json",
             "settings.json",
             "statistics.json",

@@ -3,11 +3,13 @@
 Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
 """
 
+RESULTS_OF_PRESETS = results_of(PRESETS)
+
 
 rule page:
     """The report page on the presets in PRESETS: pictures, metrics, curves, origin."""
     input:
-        **page_inputs(PRESETS, results_of(PRESETS)),
+        **page_inputs(PRESETS, RESULTS_OF_PRESETS),
         rerun_damaged=rerun_damaged("index.html"),
     output:
         "<results>/index.html",
@@ -47,7 +49,7 @@ rule report:
         page="<results>/index.html",
         datasets=after_datasets(PRESETS),
         captions=CAPTIONS,
-        results=[*results_of(PRESETS), *rules.compare.output, *seeds_tables(*PRESETS)],
+        results=[*RESULTS_OF_PRESETS, *rules.compare.output, *seeds_tables(*PRESETS)],
     output:
         "<results>/report.html",
     log:

@@ -1,4 +1,4 @@
-"""Training. The state of a run is in RUNS and not an output of this rule (cluster/launch.py).
+"""Training. The state of a run is in RUNS and not an output of this rule (launching/launch.py).
 
 Uses functions/data.smk, functions/devices.smk and functions/training.smk.
 """

@@ -1,6 +1,6 @@
 """Download of pretrained backbones for perceptual losses and LPIPS."""
 
-from vrtspike.workflow.local_devices import ALL_CORES
+from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.io.backbone_weights import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.ablation import compare_variants
+from vrtspike.analysis.comparisons.ablation import compare_variants
 from vrtspike.io.flatten import ABSENT
-from vrtspike.system.cli import add_runs, run
+from vrtspike.system.options import add_runs
+from vrtspike.system.program import run
 
 
 def main() -> None:

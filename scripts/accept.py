@@ -10,8 +10,8 @@ from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.cli import HelpFormatter, run
-from vrtspike.system.json_options import add_options
+from vrtspike.system.options import HelpFormatter, add_options
+from vrtspike.system.program import run
 
 
 def main() -> None:

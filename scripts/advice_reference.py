@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.findings import advice
+from vrtspike.analysis.advice.findings import symptoms
 from vrtspike.plotting.pages import markdown_table, update_tables
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 PAGE = Path("docs/findings.md")
 
@@ -32,7 +32,8 @@ def main() -> None:
 def findings_page_table() -> str:
     """Return the table of all findings, as Markdown; their texts name their limits."""
     columns = ["symptom", "measured", "reported", "cause"]
-    rows = [[entry[column].format_map(entry) for column in columns] for entry in advice()]
+    entries = map(vars, symptoms().values())
+    rows = [[entry[column].format_map(entry) for column in columns] for entry in entries]
     return markdown_table(pd.DataFrame(rows, columns=columns), others="---")
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import pandas as pd
-
-from vrtspike.data.alignment_plot import plot_alignment
-from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows
+from vrtspike.data.alignment_table import alignment_table, plot_alignment
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> None:
@@ -29,12 +26,13 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, required=True, help="plot to write (SVG)")
     arguments = parser.parse_args()
     names = surveyed(read_manifest(arguments.survey, SURVEY))
-    rows = alignment_rows(manifest_paths(arguments.ingested, names))
-    table = pd.DataFrame(rows, columns=COLUMNS).astype({"center": float, "correlation": float})
+    table = alignment_table(manifest_paths(arguments.ingested, names))
     atomic_write_text(arguments.table, table.to_csv(index=False, lineterminator="\n"))
     plot_alignment(arguments.plot, table)
-    correlation = f", median correlation {table['correlation'].median():.3f}" if rows else ""
-    print(f"{len(rows)} exposures{correlation}")
+    correlation = ""
+    if len(table):
+        correlation = f", median correlation {table['correlation'].median():.3f}"
+    print(f"{len(table)} exposures{correlation}")
 
 
 if __name__ == "__main__":

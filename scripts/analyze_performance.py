@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.findings import finding_lines
+from vrtspike.analysis.advice.findings import finding_lines
 from vrtspike.analysis.performance import read_analysis, write_analysis
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 
 def main() -> None:

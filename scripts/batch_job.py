@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from vrtspike.cluster.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
-from vrtspike.system.cli import run
 from vrtspike.system.errors import EXIT_USER_ERROR
+from vrtspike.system.program import run
 
 _DEFAULT = "none"
 """Value in profiles for the batch system's default."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from vrtspike.io.files import folder_size
 from vrtspike.restoration.bundling import bundle_weights
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

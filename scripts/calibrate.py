@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.commands.recordings import add_calibrate, calibrate
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

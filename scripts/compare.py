@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
-from vrtspike.system.cli import add_runs, run
+from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.system.options import add_runs
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -17,15 +17,16 @@ from vrtspike.config.reference import preset_json_schema, reference_page
 from vrtspike.config.translations import chinese, missing_page
 from vrtspike.io.files import atomic_write_text
 from vrtspike.settings import names
-from vrtspike.system import cli
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 PROJECT = Path(__file__).parents[1]
 
 
 def main() -> int:
     """Parse the arguments and write or compare the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
     parser.add_argument("--pages", action="store_true", help="all files except the names")
     arguments = parser.parse_args()
@@ -65,4 +66,4 @@ def _write(path: Path, text: str, *, check: bool) -> bool:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

@@ -10,8 +10,9 @@ from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest, sealed
-from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

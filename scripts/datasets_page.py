@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.commands.public_sets import PublicSet, read_public_sets
 from vrtspike.plotting.pages import markdown_table, update_tables
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 PAGE = Path("docs/datasets.md")
 

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.data.simulation.demo import make_demo_data
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

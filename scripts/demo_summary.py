@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.io.files import atomic_write_text
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 WIDTH = 100
 REUSE = """

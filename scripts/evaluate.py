@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import EvaluationJob, evaluated_task
-from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
+from vrtspike.launching.gpus import DEVICE_NAMES, take_device
 from vrtspike.runs.published import read_published
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 from vrtspike.system.progress_bar import progress_bar
 
 

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.data.simulation.general import make_general_data
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from vrtspike.data.raw.options import add_raw_files
 from vrtspike.data.shard_jobs import Ingestion, make_shard
 from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.cli import HelpFormatter, add_shard, run
+from vrtspike.system.options import HelpFormatter, add_shard
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.launch import Launch, launch
-from vrtspike.cluster.machines import gpus_option
 from vrtspike.config.yaml_documents import read_overrides
-from vrtspike.system.cli import add_preset, positive_int, run
+from vrtspike.launching.launch import Launch, launch
+from vrtspike.launching.machines import gpus_option
+from vrtspike.system.options import add_preset, positive_int
+from vrtspike.system.program import run
 
 
 def main() -> int:

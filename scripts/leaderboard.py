@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.deblurring.leaderboard import write_leaderboard
-from vrtspike.system.cli import add_runs, run
+from vrtspike.system.options import add_runs
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from vrtspike.config.tasks import prepared_task
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.yaml_documents import read_overrides
-from vrtspike.system.cli import add_preset, run
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import add_preset
+from vrtspike.system.program import run
 
 
 def main() -> None:

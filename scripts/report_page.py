@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.reporting.page import write_report_page
-from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.yaml_documents import read_overrides
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.io.files import atomic_write_text
+from vrtspike.launching.gpus import DEVICE_NAMES, take_device
 from vrtspike.settings import deblurring_settings
-from vrtspike.system.cli import add_preset, run
+from vrtspike.system.options import add_preset
+from vrtspike.system.program import run
 from vrtspike.system.progress_bar import progress_bar
 
 VERDICT = "verdict.txt"

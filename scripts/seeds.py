@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.seeds import write_seeds
+from vrtspike.analysis.comparisons.seeds import write_seeds
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page
-from vrtspike.system.cli import add_runs, run
+from vrtspike.system.options import add_runs
+from vrtspike.system.program import run
 
 
 def main() -> None:

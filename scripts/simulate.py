@@ -12,10 +12,15 @@ from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.data.simulation.folders import FRAMES_PER_EXPOSURE
-from vrtspike.data.simulation.request import STEPS_OF_PAIRS, SimulationRequest, option_name
+from vrtspike.data.simulation.folders import (
+    FRAMES_PER_EXPOSURE,
+    STEPS_OF_PAIRS,
+    option_name,
+    simulate,
+)
 from vrtspike.data.simulation.sensor import SimulatedSensor
-from vrtspike.system.cli import HelpFormatter, positive_int, run
+from vrtspike.system.options import HelpFormatter, positive_int
+from vrtspike.system.program import run
 
 SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 
@@ -29,7 +34,7 @@ def main() -> None:
     """Parse the arguments and simulate one sequence or many."""
     arguments = vars(_parser().parse_args())
     sensor = {key: arguments.pop(key.lower()) for key in SENSOR_KEYS}
-    SimulationRequest(sensor=sensor, **arguments).run()
+    simulate(sensor=sensor, **arguments)
 
 
 def _parser() -> argparse.ArgumentParser:

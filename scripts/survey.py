@@ -11,8 +11,9 @@ from pathlib import Path
 from vrtspike.data.raw.options import add_raw_files
 from vrtspike.data.raw.survey import survey
 from vrtspike.io.files import write_json
-from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.errors import named_faults
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 
 def main() -> None:

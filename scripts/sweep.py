@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.sweep import write_sweep
+from vrtspike.analysis.comparisons.sweep import write_sweep
 from vrtspike.config.sweeps import sweep_values
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page
-from vrtspike.system.cli import add_runs, run
+from vrtspike.system.options import add_runs
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -1,13 +1,10 @@
-r"""Train a model, or continue the run in a folder.
+"""Train the run in a folder, or continue it.
 
-Start a run (on two GPUs; without torchrun it takes one GPU, or the CPU where there is none):
+scripts/launch_training.py makes the folder of a preset, takes free GPUs, starts this program and
+publishes the result; snakemake does it for everything from raw data to the report. By hand, on as
+many GPUs as divide the run's batches per step:
 
-    torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run \
-        --preset config/presets/demo.yaml --dataset results/data/demo/k32/dataset.json
-
-Continue it, on as many GPUs as divide its batches per step:
-
-    torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
+    torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/<preset>/<fingerprint>
 
 The folder contains settings.json, code.json (digests of the code), statistics.json (with which
 inputs are standardised), run.json (environment, starts, status, metrics), metrics.jsonl,
@@ -20,9 +17,6 @@ is the same in any case. Exit status: 0 finished, 75 stopped and saved (start ag
 invalid input, with a message, 1 a crash. A torchrun started by hand kills processes that have not
 ended 30 seconds after a signal, and ends with 1; with --max-restarts N, set
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
-
-scripts/launch_training.py does all this for presets by name, takes free GPUs, and publishes the
-result; snakemake does it for everything from raw data to the report.
 """
 
 from __future__ import annotations
@@ -31,36 +25,27 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
+from vrtspike.launching.signals import leave, process_number, report_status, restore_stops
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.runs.training_code import record_code
-from vrtspike.system.cli import run
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
 from vrtspike.system.processes import stop_with_parent
+from vrtspike.system.program import run
 
 
 def main() -> int:
-    """Parse the arguments, prepare the run folder, train."""
+    """Parse the arguments, check the run, train."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--run-dir", type=Path, required=True, help="folder of the run; made where it is missing"
-    )
-    parser.add_argument(
-        "--preset", type=Path, metavar="YAML", help="preset of a new run; leave it out to continue"
-    )
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        metavar="JSON",
-        help="manifest of the data set of a new run (made by the rule statistics)",
+        "--run-dir", type=Path, required=True, help="folder of the run, with its settings.json"
     )
     arguments = parser.parse_args()
     restore_stops()
     stop_with_parent()
     try:
-        prepare_folder(arguments.run_dir, arguments.preset, arguments.dataset)
+        prepare_folder(arguments.run_dir)
         task = RunIdentity.read(arguments.run_dir).settings.TASK
         changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():

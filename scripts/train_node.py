@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cluster.machines import Machines, gpus_option, train_on_node
-from vrtspike.system.cli import run
+from vrtspike.launching.machines import Machines, gpus_option, train_on_node
+from vrtspike.system.program import run
 
 
 def main() -> int:

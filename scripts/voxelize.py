@@ -14,8 +14,8 @@ from vrtspike.data.shard_jobs import Building, make_shard
 from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
-from vrtspike.system.cli import HelpFormatter, add_shard, run
-from vrtspike.system.json_options import add_options
+from vrtspike.system.options import HelpFormatter, add_options, add_shard
+from vrtspike.system.program import run
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ def test_only_commands_import_a_task(repository, page):
             assert not packages & tasks, source
 
 
-@pytest.mark.parametrize("package", ["data", "restoration"])
+@pytest.mark.parametrize("package", ["analysis", "data", "restoration"])
 def test_no_part_of_a_package_imports_from_above(repository, page, package):
     numbers = layers(page, package)
     assert check(repository / "src/vrtspike" / package, f"{package}.", numbers) == []

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 TESTED_WITH = {
-    "analysis/test_compare.py": ["analysis/quality_tables"],
+    "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
-    "commands/test_projects.py": ["commands/data_look", "commands/new_project"],
+    "commands/test_projects.py": ["commands/data_look"],
     "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
     "commands/test_restore.py": ["commands/models", "commands/restore_models"],
@@ -24,14 +24,9 @@ TESTED_WITH = {
     "data/gate/test_consistency.py": ["data/gate/frame_views"],
     "data/simulation/test_general.py": ["data/simulation/photographs"],
     "data/store/test_reading.py": ["data/store/layout"],
-    "data/test_scripts.py": [
-        "data/alignment_plot",
-        "data/gate/alignment_table",
-        "data/raw/options",
-    ],
+    "data/test_scripts.py": ["data/alignment_table", "data/raw/options"],
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
-    "deblurring/test_training_cost.py": ["deblurring/preset_step_cost"],
     "evaluation/test_evaluate.py": ["evaluation/summary"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
@@ -49,7 +44,6 @@ TESTED_WITH = {
     "reporting/test_page.py": ["reporting/embedding"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
-    "runs/test_named_models.py": ["runs/hub"],
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_reading.py": ["sst/lazy_months"],
     "training/test_fit.py": ["training/run"],

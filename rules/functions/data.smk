@@ -5,7 +5,6 @@ from pathlib import Path
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import inputs_version, shard_damage
 from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
-from vrtspike.deblurring.planning.prepared_data import prepared_data
 
 
 @user_errors()
@@ -36,9 +35,12 @@ def dataset_manifest(wildcards):
 @user_errors()
 def dataset_of_preset(name):
     """The manifest of a preset's data set, after its checkpoint has run."""
+    if WORKFLOW.is_prepared(name):
+        folder = WORKFLOW.manifest(name).parent.name
+        return checkpoints.prepare.get(prepared=folder).output[0]
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
-    data = prepared_data(name, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
-    return getattr(checkpoints, data.checkpoint).get(**data.wildcards).output[0]
+    wildcards = RAW_DATA.wildcards_of(name, alone=SNAKEMAKE.runs_locally)
+    return checkpoints.statistics.get(**wildcards).output[0]
 
 
 rerun_damaged_checks = rerun_damaged(

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from vrtspike.workflow import demos
-from vrtspike.workflow.benchmark_files import benchmark_files
 
 DEMOS = demos.DEMOS
 
@@ -15,7 +14,9 @@ def presets_of_demo(wildcards):
 
 def demo_benchmarks(wildcards, resources):
     """The benchmarks of a demo's jobs; with `resources`, so that they do not cause reruns."""
-    return benchmark_files(Path(RESULTS, "benchmarks"), presets_of_demo(wildcards))
+    return demos.benchmark_files(
+        Path(RESULTS, "benchmarks"), presets_of_demo(wildcards)
+    )
 
 
 def demo_reuse(wildcards):

@@ -1,13 +1,12 @@
 """Cores, GPUs and memory of jobs."""
 
-from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.workflow import job_memory
-from vrtspike.workflow.local_devices import LocalDevices
+from vrtspike.launching.gpus import usable_gpus
+from vrtspike.workflow import job_resources
 
 GPUS, NODES = WORKFLOW.settings.GPUS, WORKFLOW.settings.NODES
-memory = job_memory.memory
-shard_memory = job_memory.shard_memory
-DEVICES = LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
+memory = job_resources.memory
+shard_memory = job_resources.shard_memory
+DEVICES = job_resources.LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
 
 
 def evaluation_threads(wildcards):

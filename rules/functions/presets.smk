@@ -6,7 +6,6 @@ Uses functions/data.smk.
 from functools import partial
 from pathlib import Path
 
-from vrtspike.deblurring.planning.prepared_data import checked_files
 from vrtspike.workflow import preset_inputs
 
 
@@ -53,7 +52,10 @@ evaluation_inputs = partial(preset_inputs.evaluation_inputs, dataset_of_preset)
 @user_errors()
 def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
-    return checked_files(PRESETS, DEBLURRING, RAW_DATA, alone=SNAKEMAKE.runs_locally)
+    prepared = [name for name in PRESETS if WORKFLOW.is_prepared(name)]
+    videos = [name for name in PRESETS if name not in prepared]
+    checked = RAW_DATA.checked_files(videos, alone=SNAKEMAKE.runs_locally)
+    return [*(str(WORKFLOW.manifest(name)) for name in prepared), *checked]
 
 
 def parents(files):

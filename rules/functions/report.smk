@@ -6,7 +6,7 @@ Uses functions/demos.smk and functions/presets.smk.
 from pathlib import Path
 
 from vrtspike.workflow.paths import nested_call
-from vrtspike.workflow.report_items import report_item
+from vrtspike.workflow.rule_options import report_item
 
 CAPTIONS = PLACES.captions
 PERFORMANCE_TABLES = [

@@ -6,8 +6,7 @@ Uses functions/devices.smk.
 from pathlib import Path
 
 from vrtspike.workflow.start_checks import begin_run
-from vrtspike.workflow.training_staleness import retrained_names
-from vrtspike.workflow.training_inputs import training_inputs
+from vrtspike.workflow.training_staleness import retrained_names, training_inputs
 
 RETRAINED = retrained_names(WORKFLOW)
 
@@ -18,10 +17,10 @@ def input_weights(wildcards):
 
     It also refuses missing files, and forces the rerun of stale trainings.
     """
-    files = training_inputs(
+    trained, downloaded = training_inputs(
         TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, NOTICES.add
     )
-    return [*files.trained, *ancient_files(files.downloaded)]
+    return [*map(str, trained), *ancient_files(downloaded)]
 
 
 def retrain_option(wildcards, resources):

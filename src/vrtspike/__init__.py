@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     # `as` makes a name public for type checkers.
     from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
-    from vrtspike.cluster.signals import leave as leave
     from vrtspike.config import load_preset as load_preset
     from vrtspike.data.bins import bin_edges as bin_edges
     from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from vrtspike.interface.restoring import restore as restore
     from vrtspike.interface.training import TrainingResult as TrainingResult
     from vrtspike.interface.training import train as train
+    from vrtspike.launching.signals import leave as leave
     from vrtspike.metrics.psnr import psnr as psnr
     from vrtspike.metrics.psnr import psnr_y as psnr_y
     from vrtspike.metrics.ssim import ssim as ssim
@@ -72,7 +72,7 @@ _HOMES = {
     "evaluate": "vrtspike.interface.evaluating",
     "fit": "vrtspike.training.fit",
     "inspect_video": "vrtspike.data.video",
-    "leave": "vrtspike.cluster.signals",
+    "leave": "vrtspike.launching.signals",
     "load": "vrtspike.restoration.trained",
     "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",

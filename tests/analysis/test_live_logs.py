@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from tests.published_runs import metric_lines, timing_lines, write_lines
-from vrtspike.analysis import live_logs
-from vrtspike.analysis.live_logs import LiveLogs
-from vrtspike.analysis.run_logs import read_run_logs
+from vrtspike.analysis import run_logs
+from vrtspike.analysis.run_logs import LiveLogs, read_run_logs
 from vrtspike.monitoring.records import truncate_records
 from vrtspike.system.errors import RunError
 
@@ -68,7 +67,7 @@ def test_timings_are_those_of_the_last_start_and_of_its_end(tmp_path, monkeypatc
     write_lines(tmp_path / "logs/timing_1.jsonl", timing_lines(9)[:9])
     write_lines(tmp_path / "logs/timing_2.jsonl", timing_lines(20)[:20])
     size = sum(len(json.dumps(line)) + 1 for line in timing_lines(20)[17:20])
-    monkeypatch.setattr(live_logs, "TIMING_BYTES", size)
+    monkeypatch.setattr(run_logs, "TIMING_BYTES", size)
     assert LiveLogs(tmp_path).read().steps["step"].tolist() == [18, 19, 20]
 
 

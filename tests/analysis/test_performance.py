@@ -56,7 +56,7 @@ def test_findings_name_evidence_and_keys(analysed):
     ]  # fmt: skip
     contents = read_json(output / "findings.json")
     assert contents["preset"] == "slow"
-    assert contents["figures"]["speed"]["data_ms"] == 50  # 300 ms for six micro-batches
+    assert contents["measurements"]["speed"]["data_ms"] == 50  # 300 ms for six micro-batches
     assert contents["proposed"] == {
         "DATALOADER.TOTAL_WORKERS": "auto",
         "DATALOADER.TRAIN_PREFETCH_FACTOR": 8,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.test_compare import evaluation
+from tests.analysis.comparisons.test_compare import evaluation
 from tests.data.raw.names import write_gopro
 from tests.data.scenes import film
 from tests.deblurring.test_old_logs import TRAIN

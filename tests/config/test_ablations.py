@@ -9,7 +9,7 @@ import pytest
 from vrtspike.config.loading import derive, load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.settings.ablation import ABLATION
+from vrtspike.settings.schema import ABLATION
 from vrtspike.system.errors import ConfigError
 
 CONFIG = ["config.yaml"]

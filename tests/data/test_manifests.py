@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.data.prepared import merged
+from vrtspike.data.alignment_table import alignment_table
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import ingest_digest
 from vrtspike.data.store.writing import build_store, verify_store
@@ -20,7 +20,7 @@ from vrtspike.system.errors import DataError
     ("use", "stage"),
     [
         (lambda path: accept([path], GateOptions()), "ingest"),
-        (lambda path: alignment_rows([path]), "ingest"),
+        (lambda path: alignment_table([path]), "ingest"),
         (
             lambda path: build_store(
                 path.parent, path, StoreOptions(bins=8), path.with_name("k.json")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.data.conftest import SEQUENCES
 from tests.data.scenes import film
-from vrtspike.data.gate.alignment_table import COLUMNS
+from vrtspike.data.alignment_table import COLUMNS
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.io.files import read_json
 from vrtspike.io.images import write_png

@@ -7,9 +7,9 @@ import re
 import pandas as pd
 import pytest
 
+from preset_step_cost import step_cost
 from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.deblurring.leaderboard import write_leaderboard
-from vrtspike.deblurring.preset_step_cost import step_cost
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings

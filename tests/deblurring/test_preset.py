@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,6 @@ from vrtspike.deblurring.preset import (
     build_objective,
     build_trainable,
     load_teacher,
-    memory_advice,
     training_batches,
     validation_batches,
 )
@@ -44,42 +42,6 @@ def test_parts_of_a_model_learn_as_the_preset_says(place):
         run = identify("tiny", settings, place / "k4" / "dataset.json")
         trainable = build(run, ALONE, NO_WORKERS)
         assert (trainable.rate_factors, trainable.frozen_steps) == (rates, frozen)
-
-
-@pytest.mark.parametrize(
-    ("model", "clip", "keys"),
-    [
-        ({}, 2, ["DATA.CROP_SIZE", "DATA.CLIP_LEN"]),
-        ({"TYPE": "spike_nafnet"}, 1, ["DATA.CROP_SIZE"]),
-        (
-            {"VRT": {"USE_CHECKPOINT_ATTN": False}},
-            1,
-            ["MODEL.VRT.USE_CHECKPOINT_ATTN", "DATA.CROP_SIZE"],
-        ),
-        (
-            {"VRT": {"USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}},
-            2,
-            [
-                "MODEL.VRT.USE_CHECKPOINT_FFN",
-                "MODEL.VRT.USE_CHECKPOINT_ATTN",
-                "DATA.CROP_SIZE",
-                "DATA.CLIP_LEN",
-            ],
-        ),
-    ],
-)
-def test_advice_on_full_memory_names_keys_that_can_save_some(model, clip, keys):
-    advice = memory_advice(Settings.model_validate({"MODEL": model, "DATA": {"CLIP_LEN": clip}}))
-    batches = ["TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"]
-    named = re.findall(r"[A-Z]+(?:\.[A-Z_]+)+", advice)
-    assert named == [*batches, *keys, "TRAIN.OPTIM.TYPE"]
-
-
-def test_a_run_gets_the_advice_of_its_own_settings(place):
-    settings = load_preset(place / "presets" / "tiny.yaml", ["MODEL.VRT.USE_CHECKPOINT_FFN=false"])
-    run = identify("tiny", settings, place / "k4" / "dataset.json")
-    advice = build(run, ALONE, NO_WORKERS).memory_advice
-    assert "set MODEL.VRT.USE_CHECKPOINT_FFN" in advice
 
 
 def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):

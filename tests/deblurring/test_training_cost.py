@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.advice.resources import USABLE
+from vrtspike.deblurring.advice.hardware import USABLE
 from vrtspike.deblurring.training_cost import clip_cost, state_bytes, table, training_cost
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -139,7 +139,7 @@ def test_the_count_agrees_with_a_real_step():
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from vrtspike.deblurring.preset_step_cost import step_cost
+    from preset_step_cost import step_cost
     from vrtspike.losses.charbonnier import charbonnier
     from vrtspike.models import build_model
     from vrtspike.monitoring.step_cost import FORMULAS

@@ -68,13 +68,10 @@ def write_place(folder: Path) -> None:
 
 def write_run(place: Path, folder: Path) -> None:
     """Train the preset by the program itself, without the launcher."""
-    command = [
-        *(sys.executable, str(SCRIPTS / "train.py"), "--run-dir", str(folder)),
-        *("--preset", str(place / "presets" / "tiny.yaml")),
-        *("--dataset", str(place / "k4" / "dataset.json")),
-    ]
+    settings = load_preset(place / "presets" / "tiny.yaml")
+    identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
     done = subprocess.run(
-        command,
+        [sys.executable, str(SCRIPTS / "train.py"), "--run-dir", str(folder)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from tests.reporting.results import make_evaluation, make_run
 from tests.small_run import SmallRun, arrays, write_light_run
-from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.commands.main import run_command

@@ -75,7 +75,7 @@ STRIKES = [
         ("a process was ended by SIGKILL, as when memory is full", SAVED),
         often=True,
     ),
-    Strike("worker", KILL, ("a data loading worker failed", "DATALOADER.TOTAL_WORKERS")),
+    Strike("worker", KILL, ("a data loading worker failed", "DATALOADER.TRAIN_WORKERS")),
     Strike(ALL, KILL, (), often=True),
 ]
 

@@ -169,7 +169,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from vrtspike.io.files import atomic_path
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 
 def write():
     with atomic_path(Path("weights")) as path:

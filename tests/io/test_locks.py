@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.cluster.gpus import take_gpus
 from vrtspike.io.locks import lock_file, locked
+from vrtspike.launching.gpus import take_gpus
 from vrtspike.runs.folder import lock_run
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.start_checks import reserve_files

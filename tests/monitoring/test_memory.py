@@ -60,14 +60,14 @@ def test_full_memory_warns_with_the_keys_to_lower():
     def warnings(percent: float, peak: int) -> list[str]:
         gpu = {"peak_mb": peak, "total_mb": 1000}
         record = {**measure_memory(CPU), "system_percent": percent, "gpu": gpu}
-        return list(memory_warnings(record, "DATA.CACHE_SIZE_GB"))
+        return list(memory_warnings(record, Settings()))
 
     counts = [len(warnings(*at)) for at in ((89.0, 890), (90.0, 899), (89.9, 900))]
     assert counts == [0, 1, 1]
     system, gpu = warnings(93.0, 930)
     for warning, keys in (
         (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TRAIN_WORKERS")),
-        (gpu, ("TRAIN.BATCH_SIZE",)),
+        (gpu, ("TRAIN.OPTIM.TYPE", "DATA.CROP_SIZE")),
     ):
         assert "93 % full" in warning
         assert all(key in warning for key in keys)
@@ -75,7 +75,7 @@ def test_full_memory_warns_with_the_keys_to_lower():
 
 def test_a_task_without_a_cache_has_no_key_for_it():
     record = {**measure_memory(CPU), "system_percent": 95.0, "gpu": None}
-    (warning,) = memory_warnings(record, cache_size_key(RunSettings()))
+    (warning,) = memory_warnings(record, RunSettings())
     assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning
     assert cache_size_key(Settings()) == "DATA.CACHE_SIZE_GB"
     for data in ({"CACHE_SIZE_GB": 0}, {"USE_RAM_CACHE": False}):

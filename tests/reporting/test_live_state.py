@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.reporting.live_runs import append_step, append_text, make_live_run, note_status
-from vrtspike.reporting.live_state import LiveRun, ValidationValue
+from vrtspike.reporting.live_state import LiveRun
 from vrtspike.system.errors import RunError
 
 
@@ -28,8 +28,10 @@ def test_the_values_of_a_running_training(tmp_path):
     # 90 steps of a second; the last record is that of step 10, at second 10.
     assert snapshot.remaining_s == pytest.approx(90)
     assert snapshot.idle_s == pytest.approx(15)
-    assert snapshot.validation[0] == ValidationValue("PSNR, dB", "30.00 dB", "31.50 dB", 5)
-    assert snapshot.validation[1] == ValidationValue("SSIM", "0.9000", "0.9000", 10)
+    assert snapshot.validation == {
+        "PSNR, dB": "30.00 dB, best 31.50 dB after step 5",
+        "SSIM": "0.9000, best 0.9000 after step 10",
+    }
     train = snapshot.curves["train"]
     assert train["loss"]["steps"] == list(range(1, 11))
     assert train["loss"]["values"] == pytest.approx([1 / step for step in range(1, 11)], rel=1e-5)
@@ -78,7 +80,7 @@ def test_a_run_before_its_first_step_and_after_its_end(tmp_path):
     snapshot = run.read()
     assert (snapshot.step, snapshot.losses, snapshot.idle_s) == (0, {}, None)
     assert snapshot.curves == {"train": {}, "validation": {}}
-    assert (snapshot.pictures, snapshot.validation) == ({}, ())
+    assert (snapshot.pictures, snapshot.validation) == ({}, {})
     note_status(run.folder, "failed", failure="RunError: diverged")
     snapshot = run.read()
     assert run.has_ended()

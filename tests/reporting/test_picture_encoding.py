@@ -10,13 +10,7 @@ import pytest
 
 from tests.reporting.results import picture, write_picture
 from vrtspike.reporting import picture_encoding
-from vrtspike.reporting.picture_encoding import (
-    SAMPLE,
-    ExamplePictures,
-    encode,
-    encode_examples,
-    encode_within,
-)
+from vrtspike.reporting.picture_encoding import SAMPLE, encode, encode_examples, encode_within
 from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.system.errors import DataError
@@ -36,7 +30,7 @@ def make_examples(folder, count, size=(36, 64)):
         files = {what: folder / f"{number}_{what}.png" for what in ("blurry", "restored", "sharp")}
         for place, path in enumerate(files.values()):
             write_picture(path, picture(10 * number + place, *size))
-        examples.append(ExamplePictures(files, KINDS))
+        examples.append((files, KINDS))
     return examples
 
 
@@ -56,7 +50,8 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
     examples = make_examples(tmp_path, 3)
     spikes = tmp_path / "spikes.png"
     write_picture(spikes, picture(9, 18, 32)[..., 0])
-    examples[0].files["spikes"] = spikes
+    files, _ = examples[0]
+    files["spikes"] = spikes
     form, whole = encode_examples(examples, 10**7)
     assert form == "WebP of quality 90, at most 1920 pixels wide or high"
     assert list(whole) == [0, 1, 2]
@@ -82,10 +77,10 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
 
 
 def test_a_missing_picture_is_named(tmp_path):
-    (example,) = make_examples(tmp_path, 1)
-    example.files["sharp"].unlink()
+    ((files, kinds),) = make_examples(tmp_path, 1)
+    files["sharp"].unlink()
     with pytest.raises(DataError, match=r"0_sharp\.png"):
-        encode_examples([example], 10**6)
+        encode_examples([(files, kinds)], 10**6)
 
 
 def test_levels_far_too_large_are_tried_on_few_of_many_frames():

@@ -110,9 +110,8 @@ def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_g
 def test_an_evaluation_of_an_earlier_version_or_another_task_is_read(tmp_path):
     folder = make_evaluation(tmp_path, "a", spikes=False)
     assert len(read(folder)["examples"]) == 6
-    assert read_examples(folder / "examples").examples[0].files == {
-        what: folder / f"examples/GOPR1/000001/{what}.png"
-        for what in ("blurry", "restored", "sharp")
+    assert read_examples(folder / "examples")["examples"][0]["files"] == {
+        what: f"GOPR1/000001/{what}.png" for what in ("blurry", "restored", "sharp")
     }
     (folder / "examples/examples.json").unlink()
     evaluation = read(folder, worst=GONE, spikes_alone=GONE, spikes_alone_note=GONE)

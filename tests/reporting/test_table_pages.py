@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from tests.deblurring.test_leaderboard import publish
 from tests.reporting.browser import PROGRAM, opened
 from tests.reporting.results import make_evaluation, make_run
-from vrtspike.analysis.compare import find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import find_candidates, write_comparison
 from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.plotting.pages import Table, write_tables
 

@@ -85,10 +85,10 @@ def test_the_pack_is_whole_small_and_in_half_precision(model):
     assert (record["status"], record["weights_precision"]) == ("finished", "float16")
     assert record["digests"] == {
         name: file_digest(FOLDER / name)
-        for name in ("figures.json", "settings.json", "statistics.json", "weights.safetensors")
+        for name in ("evaluation.json", "settings.json", "statistics.json", "weights.safetensors")
     }
     assert (model.run.name, model.limits is None) == (GENERAL, False)
-    evaluation = json.loads((FOLDER / "figures.json").read_text())
+    evaluation = json.loads((FOLDER / "evaluation.json").read_text())
     assert evaluation["fingerprint"] == model.run.fingerprint
     card = (FOLDER / "README.md").read_text()
     digest = re.escape(str(model.run.dataset_digest))

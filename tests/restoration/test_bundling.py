@@ -27,7 +27,7 @@ from vrtspike.system.errors import RunError
 
 FILES = {
     "README.md",
-    "figures.json",
+    "evaluation.json",
     "run.json",
     "settings.json",
     "statistics.json",

@@ -20,8 +20,8 @@ from vrtspike.io.files import file_digest
 from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.models import build_model
 from vrtspike.restoration.trained import load
-from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.published import read_published
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
@@ -114,7 +114,7 @@ def test_a_full_disk_is_reported_before_anything_is_written(results, tmp_path):
 
 def test_metrics_and_card_name_the_measured_data(results, packed):
     summary = json.loads((results / "evaluate/given/summary.json").read_text())
-    evaluation = json.loads((packed / "figures.json").read_text())
+    evaluation = json.loads((packed / "evaluation.json").read_text())
     assert evaluation["metrics"] == summary["metrics"]
     assert evaluation["protocol"] == "own"
     card = (packed / "README.md").read_text()
@@ -190,7 +190,7 @@ def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
 @pytest.mark.parametrize("kind", ["packed", "half"])
 def test_a_changed_byte_is_detected(kind, request, tmp_path):
     packed = request.getfixturevalue(kind)
-    for name in ("weights.safetensors", "figures.json"):
+    for name in ("weights.safetensors", "evaluation.json"):
         copy = tmp_path / name
         copy.mkdir()
         for path in packed.iterdir():
@@ -198,8 +198,8 @@ def test_a_changed_byte_is_detected(kind, request, tmp_path):
         flip_a_bit(copy / name)
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             load(copy, device="cpu")
-    (copy / "figures.json").unlink()
-    with pytest.raises(RunError, match=r"figures\.json: was changed .* found no such file"):
+    (copy / "evaluation.json").unlink()
+    with pytest.raises(RunError, match=r"evaluation\.json: was changed .* found no such file"):
         load(copy, device="cpu")
 
 
@@ -232,9 +232,9 @@ def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
         return str(packed)
 
     monkeypatch.setattr(hub, "snapshot_download", fetch)
-    assert find_model("somebody/given") == packed
+    assert find_trained("somebody/given") == packed
     message = (
         r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
     )
     with pytest.raises(RunError, match=message):
-        find_model("somebody/else")
+        find_trained("somebody/else")

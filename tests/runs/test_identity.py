@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.runs.data_sets import STATISTICS, write_dataset, write_teacher
+from vrtspike.config import load_preset
 from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.files import file_digest, read_json
 from vrtspike.runs.identity import (
@@ -164,40 +166,35 @@ def place(tmp_path) -> Path:
 
 
 def start_run(place: Path) -> RunIdentity:
-    prepare_folder(place / "run", place / "p.yaml", place / "dataset.json")
-    return RunIdentity.read(place / "run")
+    run = identify("p", load_preset(place / "p.yaml"), place / "dataset.json")
+    run.write(place / "run")
+    prepare_folder(place / "run")
+    return run
 
 
-def continue_run(place: Path) -> RunIdentity:
-    prepare_folder(place / "run", None, None)
-    return RunIdentity.read(place / "run")
-
-
-def test_a_new_run_has_the_settings_of_its_preset_and_continues_with_them(place):
+def test_a_run_continues_with_its_settings_and_statistics(place):
     run = start_run(place)
     assert (run.name, run.settings.TRAIN.OPTIM.LR) == ("p", 1e-3)
     assert run.dataset == str(place / "dataset.json")
     statistics = place / "run" / "statistics.json"
-    for go_on in (continue_run, start_run):
-        statistics.unlink()
-        assert go_on(place) == run
-        assert read_json(statistics)["statistics"] == STATISTICS
-
-
-def test_a_folder_that_holds_another_run_is_refused(place):
-    run = start_run(place)
-    with (place / "p.yaml").open("a") as stream:
-        stream.write("SEED: 5\n")
-    with pytest.raises(RunError, match=f"holds run {run.fingerprint}; .* with other settings"):
-        start_run(place)
+    statistics.unlink()
+    prepare_folder(place / "run")
     assert RunIdentity.read(place / "run") == run
+    assert read_json(statistics)["statistics"] == STATISTICS
+
+
+def test_settings_of_another_run_are_refused(place):
+    run = start_run(place)
+    replace(run, settings=run.settings.model_copy(update={"SEED": 5})).write(place / "run")
+    with pytest.raises(RunError, match=f"holds run {run.fingerprint}; .* with other settings"):
+        prepare_folder(place / "run")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dataset.json", r"with other \S*dataset\.json\. Name"),
-        ("spynet.pth", r"with other MODEL\.VRT\.SPYNET\. Name"),
+        ("dataset.json", r"with other \S*dataset\.json\. Train"),
+        ("spynet.pth", r"with other MODEL\.VRT\.SPYNET\. Train"),
     ],
 )
 def test_changed_data_and_weights_are_refused(place, name, message):
@@ -205,15 +202,12 @@ def test_changed_data_and_weights_are_refused(place, name, message):
     changed = (place / name).read_bytes().replace(b'"d"', b'"e"').replace(b"flow", b"flaw")
     (place / name).write_bytes(changed)
     with pytest.raises(RunError, match=message):
-        continue_run(place)
+        prepare_folder(place / "run")
 
 
-def test_preset_and_dataset_belong_together(place):
-    for preset, dataset in ((place / "p.yaml", None), (None, place / "dataset.json")):
-        with pytest.raises(RunError, match="belong together"):
-            prepare_folder(place / "run", preset, dataset)
+def test_a_folder_without_a_run_is_refused(place):
     with pytest.raises(RunError, match=r"settings\.json: no such file; expected"):
-        continue_run(place)
+        prepare_folder(place / "run")
     (place / "spynet.pth").unlink()
     with pytest.raises(RunError, match=r"MODEL.VRT.SPYNET: \S+spynet.pth: No such file"):
         start_run(place)

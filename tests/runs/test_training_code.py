@@ -69,7 +69,7 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         "training/loop.py",
         "losses/charbonnier.py",
         "models/vrt.py",
-        "data/clips/array_augmentation.py",
+        "data/clips/augmentation.py",
         "data/raw/packed.py",
     } <= files.keys()
     neutral = (

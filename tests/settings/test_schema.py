@@ -1,6 +1,8 @@
-"""Keys that have to fit together: shuffled spikes, and spikes of neighbours."""
+"""Keys that have to fit together: shuffled spikes, spikes of neighbours; keys that save memory."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -73,3 +75,30 @@ def test_spikes_of_other_frames_of_a_clip_include_none_of_their_surroundings():
     load(SHUFFLED, "DATA.CLIP_LEN=3")
     with pytest.raises(ConfigError, match=r"shuffled and DATA.CONTEXT_STEPS is 4; expected 0"):
         load(SHUFFLED, "DATA.CLIP_LEN=3", "DATA.CONTEXT_STEPS=4")
+
+
+OF_CLIPS = ("DATA.CROP_SIZE", "DATA.CLIP_LEN")
+BATCH = ("TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        (["TRAIN.BATCH_SIZE=1"], ["TRAIN.OPTIM.TYPE", *OF_CLIPS]),
+        (["TRAIN.BATCH_SIZE=2"], [*BATCH, "TRAIN.OPTIM.TYPE", *OF_CLIPS]),
+        (["TRAIN.OPTIM.TYPE=adamw8bit"], [*OF_CLIPS]),
+        (["TRAIN.OPTIM.TYPE=adamw8bit", "DATA.CLIP_LEN=1"], ["DATA.CROP_SIZE"]),
+        (
+            ["MODEL.VRT.USE_CHECKPOINT_ATTN=false"],
+            ["TRAIN.OPTIM.TYPE", "MODEL.VRT.USE_CHECKPOINT_ATTN", *OF_CLIPS],
+        ),
+        # The light network recomputes nothing.
+        (
+            ["MODEL.TYPE=spike_nafnet", "MODEL.VRT.USE_CHECKPOINT_ATTN=false"],
+            ["TRAIN.OPTIM.TYPE", *OF_CLIPS],
+        ),
+    ],
+)
+def test_only_keys_that_can_save_memory_are_advised(overrides, keys):
+    changes = " ".join(load(*overrides).memory_changes)
+    assert re.findall(r"[A-Z]+(?:\.[A-Z_]+)+", changes) == keys

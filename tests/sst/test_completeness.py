@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import xarray
 
-from vrtspike.sst.completeness import is_download, missing_months, read_download
+from vrtspike.sst.completeness import check_download, is_download
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.settings import month_name
 
 SMALL = Globe(first_year=2000, years=2, step=30.0)
 
@@ -29,16 +28,13 @@ def change(folder, function):
 
 def test_a_download_without_gaps(download, tmp_path):
     assert is_download(download)
-    months = read_download(download)
-    assert [month_name(months.first), month_name(months.last)] == ["2000-01", "2001-12"]
-    assert months.has_ice
-    assert missing_months(months, download) == []
+    assert check_download(download) == ("months: 2000-01 to 2001-12, with sea ice", [])
 
 
 def test_missing_months_are_named(download):
     change(download, lambda dataset: dataset.isel(valid_time=[0, 1, 2, 5, 6, 7]))
-    months = read_download(download)
-    (fault,) = missing_months(months, download)
+    months, (fault,) = check_download(download)
+    assert months == "months: 2000-01 to 2000-08, with sea ice"
     assert fault == (
         f"{download}: found no sst of 2 months (2000-04, 2000-05), expected every month from "
         "2000-01 to 2000-08; download them"
@@ -47,9 +43,7 @@ def test_missing_months_are_named(download):
 
 def test_a_download_may_have_no_ice(download):
     change(download, lambda dataset: dataset.drop_vars("siconc"))
-    months = read_download(download)
-    assert not months.has_ice
-    assert missing_months(months, download) == []
+    assert check_download(download) == ("months: 2000-01 to 2001-12, without sea ice", [])
 
 
 def test_ice_of_some_months(download):
@@ -60,7 +54,7 @@ def test_ice_of_some_months(download):
     change(ice, lambda dataset: dataset[["siconc"]].isel(valid_time=slice(0, 23)))
     (path,) = ice.glob("*.nc")
     path.rename(download / "ice.nc")
-    (fault,) = missing_months(read_download(download), download)
+    _, (fault,) = check_download(download)
     assert fault.startswith(f"{download}: found no siconc of 1 months (2001-12), expected every")
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
 from vrtspike.sst.baselines import BASELINES
-from vrtspike.sst.best_forecasts import best_possible_forecasts
-from vrtspike.sst.evaluate import Evaluation, evaluate
+from vrtspike.sst.evaluate import Evaluation, best_possible_forecasts, evaluate
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL
 

@@ -14,7 +14,7 @@ from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_ident
 
 PROGRAM = """
 import time
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 run(lambda: print("ready", flush=True) or time.sleep(600))
 """
 STARTS = """
@@ -59,7 +59,7 @@ def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(plac
     words[place] = "1"
     words[3] = "1"  # here it is another process
     assert is_running(" ".join(words)) is (False if place == 3 else None)
-    program = "from vrtspike.system.cli import run; run(lambda: 3)"
+    program = "from vrtspike.system.program import run; run(lambda: 3)"
     done = run_python("-c", program, env={SNAKEMAKE_PROCESS: " ".join(words)})
     assert done.returncode == status
 
@@ -81,7 +81,7 @@ def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
 )
 def test_sighup_ends_a_program_except_under_nohup(handler, status):
     program = (
-        "import os, signal; from vrtspike.system.cli import run; "
+        "import os, signal; from vrtspike.system.program import run; "
         "run(lambda: os.kill(os.getpid(), signal.SIGHUP) or 3)"
     )
     begin = lambda: signal.signal(signal.SIGHUP, handler)  # noqa: E731

@@ -78,7 +78,7 @@ def test_a_killed_process_is_reported():
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from vrtspike.system.cli import run
+from vrtspike.system.program import run
 from vrtspike.io.files import atomic_path
 from vrtspike.system.processes import for_each
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from tests.training.forecast import Forecaster, ForecastObjective, Waves
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
@@ -19,7 +19,6 @@ from vrtspike.training.batches import Observer, ShuffledBatches, SizedDataset, V
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
-from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.workers import Workers
 
@@ -91,7 +90,7 @@ def forecast_trainer(
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
-    build: Callable[..., Trainer] = trainer_at_last_checkpoint,
+    build: Callable[..., Trainer] = Trainer.at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE
@@ -108,9 +107,9 @@ def forecast_trainer(
     log = RunLog(
         folder,
         fingerprint,
+        settings,
         display,
         enabled=ranks.is_main,
-        tensorboard=settings.LOG.TENSORBOARD,
     )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
     return build(trainable, settings, ranks, log, timer)

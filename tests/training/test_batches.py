@@ -86,6 +86,8 @@ def test_incomplete_batches():
     assert [len(batch) for batch in keys(whole, 0, 1, 3)] == [2, 2, 1]
     with pytest.raises(RunError, match=r"1 samples.*BATCH_SIZE is 2"):
         batches_of(Recorder(1), 2)
+    with pytest.raises(RunError, match=r"0 samples.*BATCH_SIZE is 1 and .* dropped; add data$"):
+        batches_of(Recorder(0), 1)
 
 
 READS = {"count": 0}
@@ -192,11 +194,12 @@ def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
         def __getitem__(self, index):
             raise RuntimeError(error)
 
-    no_cache = r"/dev/shm \(\d+ MB\) is full .*TOTAL_WORKERS or \S+FACTOR, which .*shm-size"
+    no_cache = r"/dev/shm \(\d+ MB\) is full .*TRAIN_WORKERS or \S+FACTOR, which .*shm-size"
     with pytest.raises(RunError, match=no_cache):
         list(batches_of(Full(4), 2).stream(0, 1, 2))
-    with_cache = r"or DATA\.CACHE_SIZE_GB, which"
-    settings = Settings.model_validate({"DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0}})
+    with_cache = r"Lower DATALOADER\.TRAIN_WORKERS or DATA\.CACHE_SIZE_GB, which"
+    loader = {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0, "TRAIN_PREFETCH_FACTOR": 1}
+    settings = Settings.model_validate({"DATALOADER": loader})
     with pytest.raises(RunError, match=with_cache):
         list(ShuffledBatches(Full(4), settings, loading(0), ALONE).stream(0, 1, 1))
     with pytest.raises(RunError, match=with_cache):

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from tests.training.kill_run import OPTIONS, settings_of
 from tests.training.setup_run import forecast_trainer, records, run
-from vrtspike.cluster.signals import EXIT_RESUMABLE
+from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.system.errors import ConfigError
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, join, replicate

@@ -196,7 +196,7 @@ def test_unknown_settings_and_settings_without_effect_are_refused(tmp_path, opti
 
 
 def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
-    with pytest.raises(RunError, match=r"(?s)20 GiB.*TRAIN\.BATCH_SIZE.*out_of_memory\.json"):
+    with pytest.raises(RunError, match=r"(?s)20 GiB.*out_of_memory\.json.*TRAIN\.BATCH_SIZE"):
         # In the third step.
         run(tmp_path, Disturbed(5, torch.OutOfMemoryError("tried to allocate 20 GiB")), identity={})
     snapshot = json.loads((tmp_path / "logs" / "out_of_memory.json").read_text())

@@ -13,7 +13,7 @@ import torch
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
-from vrtspike.cluster.signals import StopRequest
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import list_checkpoints

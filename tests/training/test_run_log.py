@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.images import read_rgb
 from vrtspike.monitoring import memory
 from vrtspike.monitoring.display import Display
@@ -47,9 +48,9 @@ def log(tmp_path, tracked) -> RunLog:
     log = RunLog(
         tmp_path,
         "the fingerprint",
+        RunSettings(),
         Display(),
         enabled=True,
-        tensorboard=True,
         trackers=[tracked],
     )
     log.begin(0)
@@ -101,21 +102,23 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
     assert (used["step"], none["step"], none["cache"]) == (4, 5, None)
 
 
+class CachedSettings(RunSettings):
+    """Settings of a task that reads its data through a cache."""
+
+    cache_key: ClassVar[str] = "SST.CACHE_GB"
+    cache_gb: ClassVar[float] = 1.0
+
+
 def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(memory, "HIGH_PERCENT", 0.0)
-    log = RunLog(
-        tmp_path,
-        "f",
-        Display(sys.stdout),
-        enabled=True,
-        tensorboard=False,
-        cache_key="SST.CACHE_GB",
-    )
+    settings = CachedSettings(LOG={"TENSORBOARD": False})
+    log = RunLog(tmp_path, "f", settings, Display(sys.stdout), enabled=True)
     log.begin(0)
     log.write_memory(1, CPU)
     log.close()
     shown = capsys.readouterr().out
     assert "lower SST.CACHE_GB or DATALOADER.TRAIN_WORKERS before" in shown
+    assert not (tmp_path / "tensorboard").exists()
 
 
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
@@ -131,7 +134,7 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
 
 
 def test_other_processes_write_nothing(tmp_path):
-    log = RunLog(tmp_path, "f", Display(), enabled=False, tensorboard=True)
+    log = RunLog(tmp_path, "f", RunSettings(), Display(), enabled=False)
     log.begin(0)
     log.write("train", 1, 1, step_values(1))
     log.write_pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})

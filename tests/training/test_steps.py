@@ -195,7 +195,7 @@ def test_the_average_is_validated_kept_as_the_best_and_published(trained, expect
     assert skills == {step: pytest.approx(expected.skill(step), abs=1e-4) for step in (2, 4, 6)}
     best = max(skills, key=lambda step: skills[step])
     kept = load_file(folder / "best.safetensors")
-    last = dict(trainer.trained_model().named_parameters())
+    last = dict(trainer.learner.trained_model().named_parameters())
     for name, value in expected.averages[-1].items():
         torch.testing.assert_close(last[name], value, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(

@@ -25,7 +25,7 @@ from itertools import islice
 
 from tests.training.forecast import Waves
 from tests.training.setup_run import batches_of
-from vrtspike.cluster.signals import StopRequest
+from vrtspike.launching.signals import StopRequest
 
 if __name__ == "__main__":
     batches = batches_of(Waves(64), 2, workers=2)

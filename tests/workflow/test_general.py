@@ -18,7 +18,7 @@ def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stal
     pack = tiny.folder / "results/general/pack"
     assert load(pack, device="cpu").run.name == "general"
     assert floating_type(pack / "weights.safetensors") == "float16"
-    evaluation = json.loads((pack / "figures.json").read_text())
+    evaluation = json.loads((pack / "evaluation.json").read_text())
     assert evaluation["preset"] == "general"
     assert not tiny.why("general")
     package = tiny.folder / "src/vrtspike/weights/general"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.workflow.plan_summary import short_reasons, summary
+from vrtspike.workflow.plan_view import short_reasons, summary
 
 PARAMS = "Params have changed since last execution: Union of exclusive params before and now: "
 

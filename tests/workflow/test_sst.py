@@ -58,7 +58,7 @@ def test_page_and_analysis_name_the_metrics(finished):
     table = pd.read_csv(results / "compare/table.csv")
     assert {"rmse baseline", "rmse forecast", "rmse gain"} <= set(table)
     findings = json.loads((results / "performance/sea/findings.json").read_text())
-    assert set(findings["figures"]["health"]["best"]) == {"rmse", "acc"}
+    assert set(findings["measurements"]["health"]["best"]) == {"rmse", "acc"}
     assert (results / "report.html").stat().st_size > 100_000
 
 

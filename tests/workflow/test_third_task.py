@@ -58,7 +58,7 @@ def test_page_and_analysis_name_the_metrics(project):
     assert (data["data"], data["galleries"]) == ([], {})
     assert set(run["curves"]["validation"]) >= {"skill", "RMSE"}
     findings = json.loads((results / "performance/waves/findings.json").read_text())
-    assert set(findings["figures"]["health"]["best"]) == {"skill", "rmse"}
+    assert set(findings["measurements"]["health"]["best"]) == {"skill", "rmse"}
 
 
 def test_only_stale_stages_run_again(project):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.workflow.training_inputs import training_inputs
+from vrtspike.workflow.training_staleness import training_inputs
 
 FORCED = "results/train/p/weights.safetensors"
 
@@ -33,7 +33,7 @@ def planned(tmp_path, monkeypatch):
         forced: dict[str, str] = {}
         notices: list[str] = []
         inputs = training_inputs(trainings, "p", retrained, forced.__setitem__, notices.append)
-        assert inputs == (["trained.pth"], ["downloaded.pth"])
+        assert inputs == ([Path("trained.pth")], [Path("downloaded.pth")])
         return forced, notices, required
 
     return ask

@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.analysis.step_times import NAMES, comparison_text
-from vrtspike.analysis.task_advice import task_advice
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.config.workflow import Workflow
@@ -104,17 +104,20 @@ def run_benchmark(
     changed = replace(workflow, presets={**workflow.presets, preset: after})
     manifests = [workflow.manifest(preset), changed.manifest(preset)]
     for path in manifests:
-        _require_manifest(path, preset)
+        if not path.is_file():
+            raise RunError(
+                f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
+                f"them: snakemake --cores 2 {path}"
+            )
     differences = _differences(*pair)
     changed_keys = " ".join(f"{key}={value}" for key, (_, value) in differences.items())
     names = (NAMES[0], f"{NAMES[1]} ({changed_keys})")
     results: list[pd.DataFrame] = []
     for number in range(2 * length.turns):
         side = number % 2
-        training = _TimedTraining(
-            names[side], pair[side], manifests[side], workflow.settings.GPUS, length
+        result = _timed_steps(
+            names[side], pair[side], manifests[side], workflow.settings.GPUS, length, show
         )
-        result = training.run(show)
         median = result["s"].median()
         show(f"turn {number + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
         results.append(result.assign(setting=NAMES[side], turn=number // 2))
@@ -129,19 +132,6 @@ def run_benchmark(
     lines += [f"timed are the first steps, with {key}" for key in first_steps]
     lines += ["", comparison_text(times)]
     return "\n".join(lines)
-
-
-def _require_manifest(path: Path, preset: str) -> None:
-    """Refuse a preset whose data are not prepared.
-
-    Raises:
-        RunError: if the manifest of its data set is missing.
-    """
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
-            f"them: snakemake --cores 2 {path}"
-        )
 
 
 def _common_device(results: Sequence[pd.DataFrame]) -> str:
@@ -196,89 +186,97 @@ def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str
     return unequal(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
-@dataclass(frozen=True)
-class _TimedTraining:
-    """A training of a few timed steps.
+def _timed_steps(
+    name: str,
+    settings: RunSettings,
+    dataset: Path,
+    gpus: int | str,
+    length: BenchmarkLength,
+    show: Callable[[str], None],
+) -> pd.DataFrame:
+    """Train in a temporary folder and return the timed steps, see :func:`_read_turn`.
 
-    Attributes:
-        name: name of its settings, for messages.
+    Args:
+        name: name of the settings, for messages.
         settings: settings with the keys of a timed training.
         dataset: path of the data set's manifest.
         gpus: number of GPUs, as ``GPUS`` of the configuration.
         length: steps of the training.
+        show: function called with a line while the training waits for GPUs.
+
+    Raises:
+        RunError: if the training ends too early.
     """
+    with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as temporary:
+        folder = Path(temporary)
+        process = _launch(folder, settings, dataset, gpus)
+        try:
+            records = _wait_for_steps(name, process, folder, length.last_step, show)
+            return _read_turn(folder, records[length.warm_up : length.last_step])
+        finally:
+            process.terminate()
+            process.wait()
 
-    name: str
-    settings: RunSettings
-    dataset: Path
-    gpus: int | str
-    length: BenchmarkLength
 
-    def run(self, show: Callable[[str], None]) -> pd.DataFrame:
-        """Train in a temporary folder and return the timed steps, see :func:`_read_turn`."""
-        last_step = self.length.last_step
-        with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as name:
-            folder = Path(name)
-            process = self._launch(folder)
-            try:
-                records = self._wait_for_steps(process, folder, last_step, show)
-                return _read_turn(folder, records[self.length.warm_up : last_step])
-            finally:
-                process.terminate()
-                process.wait()
+def _launch(
+    folder: Path, settings: RunSettings, dataset: Path, gpus: int | str
+) -> subprocess.Popen[bytes]:
+    """Start the launcher of a training, which writes below a folder."""
+    config = folder / "config.yaml"
+    log = folder / "log.txt"
+    write_json(folder / "presets" / f"{_PRESET}.yaml", settings.model_dump(mode="json"))
+    workflow = {
+        "PRESETS": [_PRESET],
+        "PRESET_DIR": str(folder / "presets"),
+        "RUNS": str(folder / "runs"),
+        "RESULTS": str(folder / "results"),
+        "GPUS": gpus,
+    }
+    write_json(config, workflow)
+    program = require_home() / PROGRAM
+    command = [sys.executable, str(program), "--preset", _PRESET, "--configfile", str(config)]
+    command += ["--dataset", str(dataset)]
+    command += ["--output", str(folder / "result"), "--log", str(log)]
+    with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=errors,
+            # Ctrl-C in the terminal must not reach the launcher: this process stops it.
+            start_new_session=True,
+            preexec_fn=stop_with_parent,
+        )
 
-    def _launch(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Start the launcher of the training, which writes below a folder."""
-        presets = folder / "presets"
-        config = folder / "config.yaml"
-        log = folder / "log.txt"
-        write_json(presets / f"{_PRESET}.yaml", self.settings.model_dump(mode="json"))
-        workflow = {
-            "PRESETS": [_PRESET],
-            "PRESET_DIR": str(presets),
-            "RUNS": str(folder / "runs"),
-            "RESULTS": str(folder / "results"),
-            "GPUS": self.gpus,
-        }
-        write_json(config, workflow)
-        program = require_home() / PROGRAM
-        command = [sys.executable, str(program), "--preset", _PRESET, "--configfile", str(config)]
-        command += ["--dataset", str(self.dataset)]
-        command += ["--output", str(folder / "result"), "--log", str(log)]
-        with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=terminal,
-                stderr=errors,
-                # Ctrl-C in the terminal must not reach the launcher: this process stops it.
-                start_new_session=True,
-                preexec_fn=stop_with_parent,
-            )
 
-    def _wait_for_steps(
-        self,
-        process: subprocess.Popen[bytes],
-        folder: Path,
-        count: int,
-        show: Callable[[str], None],
-    ) -> list[dict[str, Any]]:
-        """Wait until the training has made its steps, and read their records.
+def _wait_for_steps(
+    name: str,
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    count: int,
+    show: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Wait until a training has made its steps, and read their records.
 
-        Raises:
-            RunError: if the training ends before.
-        """
-        with (folder / "terminal.txt").open(encoding="utf-8", errors="replace") as terminal:
-            while True:
-                records = _step_records(folder)
-                if len(records) >= count:
-                    return records
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    status = process.wait(_POLL_S)
-                    raise RunError(_failure_text(self.name, status, folder / "log.txt"))
-                for line in terminal:
-                    if line.startswith("waiting: "):  # the training waits for free GPUs
-                        show(line.rstrip())
+    Raises:
+        RunError: if the training ends before, with the last lines of its log.
+    """
+    with (folder / "terminal.txt").open(encoding="utf-8", errors="replace") as terminal:
+        while True:
+            records = _step_records(folder)
+            if len(records) >= count:
+                return records
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(_POLL_S)
+                text = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+                lines = [f"  {line}" for line in text.splitlines() if line.strip()]
+                raise RunError(
+                    f"training {name} ended with status {status} before it was timed; its last "
+                    "lines:\n" + "\n".join(lines[-_LAST_LINES:])
+                )
+            for line in terminal:
+                if line.startswith("waiting: "):  # the training waits for free GPUs
+                    show(line.rstrip())
 
 
 def _step_records(folder: Path) -> list[dict[str, Any]]:
@@ -286,14 +284,6 @@ def _step_records(folder: Path) -> list[dict[str, Any]]:
     paths = (folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}")
     records = (record for path in paths for record in iter_records(path))
     return [record for record in records if record["kind"] == "step"]
-
-
-def _failure_text(name: str, status: int, log: Path) -> str:
-    """Describe a training that ended too early, with the last lines of its log."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    lines = [f"  {line}" for line in text.splitlines() if line.strip()]
-    title = f"training {name} ended with status {status} before it was timed; its last lines:"
-    return "\n".join([title, *lines[-_LAST_LINES:]])
 
 
 def _read_turn(folder: Path, timed: Sequence[dict[str, Any]]) -> pd.DataFrame:

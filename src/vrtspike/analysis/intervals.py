@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 MIN_SEQUENCES = 5
 """Sequences below which there is no interval: resamples of so few repeat each other."""
@@ -44,7 +44,7 @@ def interval_of_mean(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
         return None
     result = bootstrap(
         (sample, np.asarray(weights, float)),
-        _weighted_mean,
+        lambda x, w, axis: np.average(x, axis=axis, weights=w),
         paired=True,
         vectorized=True,
         n_resamples=RESAMPLES,
@@ -55,11 +55,3 @@ def interval_of_mean(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
     )
     low, high = result.confidence_interval
     return float(low), float(high)
-
-
-def _weighted_mean(
-    values: NDArray[np.float64], weights: NDArray[np.float64], axis: int
-) -> NDArray[np.float64]:
-    """Return the weighted mean along an axis."""
-    mean: NDArray[np.float64] = (values * weights).sum(axis) / weights.sum(axis)
-    return mean

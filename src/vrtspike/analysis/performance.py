@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
+from vrtspike.analysis.advice.findings import (
+    Finding,
+    find,
+    findings_table,
+    preset_text,
+    proposed_keys,
+)
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.analysis.section_times import summarize_sections, throughput
@@ -25,8 +30,6 @@ from vrtspike.runs.published import PublishedRun, read_published
 
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
-_STORED_EVIDENCE = "figure"
-"""Name of the evidence in ``findings.{json,csv}``, as in those of earlier versions."""
 
 MAX_BARS = 24
 _TRAINING = {"loss": "loss", "grad_norm": "gradient norm", "lr": "learning rate"}
@@ -107,17 +110,14 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     keys = proposed_keys(findings, run.settings)
     table = findings_table(findings)
     contents = {
-        "schema": 1,
         "preset": run.name,
         "fingerprint": run.fingerprint or None,
-        # As in files of earlier versions.
-        "figures": finite_or_null(asdict(analysis.measurements)),
-        "findings": [_stored(finding) for finding in findings],
+        "measurements": finite_or_null(asdict(analysis.measurements)),
+        "findings": [asdict(finding) for finding in findings],
         "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
-    stored_table = table.rename(columns={"evidence": _STORED_EVIDENCE})
-    atomic_write_text(output / f"{FINDINGS}.csv", stored_table.to_csv(index=False))
+    atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
     base, _ = split_seed(run.name)
     ablation = run.settings.ablation
     is_variant = ablation is not None and bool(ablation.origin(base))
@@ -141,13 +141,6 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     ]
     title = f"Performance of preset {run.name}"
     write_page(output / f"{FINDINGS}.html", title, " ".join(notes).strip(), tables)
-
-
-def _stored(finding: Finding) -> dict[str, Any]:
-    """Return a finding with the keys of ``findings.json``."""
-    contents = asdict(finding)
-    contents[_STORED_EVIDENCE] = contents.pop("evidence")
-    return contents
 
 
 def measurements_table(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.conditions import RunFacts
-from vrtspike.analysis.findings import symptoms
+from vrtspike.analysis.advice.conditions import RunFacts
+from vrtspike.analysis.advice.findings import symptoms
 from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT

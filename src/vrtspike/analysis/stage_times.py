@@ -11,8 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from vrtspike.analysis.comparisons.quality_tables import quality_formats, quality_table
 from vrtspike.analysis.evaluation_files import read_summary
-from vrtspike.analysis.quality_tables import quality_formats, quality_table
 from vrtspike.plotting.pages import texts
 from vrtspike.system.errors import DataError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -58,34 +60,20 @@ def comparison_text(times: pd.DataFrame) -> str:
     if before != after:
         lines.append(f"samples of a step: {before:g} as it is, {after:g} changed")
     lines.append(_ratio_line("ratio of step times", ratio))
-    per_sample = _per_sample(ratio, before, after)
+    per_sample = [value * after / before for value in ratio]
     if before != after:
         lines.append(_ratio_line("ratio of times per sample", per_sample))
     return "\n".join(lines) + f"; {_meaning(per_sample)}\n"
 
 
-def _ratio_line(name: str, ratio: tuple[float, float, float]) -> str:
+def _ratio_line(name: str, ratio: Sequence[float]) -> str:
     """Return a ratio with the ends of its interval."""
     value, low, high = ratio
     return f"{name}: {value:.3f} ({CONFIDENCE:.0%}: {low:.3f} to {high:.3f})"
 
 
-def _per_sample(
-    ratio: tuple[float, float, float], before: float, after: float
-) -> tuple[float, float, float]:
-    """Convert a ratio of step times and its interval to times per sample.
-
-    Args:
-        ratio: the ratio, and the ends of its interval.
-        before: samples of a step as it is.
-        after: samples of a changed step.
-    """
-    value, low, high = ratio
-    return value * after / before, low * after / before, high * after / before
-
-
-def _meaning(ratio: tuple[float, float, float]) -> str:
-    """Interpret the ratio of times per sample."""
+def _meaning(ratio: Sequence[float]) -> str:
+    """Interpret the ratio of times per sample, with the ends of its interval."""
     value, low, high = ratio
     if low <= 1 <= high:
         more = "; more --turns would narrow it" if high > WIDE_INTERVAL * low else ""

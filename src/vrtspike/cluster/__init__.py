@@ -1,1 +1,1 @@
-"""Batch systems, torchrun and GPUs."""
+"""Batch systems."""

@@ -105,17 +105,15 @@ def _check(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> lis
 
 def _check_download(path: Path) -> list[str]:
     """Print the months of a download of ERA5, and return what is missing."""
-    from vrtspike.sst.completeness import missing_months, read_download
-    from vrtspike.sst.settings import month_name
+    from vrtspike.sst.completeness import check_download
 
     print(f"{path}: looks like ERA5")
     try:
-        months = read_download(path)
+        months, faults = check_download(path)
     except DataError as error:
         return [str(error)]
-    ice = "with" if months.has_ice else "without"
-    print(f"months: {month_name(months.first)} to {month_name(months.last)}, {ice} sea ice")
-    return missing_months(months, path)
+    print(months)
+    return faults
 
 
 def _check_contents(contents: FolderContents, sets: Sequence[PublicSet]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vrtspike.commands.new_project import ProjectData
+from vrtspike.commands.projects import ProjectData
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import CheckedSequence, Survey
 from vrtspike.data.raw.layouts.files import SequenceFiles

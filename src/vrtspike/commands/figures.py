@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.cluster.gpus import DEVICE_NAMES
-from vrtspike.system.cli import output_path
+from vrtspike.launching.gpus import DEVICE_NAMES
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import output_path
 from vrtspike.system.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def figure(arguments: argparse.Namespace) -> None:
     from vrtspike.paper_figures.boxes import parse_crop
 
     crops = [parse_crop(text) for text in arguments.crop]
-    from vrtspike.cluster.gpus import take_device
+    from vrtspike.launching.gpus import take_device
     from vrtspike.paper_figures.reading import read_results
     from vrtspike.paper_figures.run_results import Restoring
     from vrtspike.paper_figures.writing import FigureRequest, FigureWriter

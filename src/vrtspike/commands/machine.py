@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.runs.folder import find_run
-from vrtspike.system.cli import add_configuration, integer_from, positive_int, positive_number
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import add_configuration, integer_from, positive_int, positive_number
 
 FEWEST_TURNS = 3
 """Minimum number of pairs: with two, Student's interval is 4 times as wide as with three, 7 times

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import vrtspike
-from vrtspike.system import cli
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 from vrtspike.system.suggestions import did_you_mean
 
 MODULES = {
@@ -36,16 +37,16 @@ def make_parser() -> argparse.ArgumentParser:
     for path, names in MODULES.items():
         module = import_module(path)
         for name in names:
-            run = getattr(module, name)
-            description = inspect.cleandoc(run.__doc__)
+            command = getattr(module, name)
+            description = inspect.cleandoc(command.__doc__)
             subparser = commands.add_parser(
                 name,
                 help=description.splitlines()[0],
                 description=description,
-                formatter_class=cli.HelpFormatter,
+                formatter_class=HelpFormatter,
             )
             getattr(module, f"add_{name}")(subparser)
-            subparser.set_defaults(run=run)
+            subparser.set_defaults(run=command)
     return parser
 
 
@@ -99,7 +100,7 @@ def run_command(words: Sequence[str]) -> int | None:
 
 def main() -> None:
     """Run the command line and leave with its status."""
-    cli.run(lambda: run_command(sys.argv[1:]))
+    run(lambda: run_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

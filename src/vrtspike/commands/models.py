@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.cluster.gpus import DEVICE_NAMES
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.commands.restore_models import (
     SecondModel,
@@ -18,12 +17,14 @@ from vrtspike.commands.restore_models import (
     restore_with,
 )
 from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.launching.gpus import DEVICE_NAMES
 from vrtspike.restoration.folder.result_record import PAGE, record_page
 from vrtspike.restoration.inference.precision import PRECISIONS
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
-from vrtspike.system.cli import EXIT_SIGINT, add_output, positive_int
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.options import add_output, positive_int
+from vrtspike.system.program import EXIT_SIGINT
 from vrtspike.system.progress_bar import progress_bar
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
-from vrtspike.system.cli import add_output, positive_int
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
+from vrtspike.system.options import add_output, positive_int
 from vrtspike.system.progress_bar import progress_bar
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.cluster.gpus import DeviceName, take_device
+from vrtspike.launching.gpus import DeviceName, take_device
 from vrtspike.restoration.folder.result_record import COMPARED
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.progress_bar import progress_bar

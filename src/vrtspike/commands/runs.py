@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from vrtspike.runs.folder import latest_run
-from vrtspike.system.cli import add_output
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_project
+from vrtspike.system.options import add_output
 from vrtspike.workflow.plan_view import SUMMARY_ONLY
 from vrtspike.workflow.snakemake_call import snakemake_command
 
@@ -99,7 +99,7 @@ def analyze(arguments: argparse.Namespace) -> None:
             f"--settings {arguments.settings}: says what a text log was trained with; {folder} is "
             "a run, which has its own settings: leave --settings out"
         )
-    from vrtspike.analysis.findings import finding_lines
+    from vrtspike.analysis.advice.findings import finding_lines
     from vrtspike.analysis.performance import measurements_table, read_analysis, write_analysis
     from vrtspike.deblurring.old_logs import analyze_old_logs
     from vrtspike.settings.schema import load_deblurring_preset
@@ -152,8 +152,12 @@ def compare(arguments: argparse.Namespace) -> int:
     a metric of a run is worse.
     """
     folders = [_find_run(path) or path for path in arguments.runs]
-    from vrtspike.analysis.baseline import below_baseline, write_baseline
-    from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
+    from vrtspike.analysis.comparisons.baseline import below_baseline, write_baseline
+    from vrtspike.analysis.comparisons.compare import (
+        comparison_text,
+        find_candidates,
+        write_comparison,
+    )
 
     candidates = find_candidates(folders)
     print(comparison_text(candidates, arguments.format), end="", flush=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.runs.folder import find_run
-from vrtspike.system.cli import integer_from
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import integer_from
 
 if TYPE_CHECKING:
     from rich.text import Text

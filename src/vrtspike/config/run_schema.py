@@ -116,6 +116,23 @@ class TrainSettings(Section):
         """
         return self.BATCH_SIZE * self.GRADIENT_ACCUMULATION_STEPS
 
+    @property
+    def memory_changes(self) -> list[str]:
+        """Changes of these keys that save device memory, without those that were made already.
+
+        >>> TrainSettings(BATCH_SIZE=1).memory_changes
+        ['set TRAIN.OPTIM.TYPE to adamw8bit']
+        """
+        changes = []
+        if self.BATCH_SIZE > 1:
+            changes.append(
+                "lower TRAIN.BATCH_SIZE and raise TRAIN.GRADIENT_ACCUMULATION_STEPS by the same "
+                "factor"
+            )
+        if self.OPTIM.TYPE != "adamw8bit":
+            changes.append("set TRAIN.OPTIM.TYPE to adamw8bit")
+        return changes
+
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
@@ -273,6 +290,11 @@ class RunSettings(Section):
     def cache_gb(self) -> float:
         """Size of the cache that data are read through; 0 without one."""
         return 0.0
+
+    @property
+    def memory_changes(self) -> list[str]:
+        """Changes of keys that save device memory, the least harmful first."""
+        return self.TRAIN.memory_changes
 
     @property
     def untrained_weights(self) -> str | None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
 from vrtspike.config.checking import validate
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
-from vrtspike.config.old_keys import holds
 from vrtspike.config.preset_files import misnamed
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import document_of, nested, read_yaml
@@ -71,10 +69,10 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
             raise ConfigError(broken[base])
         if base not in presets:
             raise ConfigError(f"{path}: BASE names {base!r}; presets: {', '.join(presets)}")
-        tree = presets[base].model_dump(mode="json")
-        place = f"preset {base}"
         settings = {
-            name: _member(presets[base], tree, values, str(path), place)
+            name: override_settings(
+                presets[base], document_of(nested(values), str(path)), f"preset {base}"
+            )
             for name, values in members.items()
         }
         return Sweep(str(path), settings)
@@ -92,63 +90,6 @@ def read_sweeps(
     for name, fault in misnamed(folder, sweeps).items():
         sweeps[name] = Sweep(fault.partition(":")[0], {}, fault)
     return sweeps
-
-
-def _member(
-    base: RunSettings, tree: Mapping[str, Any], values: KeyValues, path: str, place: str
-) -> RunSettings:
-    """Return the settings of a preset with other values.
-
-    Most sweeps set plain keys by their present names: this is several times as fast as
-    :func:`override_settings`, which does the rest, and explains what is wrong.
-
-    Args:
-        base: settings of the preset.
-        tree: the same as nested mappings.
-        values: other values by key.
-        path: the sweep's file, for messages.
-        place: the preset, for messages.
-
-    Raises:
-        ConfigError: if a key or a value is wrong.
-    """
-    if _are_plain(base, tree, values):
-        with contextlib.suppress(ValidationError):
-            return type(base).model_validate(_replace(tree, values))
-    return override_settings(base, document_of(nested(values), path), place)
-
-
-def _are_plain(base: RunSettings, tree: Mapping[str, Any], values: KeyValues) -> bool:
-    """Return whether all keys exist and have values that replace the former ones.
-
-    Args:
-        base: settings of the sweep's preset.
-        tree: the same as nested mappings.
-        values: values of a member.
-    """
-    # Other keys get another meaning by the task, and by files that a preset includes.
-    reinterpreted = {"TASK", *base.named_files}
-    paths = [tuple(key.split(".")) for key in values]
-    is_known = all(holds(tree, path) for path in paths)
-    has_sections = any(isinstance(value, Mapping) for value in values.values())
-    return is_known and not has_sections and not reinterpreted & values.keys()
-
-
-def _replace(tree: Mapping[str, Any], values: KeyValues) -> dict[str, Any]:
-    """Return nested mappings with other values; sections without any are shared.
-
-    >>> _replace({"A": {"B": 1, "C": 2}, "D": {}}, {"A.B": 3})
-    {'A': {'B': 3, 'C': 2}, 'D': {}}
-    """
-    result = dict(tree)
-    for path, value in values.items():
-        *sections, name = path.split(".")
-        section = result
-        for part in sections:
-            section[part] = dict(section[part])
-            section = section[part]
-        section[name] = value
-    return result
 
 
 def sweep_values(path: Path) -> tuple[str, dict[str, KeyValues]]:

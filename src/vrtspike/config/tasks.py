@@ -11,7 +11,7 @@ The interface is divided by who calls it, because packages import only from earl
 - :class:`VariedTask`: for some tasks; :func:`frame_keys` returns its constant.
 - :class:`vrtspike.training.run.TrainableTask`: its function ``build``, for training.
 - :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`: its function ``evaluate``.
-- :class:`vrtspike.analysis.task_advice.AdvisedTask`: its function ``advice``, optional.
+- :class:`vrtspike.analysis.advice.task_advice.AdvisedTask`: its function ``advice``, optional.
 - :class:`vrtspike.reporting.task_page.ReportedTask`: its function ``page``, optional.
 """
 
@@ -22,10 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.system.errors import ConfigError
+
+OWN_PROTOCOL: Final = "own"
+"""The default protocol of measurement; names of columns omit it."""
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,14 @@ class Workflow:
                 presets.setdefault(task.data_folder(settings), name)
         return presets
 
+    def is_prepared(self, preset: str) -> bool:
+        """Return whether the rule ``prepare`` makes the data of a preset.
+
+        Raises:
+            ConfigError: as :meth:`preset`.
+        """
+        return prepared_task(self.preset(preset).TASK) is not None
+
     def raw_files(self, preset: str) -> list[Path]:
         """Return the raw files of a preset's prepared data; none of a task with its own stages.
 

@@ -108,13 +108,9 @@ def _longest_exposure(root: Path, files: SequenceFiles, size: tuple[int, int]) -
         files: files of a sequence with spikes.
         size: rows and columns of the sensor as in the files.
     """
-    if files.stream:
-        paths = dict.fromkeys(files.blur, files.stream)
-    else:
-        name, path = next(iter(files.spikes.items()))
-        paths = {name: path}
+    layout = LAYOUTS[files.layout]
     try:
-        recordings, _ = find_recordings(root, paths, size, LAYOUTS[files.layout], files.exposures)
+        recordings, _ = find_recordings(root, files.spikes_by_frame, size, layout, files.exposures)
     except DataError:
         recordings = {}
     if not recordings:

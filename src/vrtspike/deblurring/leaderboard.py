@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import (
-    NOT_COUNTED,
-    NOT_COUNTED_NOTE,
-    Summary,
-    find_evaluation,
-    reasons_not_to_count,
-)
-from vrtspike.analysis.quality_tables import (
+from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     STANDARD_ERROR,
     column_name,
     protocols,
     quality_table,
     require_seeds,
+)
+from vrtspike.analysis.evaluation_files import (
+    NOT_COUNTED,
+    NOT_COUNTED_NOTE,
+    Summary,
+    find_evaluation,
+    reasons_not_to_count,
 )
 from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop
@@ -70,9 +71,6 @@ OTHER_NOTE = (
     "None of this project's protocols is how these were measured; the notes say what is known. "
     "They compare with nothing here, nor with one another."
 )
-
-Marks = tuple[Callable[[str], str], Callable[[str], str]]
-"""Functions that mark the best and the second-best value."""
 
 
 def own_results(folders: Sequence[Path]) -> pd.DataFrame:
@@ -171,7 +169,7 @@ def write_leaderboard(
         the table of :func:`read_leaderboard`.
     """
     table = read_leaderboard(folders)
-    parts = [_Part.create(*part, all_columns=all_columns) for part in _parts(table)]
+    parts = _parts(table, all_columns=all_columns)
     sources = [] if all_columns else _sources(table)
     closing = ["Sources:", *sources] if sources else []
     pages = [part.page_table() for part in parts]
@@ -190,24 +188,15 @@ class _Part:
         title: title of the table.
         note: text below the title; may be empty.
         rows: a row for each model, with the columns that are shown.
+        ranks: ranks of the values in :data:`RANKED` columns, 1 for the best; NaN for none.
         lines: notes of the models, below the table.
     """
 
     title: str
     note: str
     rows: pd.DataFrame
+    ranks: pd.DataFrame
     lines: Sequence[str]
-
-    @classmethod
-    def create(cls, title: str, note: str, rows: pd.DataFrame, *, all_columns: bool) -> _Part:
-        """Select the shown columns; without the column ``note``, notes go below the table."""
-        columns = list(COLUMNS) if all_columns else list(DEFAULT_COLUMNS)
-        if title == NOT_COUNTED:
-            columns.insert(1, "protocol")
-        lines: Sequence[str] = []
-        if not all_columns:
-            lines = note_lines(rows[["model", "note"]].drop_duplicates())
-        return cls(title, note, rows[columns], lines)
 
     def page_table(self) -> Table:
         """Return the table of the HTML page."""
@@ -216,10 +205,69 @@ class _Part:
             self.title,
             self.note,
             formats={HEADERS[name]: form for name, form in FORMATS.items()},
-            best=_cells(self.rows, self.title, 0),
-            second=_cells(self.rows, self.title, 1),
+            best=self._cells(1),
+            second=self._cells(2),
             lines=self.lines,
         )
+
+    def _cells(self, rank: int) -> frozenset[tuple[int, int]]:
+        """Return the cells of a rank, by the numbers of row and column."""
+        columns = [str(name) for name in self.rows]
+        return frozenset(
+            (row, columns.index(name))
+            for name in RANKED
+            for row in np.flatnonzero(self.ranks[name] == rank).tolist()
+        )
+
+    def marked(self, best: str, second: str) -> pd.DataFrame:
+        """Return the cells as texts, those of the first two ranks within templates."""
+        cells = texts(self.rows, FORMATS, absent="").set_index(self.rows.index)
+        for rank, template in enumerate((best, second), start=1):
+            for name in RANKED:
+                is_ranked = self.ranks[name] == rank
+                cells.loc[is_ranked, name] = cells.loc[is_ranked, name].map(template.format)
+        return cells
+
+
+def _parts(table: pd.DataFrame, *, all_columns: bool) -> list[_Part]:
+    """Return the table of each protocol, and that of the rows that do not count last."""
+    columns = list(COLUMNS if all_columns else DEFAULT_COLUMNS)
+    parts = []
+    for protocol, rows in table[table["counts"]].groupby("protocol", sort=False):
+        title, note, ranks = f"Protocol {protocol}", "", _ranks(rows)
+        if protocol == OTHER:
+            title, note, ranks = OTHER_TITLE, OTHER_NOTE, _no_ranks(rows)
+        parts.append(_Part(title, note, rows[columns], ranks, _notes(rows, all_columns)))
+    rows = table[~table["counts"]]
+    if len(rows):
+        columns.insert(1, "protocol")
+        lines = _notes(rows, all_columns)
+        parts.append(_Part(NOT_COUNTED, NOT_COUNTED_NOTE, rows[columns], _no_ranks(rows), lines))
+    return parts
+
+
+def _notes(rows: pd.DataFrame, all_columns: bool) -> list[str]:
+    """Return the lines below a table: the notes, unless it has them in a column."""
+    if all_columns:
+        return []
+    return note_lines(rows[["model", "note"]].drop_duplicates())
+
+
+def _ranks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranks of values in their data set, if it has several rows.
+
+    Values that are equal after rounding share their rank.
+    """
+    decimals = {name: int(FORMATS[name].strip(".f")) for name in RANKED}
+    datasets = rows["dataset"]
+    rounded = rows[list(RANKED)].astype(float).round(decimals)
+    ranks = rounded.groupby(datasets).rank("dense", ascending=False)
+    return ranks.where(datasets.duplicated(keep=False))
+
+
+def _no_ranks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return no ranks, for rows that are not compared."""
+    return pd.DataFrame(np.nan, index=rows.index, columns=list(RANKED))
 
 
 def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
@@ -229,7 +277,7 @@ def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
         blocks.append(f"## {part.title}\n")
         if part.note:
             blocks.append(f"{part.note}\n")
-        cells = _mark(part.rows, part.title, _MARKDOWN).rename(columns=HEADERS)
+        cells = part.marked("**{}**", "<u>{}</u>").rename(columns=HEADERS)
         blocks.append(markdown_table(cells))
         blocks += [f"- {line}" for line in part.lines]
         blocks.append("")
@@ -239,93 +287,31 @@ def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
 
 
 def _latex_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
-    """Return the leaderboard in LaTeX."""
+    """Return the leaderboard in LaTeX; empty columns are left out."""
     blocks = [f"% {NOTE}", "% It takes the package booktabs."]
     for part in parts:
         blocks.append(f"% {part.title}")
         blocks += [f"% {line}" for line in part.lines]
-        blocks.append(_latex(part.rows, part.title))
+        names = [str(name) for name in part.rows.dropna(axis=1, how="all")]
+        cells = part.marked(r"\textbf{{{}}}", r"\underline{{{}}}")[names]
+        for name in names:
+            if name not in FORMATS:
+                cells[name] = cells[name].map(_escape)
+        blocks.append(
+            cells.rename(columns={name: _escape(HEADERS[name]) for name in names}).to_latex(
+                index=False,
+                escape=False,
+                column_format="".join("r" if name in FORMATS else "l" for name in names),
+            )
+        )
     blocks += [f"% {line}" for line in sources]
     return "\n".join(blocks)
-
-
-def _parts(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
-    """Return title, note and rows of each table, the rows that do not count last."""
-    counted = table[table["counts"]]
-    parts = []
-    for name, rows in counted.groupby("protocol", sort=False):
-        if name == OTHER:
-            parts.append((OTHER_TITLE, OTHER_NOTE, rows))
-        else:
-            parts.append((f"Protocol {name}", "", rows))
-    if not table["counts"].all():
-        parts.append((NOT_COUNTED, NOT_COUNTED_NOTE, table[~table["counts"]]))
-    return parts
 
 
 def _sources(table: pd.DataFrame) -> list[str]:
     """Return the sources of all models, each once."""
     rows = table.drop_duplicates(["model", "source"]).to_dict("records")
     return [f"{row['model']}: {row['source']}." for row in rows]
-
-
-def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
-    """Find the values of a rank in their data set, 0 for the best, by index and column.
-
-    Rows that do not count, or were measured by other protocols, are not compared.
-    """
-    if title in (NOT_COUNTED, OTHER_TITLE):
-        return []
-    places = []
-    for _, group in rows.groupby("dataset"):
-        if len(group) < 2:
-            continue
-        for column in RANKED:
-            # Values that are equal after rounding share their rank.
-            rounded = group[column].round(_decimals(column))
-            values = sorted(set(rounded.dropna()), reverse=True)
-            if rank < len(values):
-                places += [(index, column) for index in group.index[rounded == values[rank]]]
-    return places
-
-
-def _mark(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
-    """Format the cells; the best and second-best values of each data set are marked."""
-    cells = texts(rows, FORMATS, absent="").set_index(rows.index)
-    for rank, mark in enumerate(marks):
-        for index, column in _places(rows, title, rank):
-            cells.at[index, column] = mark(str(cells.at[index, column]))
-    return cells
-
-
-def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, int]]:
-    """Find the values of a rank, by the numbers of row and column."""
-    numbers = {index: number for number, index in enumerate(rows.index)}
-    columns = [str(column) for column in rows.columns]
-    places = _places(rows, title, rank)
-    return frozenset((numbers[index], columns.index(column)) for index, column in places)
-
-
-def _decimals(column: str) -> int:
-    """Return the number of decimals of a column, from its format."""
-    return int(FORMATS[column].strip(".f"))
-
-
-_MARKDOWN: Marks = ("**{}**".format, "<u>{}</u>".format)
-_LATEX: Marks = (r"\textbf{{{}}}".format, r"\underline{{{}}}".format)
-
-
-def _latex(rows: pd.DataFrame, title: str) -> str:
-    """Format a table for the package booktabs; empty columns are left out."""
-    full = rows.dropna(axis=1, how="all").copy()
-    names = [str(name) for name in full]
-    for name in names:
-        if name not in FORMATS:
-            full[name] = full[name].map(_escape, na_action="ignore")
-    cells = _mark(full, title, _LATEX)
-    alignment = "".join("r" if name in FORMATS else "l" for name in names)
-    with_headers = cells.rename(columns={name: _escape(HEADERS[name]) for name in names})
-    return with_headers.to_latex(index=False, escape=False, column_format=alignment)
 
 
 _SPECIAL = {

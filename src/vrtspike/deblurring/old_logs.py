@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.findings import find
+from vrtspike.analysis.advice.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
 from vrtspike.analysis.run_measurements import Speed, measure_run

@@ -8,12 +8,10 @@ from pathlib import Path
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
-from vrtspike.deblurring.alignment_part import alignment_part, read_alignment
+from vrtspike.deblurring.alignment_part import alignment_part
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data.data_part import DataPart
-from vrtspike.reporting.page_data.evaluation import Remark
-from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import ExtraReference, MetricMeans, TableRow
+from vrtspike.reporting.report_data import DataPart, Remark
 from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
 from vrtspike.restoration.page.gallery import GALLERY
 
@@ -118,9 +116,8 @@ class DeblurringPage(TaskPage):
 
     def data_parts(self, results: Path, datasets: Sequence[str]) -> list[DataPart]:
         """Return the alignment of spikes and frames of each data set."""
-        files = (results / "data" / name / "alignment.csv" for name in datasets)
-        tables = [read_alignment(file) for file in files]
-        parts = [alignment_part(table) for table in tables if table is not None]
+        files = [results / "data" / name / "alignment.csv" for name in datasets]
+        parts = [part for part in map(alignment_part, files) if part is not None]
         if parts:
             return parts
         missing = "No table of the alignment of spikes and frames."

@@ -54,26 +54,9 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         training,
         validation,
         note=model.describe(),
-        memory_advice=memory_advice(settings),
         rate_factors=rate_factors(settings.TRAIN),
         frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
     )
-
-
-def memory_advice(settings: Settings) -> str:
-    """Return the advice for a full device memory: the keys that can still save some, in order."""
-    changes = [
-        "lower TRAIN.BATCH_SIZE and raise TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor"
-    ]
-    off = [key for key in settings.MODEL.network.recompute_keys if not settings.value(key)]
-    if off:
-        changes.append(f"set {' and '.join(off)} to true")
-    if settings.DATA.CLIP_LEN > 1:
-        changes.append("lower DATA.CROP_SIZE or DATA.CLIP_LEN")
-    else:
-        changes.append("lower DATA.CROP_SIZE")
-    changes.append("set TRAIN.OPTIM.TYPE to adamw8bit")
-    return f"The memory of the device is full. In this order: {'; '.join(changes)}."
 
 
 def rate_factors(train: DeblurringTrainSettings) -> dict[str, float]:

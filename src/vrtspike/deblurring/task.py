@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.config.tasks import FrameKeys
+from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys
 from vrtspike.data.manifests import DATASET
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
@@ -19,12 +18,10 @@ from vrtspike.metrics.registry import METRICS as METRICS
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.settings import Settings
-from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
+    from vrtspike.analysis.advice.task_advice import TaskAdvice
     from vrtspike.analysis.evaluation_files import EvaluationJob
-    from vrtspike.analysis.task_advice import TaskAdvice
-    from vrtspike.data.clips.dataset_manifest import DatasetManifest
     from vrtspike.reporting.task_page import TaskPage
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
 SETTINGS = Settings
 FRAME_KEYS = FrameKeys(variants=("blur_dir",), encodings=("bins",))
-TEACHER = "TRAIN.DISTILL.TEACHER"
 
 
 def data_folder(settings: Settings) -> str:
@@ -63,83 +59,32 @@ def check_data(manifest: Path, settings: Settings) -> None:
     """
     from vrtspike.data.clips.dataset_manifest import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.deblurring.fine_tuning import require_fitting_pretrained
+    from vrtspike.deblurring.trained_models import require_fitting_start, require_fitting_teacher
 
     dataset = load_dataset(manifest)
     if settings.untrained_weights is None:
         dataset.with_validation_split(settings.DATA)
     require_spikes(str(manifest), dataset.statistics is not None, settings)
-    require_fitting_pretrained(settings)
-    files = training_weights(settings)
-    if TEACHER in files:
-        _check_teacher(files[TEACHER].parent, manifest, dataset, settings)
-    _check_protocols(dataset.blur_dir, manifest, settings)
+    require_fitting_start(settings)
+    if settings.TRAIN.DISTILL is not None:
+        require_fitting_teacher(Path(settings.TRAIN.DISTILL.TEACHER), dataset, settings)
+    for name in settings.TEST.PROTOCOL:
+        if name != OWN_PROTOCOL:
+            # Only here, because it imports PyTorch.
+            from vrtspike.evaluation.protocols import PROTOCOLS
 
-
-def _check_teacher(
-    folder: Path, manifest: Path, dataset: DatasetManifest, settings: Settings
-) -> None:
-    """Refuse a teacher that needs spikes or other voxels than the data set has.
-
-    Args:
-        folder: result folder of the teacher.
-        manifest: path of the data set's manifest.
-        dataset: contents of that manifest.
-        settings: settings of the preset.
-
-    Raises:
-        ConfigError: naming the teacher, the keys and both values.
-        RunError: if the statistics of the teacher are missing or damaged.
-    """
-    from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.data.clips.run_statistics import training_statistics
-    from vrtspike.deblurring.trained_voxels import TrainedVoxels
-    from vrtspike.runs.identity import RunIdentity
-    from vrtspike.settings import deblurring_settings
-    from vrtspike.settings.stores import StoreOptions
-
-    teacher = deblurring_settings(RunIdentity.read(folder).settings)
-    title = f"{manifest}, with {TEACHER} {folder}"
-    require_spikes(title, dataset.statistics is not None, teacher)
-    if not teacher.MODEL.USE_SPIKE:
-        return
-    statistics = training_statistics(settings, dataset)
-    assert statistics is not None, "data and a start without spikes are refused"
-    options = StoreOptions.of(settings.DATA)
-    voxels = TrainedVoxels.read(folder, teacher)
-    faults = voxels.differences(options, statistics.mean, statistics.std)
-    if faults:
-        raise ConfigError(
-            f"{TEACHER} {folder}: {'; '.join(faults)}. They must be equal: set these keys to its "
-            "values, or choose another teacher"
-        )
-
-
-def _check_protocols(blur_dir: str, manifest: Path, settings: Settings) -> None:
-    """Refuse data with other blurry frames than those of a protocol of the evaluation.
-
-    Raises:
-        ConfigError: naming the protocol.
-    """
-    names = [name for name in settings.TEST.PROTOCOL if name != OWN_PROTOCOL]
-    if not names:
-        return
-    from vrtspike.evaluation.protocols import PROTOCOLS
-
-    for name in names:
-        PROTOCOLS[name].require_blur(blur_dir, str(manifest))
+            PROTOCOLS[name].require_blur(dataset.blur_dir, str(manifest))
 
 
 def training_weights(settings: Settings) -> dict[str, Path]:
     """Return the files of weights that a training reads, by key."""
     model = settings.MODEL
-    distill = settings.TRAIN.DISTILL
     files: dict[str, str | Path | None] = {}
     if model.PRETRAINED is not None:
         files["MODEL.PRETRAINED"] = pretrained_file(model.PRETRAINED)
     files |= model.network.weights
-    if distill is not None:
-        files[TEACHER] = Path(distill.TEACHER) / WEIGHTS
+    if settings.TRAIN.DISTILL is not None:
+        files["TRAIN.DISTILL.TEACHER"] = Path(settings.TRAIN.DISTILL.TEACHER) / WEIGHTS
     for name, term in settings.LOSS.active.items():
         if term.backbone is not None:
             files[f"LOSS.{name}"] = Path(settings.WEIGHTS.DIR) / BACKBONES[term.backbone]

@@ -1,8 +1,8 @@
 """Cost of training a preset, from the steps that ``benchmarks/presets.py`` has counted.
 
 ``preset_costs.json`` next to this file holds memory, arithmetic, operations and memory traffic of a
-micro-step of each preset (:mod:`vrtspike.deblurring.preset_step_cost`). Another clip costs in
-proportion to its pixels; the number of operations does not depend on the clips.
+micro-step of each preset (``benchmarks/preset_step_cost.py``). Another clip costs in proportion to
+its pixels; the number of operations does not depend on the clips.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.rgb_images import PEAK, studio_luma, to_uint8
 from vrtspike.metrics.lpips import LPIPS
 from vrtspike.metrics.metric import ImageMetric, needs_nothing

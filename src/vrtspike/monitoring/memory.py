@@ -95,28 +95,31 @@ def cache_size_key(settings: RunSettings) -> str | None:
     return settings.cache_key or None
 
 
-def memory_warnings(record: dict[str, Any], cache_key: str | None = None) -> Iterator[str]:
-    """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to lower.
+def memory_warnings(record: dict[str, Any], settings: RunSettings) -> Iterator[str]:
+    """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to change.
 
     Args:
         record: a record of the memory log.
-        cache_key: key with the size of the cache (:func:`cache_size_key`); None without a cache.
+        settings: settings of the run, whose keys can save memory.
     """
     percent = record["system_percent"]
     if percent >= HIGH_PERCENT:
-        keys = "DATALOADER.TRAIN_WORKERS"
+        keys = []
+        cache_key = cache_size_key(settings)
         if cache_key is not None:
-            keys = f"{cache_key} or {keys}"
+            keys.append(cache_key)
+        if settings.DATALOADER.TRAIN_WORKERS != 0:
+            keys.append("DATALOADER.TRAIN_WORKERS")
+        advice = f"lower {' or '.join(keys)}" if keys else "end other programs"
         yield (
             f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
-            f"{record['children_mb']} MB in workers); lower {keys} before the system ends "
-            "the run"
+            f"{record['children_mb']} MB in workers); {advice} before the system ends the run"
         )
     gpu = record["gpu"]
     if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
         yield (
             f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; to "
-            "save memory, lower TRAIN.BATCH_SIZE"
+            f"save memory: {'; '.join(settings.memory_changes) or 'a GPU with more memory'}"
         )
 
 

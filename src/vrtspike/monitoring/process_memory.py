@@ -87,7 +87,7 @@ class SystemMemory:
     has_limit: bool = False
 
 
-_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
+_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.launching.torchrun"})
 """Modules that are ``torchrun``."""
 
 
@@ -104,7 +104,9 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
     on_gpus = gpu_memory()
     memory: dict[tuple[int, ...], ProcessMemory] = {}
     lineages: dict[int, tuple[int, ...]] = {}
-    for process in _by_age():
+    # The oldest first: parents are older than their children.
+    processes = psutil.process_iter(["create_time"])
+    for process in sorted(processes, key=lambda process: process.info["create_time"]):
         with contextlib.suppress(psutil.Error):  # the process has just ended
             ancestors = lineages.get(process.ppid(), ())
             if _run_folder(process) == run_folder:
@@ -119,12 +121,6 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
                 process, role, len(ancestors), on_gpus.get(process.pid)
             )
     return [memory[lineage] for lineage in sorted(memory)]
-
-
-def _by_age() -> list[psutil.Process]:
-    """Return all processes, the oldest first: parents are older than their children."""
-    processes = psutil.process_iter(["create_time"])
-    return sorted(processes, key=lambda process: process.info["create_time"])
 
 
 def _process_memory(

@@ -66,18 +66,6 @@ def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
     return record
 
 
-class Growth(NamedTuple):
-    """Records that a file has gained.
-
-    Attributes:
-        records: in their order.
-        is_anew: true if they begin at the start of the file, so that earlier ones are void.
-    """
-
-    records: list[dict[str, Any]]
-    is_anew: bool
-
-
 class GrowingRecords:
     """Reads a file of records that another process writes, each time what was added.
 
@@ -93,14 +81,18 @@ class GrowingRecords:
         self._inode: int | None = None
         self._offset = 0
 
-    def read(self) -> Growth:
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
         """Read the records since the last call.
+
+        Returns:
+            the records; and true if they begin at the start of the file, so that earlier ones are
+            void.
 
         Raises:
             RunError: if a complete line is not JSON.
         """
         if not self._path.is_file():
-            return Growth([], False)
+            return [], False
         with self._path.open("rb") as stream:
             state = os.fstat(stream.fileno())
             is_anew = state.st_ino != self._inode or state.st_size < self._offset
@@ -114,7 +106,7 @@ class GrowingRecords:
                 offset += len(line)
         self._inode = state.st_ino
         self._offset = offset
-        return Growth(records, is_anew)
+        return records, is_anew
 
 
 def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.paper_figures.results import Cost
 from vrtspike.plotting.paper_style import (
@@ -40,29 +40,24 @@ DEVICE_TITLES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def cost_table(costs: Sequence[tuple[str, Cost]]) -> pd.DataFrame:
-    """The numbers of the figure: a row for each model, with its name in ``model``."""
-    return pd.DataFrame([{"model": label, **asdict(cost)} for label, cost in costs])
+    """Return the numbers of the figure.
 
+    Args:
+        costs: names and costs of own results, all measured under one protocol.
 
-def published_costs(protocol: str) -> list[tuple[str, Cost]]:
-    """The published models with known parameters under a protocol, with their names."""
-    if protocol in (OWN_PROTOCOL, OTHER):
-        return []
-    costs = []
-    for row in read_paper_results().to_dict("records"):
-        if row["protocol"] != protocol or pd.isna(row["parameters"]) or pd.isna(row["psnr"]):
-            continue
-        cost = Cost(
-            psnr=float(row["psnr"]),
-            parameters=float(row["parameters"]),
-            seconds=None,
-            device="",
-            dataset=str(row["dataset"]),
-            protocol=protocol,
-            published=True,
-        )
-        costs.append((str(row["model"]), cost))
-    return costs
+    Returns:
+        a row for each result, and after them for each published model with known parameters under
+        the protocol: ``model``, the fields of :class:`Cost`, and ``published``.
+    """
+    table = pd.DataFrame([{"model": label, **asdict(cost)} for label, cost in costs])
+    # A column of unknown numbers has no type of its own.
+    table = table.astype({"parameters": float, "seconds": float}).assign(published=False)
+    protocol = table["protocol"].iloc[0]
+    published = read_paper_results().dropna(subset=["parameters", "psnr"])
+    published = published[published["protocol"] == protocol].assign(device="", published=True)
+    if protocol == OTHER or published.empty:
+        return table
+    return pd.concat([table, published], ignore_index=True)[table.columns]
 
 
 def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sans") -> None:

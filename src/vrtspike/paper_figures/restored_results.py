@@ -6,18 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.data.exposure import Exposure
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.paper_figures.motion_length import motion_length
+from vrtspike.paper_figures.recorded_spikes import with_spikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.inputs.clip_frames import (
@@ -28,7 +24,6 @@ from vrtspike.restoration.inputs.clip_frames import (
     sequence_name,
 )
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, recorded_spikes
-from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 
 _PSNR = ("psnr_blur", "psnr")
@@ -112,37 +107,24 @@ def _clip(
         folder: folder that ``vrtspike restore`` wrote.
     """
     numbers = {name: number for number, name in enumerate(pictures.names)}
-    spikes = _open_spikes(record, pictures, folder)
-
-    def blurry(name: str) -> Image:
-        return pictures.frame(numbers[name])
 
     def truth(name: str) -> Image:
         image = to_8_bit(read_picture(sharp[name]).rgb)
         require_size(str(sharp[name]), image, pictures.size)
         return image
 
-    def recorded(name: str) -> tuple[PackedSpikes, Exposure]:
-        assert spikes is not None
-        return spikes.frames[numbers[name]].around(0)
-
-    def picture(name: str) -> NDArray[np.uint8]:
-        packed, exposure = recorded(name)
-        assert spikes is not None
-        return instant_picture(packed, exposure, blurry(name), f"{spikes.place}, frame {name}")
-
-    def motion(name: str) -> float:
-        packed, exposure = recorded(name)
-        assert spikes is not None
-        return motion_length(packed, exposure, spikes.ratio)
-
-    return Clip(
+    clip = Clip(
         name=sequence_name(Path(record["paths"]["input"])),
         frames=list(pictures.names),
-        blurry=blurry,
+        blurry=lambda name: pictures.frame(numbers[name]),
         sharp=truth if sharp else None,
-        spikes=None if spikes is None else picture,
-        motion=None if spikes is None else motion,
+    )
+    spikes = _open_spikes(record, pictures, folder)
+    if spikes is None:
+        return clip
+    frames = spikes.frames
+    return with_spikes(
+        clip, lambda name: frames[numbers[name]].around(0), spikes.ratio, spikes.place
     )
 
 

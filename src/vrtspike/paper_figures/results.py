@@ -56,7 +56,6 @@ class Cost:
         device: device that computed, ``cpu`` or ``cuda``.
         dataset: name of the test data.
         protocol: protocol that PSNR was measured under.
-        published: a value of a publication, no own result.
     """
 
     psnr: float
@@ -65,7 +64,6 @@ class Cost:
     device: str
     dataset: str
     protocol: str
-    published: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
-    EXAMPLES_INDEX,
     FRAMES,
     Summary,
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import protocols
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.io.files import read_mapping
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.paper_figures.motion_length import motion_length
+from vrtspike.paper_figures.recorded_spikes import with_spikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
-from vrtspike.reporting.run_quality import read_table
+from vrtspike.reporting.run_quality import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import deblurring_settings
@@ -43,6 +41,9 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
 _ADVICE = "evaluate the run again"
+
+_Examples: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Path]]]
+"""Frames that an evaluation kept: files by sequence, frame and kind of picture."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def read_run(
         notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
     else:
         notes.append(f"{name}: not evaluated, no {evaluation_folder(folder)} of this run")
-    examples = _Examples(evaluation_folder(folder) / EXAMPLES)
+    examples: _Examples = {}
+    if summary is not None:
+        examples = _read_examples(evaluation_folder(folder) / EXAMPLES)
     stores = _find_stores(folder, run, summary)
     if stores:
         clips = {sequence: _stored_clip(store, sequence) for sequence, store in stores.items()}
@@ -98,13 +101,13 @@ def read_run(
             f"{name}: the stores of its test data are not beside it (results/data), so only frames "
             "that the evaluation kept as examples can be shown"
         )
-        clips = examples.clips() if summary is not None else {}
+        clips = {sequence: _example_clip(sequence, files) for sequence, files in examples.items()}
     frames = RunFrames(
         folder=folder,
         label=name,
         protocol=protocol or main_protocol,
         stores=stores,
-        examples=examples if summary is not None and protocol in (None, main_protocol) else None,
+        examples=examples if protocol in (None, main_protocol) else {},
         restoring=restoring,
     )
     return Result(name, str(folder), clips, frames.restored, frame_psnr, cost, notes)
@@ -172,83 +175,53 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
     """A sequence of a store."""
     layout = store.layout
     numbers = {name: number for number, name in enumerate(layout.frames)}
-    whole = slice(None)
-
-    def blurry(name: str) -> Image:
-        return blurry_frame(store, numbers[name])
-
-    def spikes(name: str) -> tuple[PackedSpikes, Exposure]:
-        number = numbers[name]
-        assert layout.spike_size is not None
-        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
-        return PackedSpikes(rows, layout.spike_size[1]), layout.exposures[number]
-
-    def picture(name: str) -> NDArray[np.uint8]:
-        recorded, exposure = spikes(name)
-        return instant_picture(recorded, exposure, blurry(name), f"{store.path}, frame {name}")
-
-    def motion(name: str) -> float:
-        recorded, exposure = spikes(name)
-        return motion_length(recorded, exposure, layout.ratio)
-
-    has_spikes = layout.spike_size is not None
-    return Clip(
+    clip = Clip(
         name=sequence,
         frames=layout.frames,
-        blurry=blurry,
+        blurry=lambda name: blurry_frame(store, numbers[name]),
         sharp=lambda name: sharp_frame(store, numbers[name]),
-        spikes=picture if has_spikes else None,
-        motion=motion if has_spikes else None,
     )
+    if layout.spike_size is None:
+        return clip
+    columns = layout.spike_size[1]
+    whole = slice(None)
+
+    def recorded(name: str) -> tuple[PackedSpikes, Exposure]:
+        number = numbers[name]
+        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
+        return PackedSpikes(rows, columns), layout.exposures[number]
+
+    return with_spikes(clip, recorded, layout.ratio, store.path)
 
 
-class _Examples:
-    """The frames that an evaluation kept as pictures.
+def _read_examples(folder: Path) -> _Examples:
+    """Read which frames an evaluation kept as pictures; none without their index."""
+    examples: dict[str, dict[str, Mapping[str, Path]]] = {}
+    for example in read_examples(folder)["examples"]:
+        files = {kind: folder / file for kind, file in example["files"].items()}
+        examples.setdefault(example["sequence"], {})[example["frame"]] = files
+    return {sequence: dict(sorted(frames.items())) for sequence, frames in examples.items()}
+
+
+def _example_clip(sequence: str, files: Mapping[str, Mapping[str, Path]]) -> Clip:
+    """Return the kept frames of a sequence.
 
     Args:
-        folder: folder with the pictures and their index.
+        sequence: name of the sequence.
+        files: files by the name of the frame and the kind of picture.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def spikes(name: str) -> NDArray[np.uint8]:
+        return read_gray(files[name]["spikes"])
 
-    @cached_property
-    def files(self) -> dict[str, dict[str, Mapping[str, str]]]:
-        """Files by sequence, frame and kind of picture."""
-        index = self._folder / EXAMPLES_INDEX
-        if not index.is_file():
-            return {}
-        files: dict[str, dict[str, Mapping[str, str]]] = {}
-        for entry in read_mapping(index, _ADVICE)["examples"]:
-            files.setdefault(entry["sequence"], {})[entry["frame"]] = entry["files"]
-        return {name: dict(sorted(frames.items())) for name, frames in files.items()}
-
-    def has(self, sequence: str, frames: Sequence[str]) -> bool:
-        """Return whether all of some frames were kept."""
-        return set(frames) <= set(self.files.get(sequence, {}))
-
-    def read(self, sequence: str, frame: str, kind: str) -> Image:
-        """A picture of a frame: ``blurry``, ``restored`` or ``sharp``."""
-        return read_rgb(self._folder / self.files[sequence][frame][kind])
-
-    def spikes(self, sequence: str, frame: str) -> NDArray[np.uint8]:
-        """The picture of a frame from spikes alone, (h, w)."""
-        return read_gray(self._folder / self.files[sequence][frame]["spikes"])
-
-    def clips(self) -> dict[str, Clip]:
-        """The sequences, with the kept frames alone."""
-        clips = {}
-        for sequence, frames in self.files.items():
-            has_spikes = all("spikes" in files for files in frames.values())
-            clips[sequence] = Clip(
-                name=sequence,
-                frames=list(frames),
-                blurry=partial(self.read, sequence, kind="blurry"),
-                sharp=partial(self.read, sequence, kind="sharp"),
-                spikes=partial(self.spikes, sequence) if has_spikes else None,
-                is_complete=False,
-            )
-        return clips
+    return Clip(
+        name=sequence,
+        frames=list(files),
+        blurry=lambda name: read_rgb(files[name]["blurry"]),
+        sharp=lambda name: read_rgb(files[name]["sharp"]),
+        spikes=spikes if all("spikes" in kinds for kinds in files.values()) else None,
+        is_complete=False,
+    )
 
 
 @dataclass
@@ -260,7 +233,7 @@ class RunFrames:
         label: name of the run, for the progress.
         protocol: gives the tiling, as in the evaluation.
         stores: stores of the test split, by the name of the sequence.
-        examples: pictures of the evaluation; None if they are of another protocol.
+        examples: pictures of the evaluation; none if they are of another protocol.
         restoring: device and progress.
     """
 
@@ -268,7 +241,7 @@ class RunFrames:
     label: str
     protocol: str
     stores: Mapping[str, Store]
-    examples: _Examples | None
+    examples: _Examples
     restoring: Restoring
 
     @cached_property
@@ -278,9 +251,10 @@ class RunFrames:
 
     def restored(self, sequence: str, frames: Sequence[str]) -> Iterator[Image]:
         """Restored frames of a sequence, in order; uint8 (H, W, 3)."""
-        if self.examples is not None and self.examples.has(sequence, frames):
+        kept = self.examples.get(sequence, {})
+        if kept.keys() >= set(frames):
             for name in frames:
-                yield self.examples.read(sequence, name, "restored")
+                yield read_rgb(kept[name]["restored"])
             return
         store = self.stores[sequence]
         settings = self.model.settings

@@ -16,11 +16,7 @@ from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
-from vrtspike.paper_figures.quality_over_cost import (
-    cost_table,
-    draw_quality_over_cost,
-    published_costs,
-)
+from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
 from vrtspike.paper_figures.results import (
     Result,
     blurry_frame,
@@ -347,10 +343,9 @@ class FigureWriter:
             raise FigureLeftOut(
                 f"results of two protocols do not compare ({names}); choose one with --protocol"
             )
-        rows = [*costs, *published_costs(measured.pop())]
-        if all(cost.seconds is None and cost.parameters is None for _, cost in rows):
+        table = cost_table(costs)
+        if table[["seconds", "parameters"]].isna().all(axis=None):
             raise FigureLeftOut("neither times nor parameters are known")
-        table = cost_table(rows)
         _write_table(stem, table)
         draw_quality_over_cost(stem, table, self.request.font)
 

@@ -12,7 +12,7 @@ from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data.curves import CurvesData, CurvesRun
+from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.task_page import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 
@@ -40,9 +40,9 @@ def write_curves_page(
     runs = [read_published(folder) for folder in folders]
     names = [line_name(run.name, values or {}) for run in runs]
     settings = {name: run.settings for name, run in zip(names, runs, strict=True)}
-    data: CurvesData = {
+    data = {
         "runs": [
-            _curves(folder, run, name)
+            {"name": name, "curves": _curves(folder, run)}
             for folder, run, name in zip(folders, runs, names, strict=True)
         ],
         "training_note": validation_note(settings),
@@ -52,10 +52,10 @@ def write_curves_page(
     atomic_write_text(output / CURVES_PAGE, page.render(data))
 
 
-def _curves(folder: Path, run: PublishedRun, name: str) -> CurvesRun:
-    """Return the curves of a run under the name of its line."""
+def _curves(folder: Path, run: PublishedRun) -> Curves:
+    """Return the curves of a run."""
     metrics = find_task(run.settings.TASK).METRICS
-    return {"name": name, "curves": training_curves(read_run_logs(folder), metrics)}
+    return training_curves(read_run_logs(folder), metrics)
 
 
 def line_name(name: str, values: Mapping[str, Mapping[str, Any]]) -> str:

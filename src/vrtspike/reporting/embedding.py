@@ -8,16 +8,9 @@ from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
 from vrtspike.io.images import read_rgb
-from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, Video
-from vrtspike.reporting.page_data.example_pictures import PictureFacts
-from vrtspike.reporting.page_data.report import RunOnPage, ValidationPicture
-from vrtspike.reporting.picture_encoding import (
-    LEVELS,
-    ExamplePictures,
-    encode,
-    encode_examples,
-    encode_within,
-)
+from vrtspike.reporting.page_data import PictureFacts, Video
+from vrtspike.reporting.picture_encoding import LEVELS, encode, encode_examples, encode_within
+from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
 from vrtspike.reporting.run_quality import in_base64, read_examples
 from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.validation_pictures import find_pictures
@@ -58,9 +51,10 @@ def embed_examples(runs: Sequence[RunOnPage], results: Path, budget: int) -> Pic
         if evaluation is None or kinds is None:
             continue
         folder = evaluation_folder(results / "train" / run["name"]) / EXAMPLES
-        files = [example.files for example in read_examples(folder).examples]
         examples += evaluation["examples"]
-        pictures += [ExamplePictures(named, kinds) for named in files]
+        for entry in read_examples(folder)["examples"]:
+            files = {kind: folder / file for kind, file in entry["files"].items()}
+            pictures.append((files, kinds))
     form, encoded = encode_examples(pictures, budget)
     for number, example in enumerate(examples):
         example["pictures"] = encoded.get(number, {})
@@ -94,8 +88,7 @@ def embed_validation_pictures(runs: Sequence[RunOnPage], results: Path) -> None:
     _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
     for number, contents in sorted(encoded.items()):
         run, step, name, _ = files[number]
-        picture: ValidationPicture = {"step": step, "name": name, "data": contents["data"]}
-        run["validation_pictures"].append(picture)
+        run["validation_pictures"].append({"step": step, "name": name, **contents})
 
 
 def embed_videos(runs: Sequence[RunOnPage], results: Path, output: Path) -> None:

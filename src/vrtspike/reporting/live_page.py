@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.live_words import facts, heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
-from vrtspike.reporting.page_data.live import LiveRunOnPage
 from vrtspike.reporting.picture_encoding import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
@@ -18,8 +18,8 @@ _SIDE_AND_QUALITY = (1280, 76)
 """Longest side in pixels of a picture, and its quality as WebP."""
 
 
-def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
-    """The state of a run as the page takes it, a JSON value.
+def live_contents(snapshot: Snapshot) -> dict[str, Any]:
+    """The state of a run as ``live.js`` reads it: a JSON value, with pictures as WebP in base64.
 
     Raises:
         DataError: if a picture cannot be read.
@@ -31,7 +31,7 @@ def live_contents(snapshot: Snapshot) -> LiveRunOnPage:
     return {
         "name": snapshot.name,
         "heading": heading(snapshot),
-        "facts": [{"title": fact.title, "text": fact.text} for fact in facts(snapshot)],
+        "facts": facts(snapshot),
         "share": share,
         "has_ended": snapshot.has_ended,
         "curves": snapshot.curves,

@@ -11,35 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.live_logs import LiveLogs
-from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.run_logs import LiveLogs, RunLogs
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
-from vrtspike.reporting.page_data.curves import Curves
+from vrtspike.reporting.page_data import Curves
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.validation_pictures import find_pictures
 from vrtspike.system.errors import RunError
 
 RUNNING = "running"
-
-
-@dataclass(frozen=True)
-class ValidationValue:
-    """A metric of the validations.
-
-    Attributes:
-        label: title and unit of the metric.
-        last: value of the last validation, with its unit.
-        best: best value of all validations, with its unit.
-        best_step: the first step with the best value.
-    """
-
-    label: str
-    last: str
-    best: str
-    best_step: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,7 @@ class Snapshot:
         remaining_s: seconds to the last step at the mean speed since the last start, validations
             included; None if unknown, or if no training runs.
         idle_s: seconds since the last record; None without a record.
-        validation: the metrics of the validations.
+        validation: last and best value of each metric of the validations, in words by its label.
         curves: of ``train`` and ``validation``, by title (:func:`training_curves`).
         pictures: files of the last pictures by name.
         pictures_step: step of the last pictures.
@@ -81,7 +63,7 @@ class Snapshot:
     speed: Speed
     remaining_s: float | None
     idle_s: float | None
-    validation: tuple[ValidationValue, ...]
+    validation: Mapping[str, str]
     curves: Curves
     pictures: Mapping[str, Path]
     pictures_step: int
@@ -158,7 +140,7 @@ class LiveRun:
             speed=measurements.speed,
             remaining_s=_remaining_s(record, logs.train),
             idle_s=_idle_s(logs, moment),
-            validation=tuple(_validation(logs.validation, self._metrics)),
+            validation=_validation(logs.validation, self._metrics),
             curves=curves,
             pictures=pictures.get(pictures_step, {}),
             pictures_step=pictures_step,
@@ -208,9 +190,9 @@ def _idle_s(logs: RunLogs, now: float) -> float | None:
     return max(0.0, now - max(last))
 
 
-def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[ValidationValue]:
+def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> dict[str, str]:
     """Return the metrics that were validated with a finite value, in the order of their task."""
-    results = []
+    texts = {}
     for name, metric in metrics.items():
         if name not in table:
             continue
@@ -218,8 +200,8 @@ def _validation(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> list[Vali
         finite = values[values.map(math.isfinite)]
         if finite.empty:
             continue
+        last = metric.text(float(finite.iloc[-1]))
         best = metric.best(finite)
         best_step = int(finite.index[finite == best][0])
-        last = metric.text(float(finite.iloc[-1]))
-        results.append(ValidationValue(metric.label, last, metric.text(best), best_step))
-    return results
+        texts[metric.label] = f"{last}, best {metric.text(best)} after step {best_step}"
+    return texts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vrtspike.analysis.run_measurements import Speed
 from vrtspike.reporting.live_state import Snapshot
@@ -14,19 +13,6 @@ from vrtspike.system.rounding import divide_up
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CURVE_CELLS = 32
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A value with its name.
-
-    Attributes:
-        title: equal to the title of the value's curve, if it has one.
-        text: the value with its unit.
-    """
-
-    title: str
-    text: str
 
 
 def heading(snapshot: Snapshot) -> str:
@@ -39,34 +25,24 @@ def heading(snapshot: Snapshot) -> str:
     return f"{snapshot.name}: {snapshot.status}, {steps}, run {snapshot.fingerprint}{failure}"
 
 
-def facts(snapshot: Snapshot) -> list[Fact]:
-    """All values of a run that are known so far."""
-    result = [Fact(title, f"{value:.4g}") for title, value in snapshot.losses.items()]
+def facts(snapshot: Snapshot) -> dict[str, str]:
+    """All values of a run that are known so far, by title: that of the value's curve, if any."""
+    texts = {title: f"{value:.4g}" for title, value in snapshot.losses.items()}
     if snapshot.learning_rate is not None:
-        result.append(Fact("learning rate", f"{snapshot.learning_rate:.3g}"))
-    for value in snapshot.validation:
-        result.append(
-            Fact(value.label, f"{value.last}, best {value.best} after step {value.best_step}")
-        )
+        texts["learning rate"] = f"{snapshot.learning_rate:.3g}"
+    texts |= snapshot.validation
     if snapshot.samples_per_second is not None:
-        result.append(Fact(RATES["samples_per_second"], f"{snapshot.samples_per_second:.3g}"))
-    result += _times(snapshot)
+        texts[RATES["samples_per_second"]] = f"{snapshot.samples_per_second:.3g}"
+    if math.isfinite(snapshot.speed.step_ms):
+        texts["time of a step"] = _step_words(snapshot.speed)
+    if snapshot.remaining_s is not None:
+        texts["time left"] = format_duration(snapshot.remaining_s)
+    if not snapshot.has_ended and snapshot.idle_s is not None:
+        texts["last record"] = f"{duration_words(snapshot.idle_s)} ago"
     if snapshot.pictures:
         files = ", ".join(map(str, snapshot.pictures.values()))
-        result.append(Fact("pictures", f"after step {snapshot.pictures_step}: {files}"))
-    return result
-
-
-def _times(snapshot: Snapshot) -> list[Fact]:
-    """Time of a step, remaining time, time since the last record."""
-    result = []
-    if math.isfinite(snapshot.speed.step_ms):
-        result.append(Fact("time of a step", _step_words(snapshot.speed)))
-    if snapshot.remaining_s is not None:
-        result.append(Fact("time left", format_duration(snapshot.remaining_s)))
-    if not snapshot.has_ended and snapshot.idle_s is not None:
-        result.append(Fact("last record", f"{duration_words(snapshot.idle_s)} ago"))
-    return result
+        texts["pictures"] = f"after step {snapshot.pictures_step}: {files}"
+    return texts
 
 
 def _step_words(speed: Speed) -> str:
@@ -78,16 +54,16 @@ def _step_words(speed: Speed) -> str:
 
 def text_lines(snapshot: Snapshot) -> list[str]:
     """The lines for a terminal: the heading, then a line of each value with its curve."""
-    rows = facts(snapshot)
+    texts = facts(snapshot)
     curves = snapshot.curves["train"] | snapshot.curves["validation"]
-    width = max((len(fact.title) for fact in rows), default=0)
+    width = max(map(len, texts), default=0)
     lines = [heading(snapshot)]
     if not snapshot.losses:
         lines.append("no training step was logged")
-    for fact in rows:
-        curve = curves.get(fact.title)
+    for title, text in texts.items():
+        curve = curves.get(title)
         drawn = f"  {sparkline(curve['values'])}" if curve else ""
-        lines.append(f"{fact.title:<{width}}  {fact.text}{drawn}")
+        lines.append(f"{title:<{width}}  {text}{drawn}")
     return lines
 
 

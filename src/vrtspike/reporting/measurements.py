@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.findings import Finding
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
-from vrtspike.reporting.page_data.curves import Curve, Curves
-from vrtspike.reporting.page_data.performance import FindingText, Performance
+from vrtspike.reporting.page_data import Curve, Curves
 from vrtspike.reporting.run_quality import records
 from vrtspike.system.rounding import divide_up
 
@@ -89,8 +88,11 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
     return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
-def performance(analysis: Analysis) -> Performance:
-    """Return time and memory of a run, with findings."""
+def performance(analysis: Analysis) -> dict[str, Any]:
+    """Return time and memory of a run, with findings.
+
+    Curves are by title; memory is in megabytes of 2**20 bytes.
+    """
     speed = analysis.measurements.speed
     memory = analysis.measurements.memory
     logs = analysis.logs
@@ -104,22 +106,20 @@ def performance(analysis: Analysis) -> Performance:
         "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
-        "findings": [_finding_text(finding) for finding in analysis.findings],
+        "findings": [
+            {
+                "symptom": finding.symptom,
+                "severity": finding.severity,
+                "evidence": finding.evidence,
+                "change": finding.change,
+                "effect": finding.effect,
+                "keys": finding.key_lines,
+            }
+            for finding in analysis.findings
+        ],
     }
 
 
 def _finite(value: float | None) -> float | None:
     """Return a number if it is finite, else None."""
     return None if value is None or not math.isfinite(value) else value
-
-
-def _finding_text(finding: Finding) -> FindingText:
-    """Return the texts of a finding."""
-    return {
-        "symptom": finding.symptom,
-        "severity": finding.severity,
-        "evidence": finding.evidence,
-        "change": finding.change,
-        "effect": finding.effect,
-        "keys": finding.key_lines,
-    }

@@ -82,7 +82,8 @@ def pack_run(
             write_json(temporary / EVALUATION, without_folders(summary))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
-        kept |= {"git": _git_state(record), PRECISION: floating_type(temporary / WEIGHTS)}
+        git = record.get("environment", {}).get("git")
+        kept |= {"git": git, PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RUN_RECORD, kept | {"digests": digests})
         card = _card(run, kept, summary, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
@@ -102,12 +103,6 @@ def _require_space(output: Path, size: int) -> None:
             f"{output}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "
             "disk; free space there, or give another folder"
         )
-
-
-def _git_state(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return ``commit`` of the code that trained a run, and ``changed``; None if unknown."""
-    git: Mapping[str, Any] | None = record.get("environment", {}).get("git")
-    return git
 
 
 def _card(

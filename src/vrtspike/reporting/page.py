@@ -17,10 +17,8 @@ from vrtspike.reporting.embedding import (
 )
 from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data.data_part import DataPart
-from vrtspike.reporting.page_data.evaluation import EvaluationOnPage
-from vrtspike.reporting.page_data.metrics import MetricMeans
-from vrtspike.reporting.page_data.report import ReportData, RunOnPage
+from vrtspike.reporting.page_data import MetricMeans
+from vrtspike.reporting.report_data import DataPart, EvaluationOnPage, ReportData, RunOnPage
 from vrtspike.reporting.run_data import read_run
 from vrtspike.reporting.task_page import TaskPage, task_page, task_pages, validation_note
 from vrtspike.runs.published import read_published

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,26 +61,14 @@ def encode_webp(picture: Picture, side: int, quality: int) -> bytes:
     return contents.tobytes()
 
 
-@dataclass(frozen=True)
-class ExamplePictures:
-    """The pictures of an example frame.
-
-    Attributes:
-        files: files by kind, among them the result and the truth.
-        kinds: kinds of pictures of its task.
-    """
-
-    files: Mapping[str, Path]
-    kinds: ExampleKinds
-
-
 def encode_examples(
-    examples: Sequence[ExamplePictures], budget: int
+    examples: Sequence[tuple[Mapping[str, Path], ExampleKinds]], budget: int
 ) -> tuple[str, dict[int, Mapping[str, str]]]:
     """Encode the pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
-        examples: the examples, the worst first.
+        examples: for each frame, the worst first, the files of its pictures by kind, among them the
+            result and the truth, and the kinds of its task.
         budget: maximum number of characters of all pictures together. If even the last level is too
             large, examples are left out evenly.
 
@@ -94,7 +81,8 @@ def encode_examples(
     """
 
     def encode_example(index: int, side: int, quality: int) -> dict[str, str]:
-        return _encode(examples[index], side, quality)
+        files, kinds = examples[index]
+        return _encode(files, kinds, side, quality)
 
     return encode_within(encode_example, len(examples), budget, LEVELS)
 
@@ -125,14 +113,14 @@ def encode_within(
     # Threads suffice, because OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
         for side, quality in levels:
-            encode_level = partial(_encode_level, encode_pictures, side, quality)
+            level = repeat(side), repeat(quality)
             is_last = (side, quality) == levels[-1]
             if count > SAMPLE and not is_last:
                 sample = np.linspace(0, count - 1, SAMPLE).astype(int).tolist()
-                mean = _lengths(list(threads.map(encode_level, sample))).mean()
+                mean = _lengths(list(threads.map(encode_pictures, sample, *level))).mean()
                 if mean * count > MAX_EXCESS * budget:
                     continue
-            encoded = list(threads.map(encode_level, range(count)))
+            encoded = list(threads.map(encode_pictures, range(count), *level))
             if _lengths(encoded).sum() <= budget:
                 break
     sizes = _lengths(encoded)
@@ -144,27 +132,18 @@ def encode_within(
     return form, {index: encoded[index] for index in kept.tolist()}
 
 
-def _encode_level(
-    encode_pictures: Callable[[int, int, int], Mapping[str, Encoded]],
-    side: int,
-    quality: int,
-    index: int,
-) -> Mapping[str, Encoded]:
-    """Encode the pictures of a frame at a level."""
-    return encode_pictures(index, side, quality)
-
-
 def _lengths(encoded: Sequence[Mapping[str, Encoded]]) -> NDArray[np.int64]:
     """Return the length of all pictures of each frame."""
     return np.array([sum(map(len, pictures.values())) for pictures in encoded], np.int64)
 
 
-def _encode(example: ExamplePictures, side: int, quality: int) -> dict[str, str]:
+def _encode(
+    files: Mapping[str, Path], kinds: ExampleKinds, side: int, quality: int
+) -> dict[str, str]:
     """Encode the pictures of an example, with its error map and thumbnail."""
-    kinds = example.kinds
     pictures: dict[str, Picture] = {
         kind: read_gray(path) if kind in kinds.gray else read_rgb(path)
-        for kind, path in example.files.items()
+        for kind, path in files.items()
     }
     result = pictures[kinds.gallery["right"]]
     pictures[ERROR] = error_map(result, pictures[kinds.truth])

@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.comparisons.quality_tables import (
+    column_name,
+    frame_entries,
+    metrics_of_task,
+    task_of,
+)
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     EXAMPLES_INDEX,
@@ -22,13 +27,10 @@ from vrtspike.analysis.evaluation_files import (
     find_evaluation,
 )
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
-from vrtspike.analysis.quality_tables import column_name, frame_entries, metrics_of_task, task_of
-from vrtspike.config.tasks import Metric
+from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data.evaluation import EvaluationOnPage, ExampleOnPage, NotEvaluated
-from vrtspike.reporting.page_data.metrics import MetricMeans
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import MetricMeans, TableRow
+from vrtspike.reporting.report_data import EvaluationOnPage, ExampleOnPage, NotEvaluated
 from vrtspike.reporting.task_page import TaskPage, task_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
@@ -67,7 +69,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     metrics = _metrics(page, summary, protocol, sequences)
     sequence_rows = records(sequences)
     step = max(1, divide_up(len(frames), MAX_FRAMES))
-    examples = read_examples(folder / EXAMPLES) if page.examples else ExampleIndex("", [])
+    examples = read_examples(folder / EXAMPLES) if page.examples else NO_EXAMPLES
     return {
         "dataset": summary["dataset"],
         "split": summary["split"],
@@ -85,8 +87,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "frame_rows": _frame_rows(frames.iloc[::step], metrics),
         "frame_step": step,
         "worst": _worst_frames(summary),
-        "choice": examples.choice,
-        "examples": [example.data for example in examples.examples],
+        "choice": examples["choice"],
+        "examples": [_example(entry) for entry in examples["examples"]],
         "videos": [],
         "figures": [
             {"caption": figure["caption"], "data": in_base64(folder / figure["file"])}
@@ -238,51 +240,35 @@ def records(table: pd.DataFrame) -> list[TableRow]:
     return rows
 
 
-@dataclass(frozen=True)
-class ExampleFiles:
-    """An example frame, and the files of its pictures by kind."""
-
-    data: ExampleOnPage
-    files: Mapping[str, Path]
+NO_EXAMPLES: Mapping[str, Any] = {"choice": "", "examples": []}
 
 
-@dataclass(frozen=True)
-class ExampleIndex:
-    """The example frames of an evaluation.
-
-    Attributes:
-        choice: their choice in words; empty without examples.
-        examples: the examples, the worst first.
-    """
-
-    choice: str
-    examples: list[ExampleFiles]
-
-
-def read_examples(folder: Path) -> ExampleIndex:
-    """Read the example frames of an evaluation; none without their index.
+def read_examples(folder: Path) -> Mapping[str, Any]:
+    """Read the index of the example frames of an evaluation; :data:`NO_EXAMPLES` without one.
 
     Args:
         folder: folder of the examples.
 
+    Returns:
+        ``choice``, the choice of the frames in words, and ``examples``, an entry for each of them,
+        the worst first.
+
     Raises:
         RunError: if the index is damaged.
     """
-    index = folder / EXAMPLES_INDEX
-    if not index.is_file():
-        return ExampleIndex("", [])
-    contents = read_mapping(index, _ADVICE)
-    missing = [name for name in ("choice", "examples") if name not in contents]
+    path = folder / EXAMPLES_INDEX
+    if not path.is_file():
+        return NO_EXAMPLES
+    index = read_mapping(path, _ADVICE)
+    missing = [name for name in NO_EXAMPLES if name not in index]
     if missing:
-        raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
-    return ExampleIndex(
-        contents["choice"], [_example(entry, folder) for entry in contents["examples"]]
-    )
+        raise RunError(f"{path}: {', '.join(missing)} missing; {_ADVICE}")
+    return index
 
 
-def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
+def _example(entry: Mapping[str, Any]) -> ExampleOnPage:
     """Return an entry of the index of examples, without pictures."""
-    data: ExampleOnPage = {
+    return {
         "label": entry["label"],
         "sequence": entry["sequence"],
         "frame": entry["frame"],
@@ -290,4 +276,3 @@ def _example(entry: Mapping[str, Any], folder: Path) -> ExampleFiles:
         "metrics": entry["metrics"],
         "pictures": {},
     }
-    return ExampleFiles(data, {kind: folder / file for kind, file in entry["files"].items()})

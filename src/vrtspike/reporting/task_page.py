@@ -10,11 +10,8 @@ from typing import Protocol, runtime_checkable
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric, Task, find_task
-from vrtspike.reporting.page_data.data_part import DataPart
-from vrtspike.reporting.page_data.evaluation import Remark
-from vrtspike.reporting.page_data.example_pictures import Gallery
-from vrtspike.reporting.page_data.metrics import ExtraReference, MetricMeans
-from vrtspike.reporting.page_data.tables import TableRow
+from vrtspike.reporting.page_data import ExtraReference, Gallery, MetricMeans, TableRow
+from vrtspike.reporting.report_data import DataPart, Remark
 
 
 @dataclass(frozen=True)

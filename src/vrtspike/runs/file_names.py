@@ -22,7 +22,7 @@ file                        contents                                     where
 ``pictures/``               a frame of each validation                   run folder
 ``pictures/``               that of at most eight validations            published
 ``tensorboard/``            the same as curves                           run folder
-``figures.json``            the evaluation                               packed
+``evaluation.json``         the evaluation                               packed
 ``README.md``               the model card                               packed
 ``lock``                    held by the process that trains              run folder
 ``launcher.lock``           held by the launcher                         run folder
@@ -40,7 +40,7 @@ STATISTICS = "statistics.json"
 METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WEIGHTS = "weights.safetensors"
-EVALUATION = "figures.json"
+EVALUATION = "evaluation.json"
 CARD = "README.md"
 BEST_WEIGHTS = "best.safetensors"
 MEMORY = "memory.jsonl"

@@ -14,9 +14,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results, public_tree
-from vrtspike.config.loading import check_training
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
 from vrtspike.io.backbone_weights import PUBLISHED, require_weights
@@ -199,49 +197,31 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
     return digests
 
 
-def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """Write ``settings.json`` and ``statistics.json`` of a new run; check those of an old one.
+def prepare_folder(folder: Path) -> None:
+    """Require the data and weights that a run began with, and write ``statistics.json``.
 
     Args:
-        folder: the run's folder.
-        preset: preset file of a new run; None continues the run in the folder.
-        dataset: manifest of the data set of a new run.
+        folder: the run's folder, with its ``settings.json``.
 
     Raises:
-        RunError: if the folder holds no run to continue, or another run, or data or weights have
-            changed since the run began.
-        ConfigError: if the preset is invalid.
+        RunError: if the folder holds no run, or data or weights have changed since the run began.
     """
-    if (preset is None) != (dataset is None):
-        raise RunError("--preset and --dataset belong together: give both, or neither to continue")
-    if preset is None or dataset is None:
-        earlier = RunIdentity.read(folder)
-        run = identify(earlier.name, earlier.settings, Path(earlier.dataset))
-    else:
-        settings = load_preset(preset)
-        check_training(settings)
-        run = identify(preset.stem, settings, dataset)
-        earlier = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
+    earlier = RunIdentity.read(folder)
+    run = identify(earlier.name, earlier.settings, Path(earlier.dataset))
     if earlier.fingerprint != run.fingerprint:
-        changes = ", ".join(_changes(earlier, run)) or "settings"
+        changes = [
+            key
+            for key in sorted(earlier.weights.keys() | run.weights.keys())
+            if earlier.weights.get(key) != run.weights.get(key)
+        ]
+        if earlier.dataset_digest != run.dataset_digest:
+            changes.append(run.dataset)
         raise RunError(
             f"{folder}: holds run {earlier.fingerprint}; this would be run {run.fingerprint}, with "
-            f"other {changes}. Name another folder for a new run, or undo the change to continue"
+            f"other {', '.join(changes) or 'settings'}. Train the preset again for a new run, or "
+            "undo the change to continue"
         )
-    run.write(folder)
     write_statistics(folder)
-
-
-def _changes(earlier: RunIdentity, run: RunIdentity) -> list[str]:
-    """Return the keys of changed weights, and the data set if its contents have changed."""
-    changes = [
-        key
-        for key in sorted(earlier.weights.keys() | run.weights.keys())
-        if earlier.weights.get(key) != run.weights.get(key)
-    ]
-    if earlier.dataset_digest != run.dataset_digest:
-        changes.append(run.dataset)
-    return changes
 
 
 def write_statistics(folder: Path) -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from vrtspike.runs.file_names import WEIGHTS, weights_file
-from vrtspike.runs.hub import downloaded_model, find_model, may_be_on_hub
-from vrtspike.system.errors import RunError
+from vrtspike.runs.file_names import (
+    CARD,
+    EVALUATION,
+    RUN_RECORD,
+    SETTINGS,
+    STATISTICS,
+    WEIGHTS,
+    weights_file,
+)
+from vrtspike.system.errors import RunError, install_advice
 
 GENERAL = "general"
 BUNDLED_NAMES = (GENERAL,)
 """Names of the bundled weights; a folder of such a name is written ``./general``."""
 _BUNDLED = Path(__file__).parents[1] / "weights"
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_PACKED = [WEIGHTS, SETTINGS, STATISTICS, RUN_RECORD, EVALUATION, CARD]
+"""Files of a packed run."""
 _OTHERS = (
     "a result folder (results/train/<preset>), a packed run, or owner/name of the Hugging Face hub"
 )
@@ -38,15 +49,46 @@ def find_trained(model: str | Path) -> Path:
     """Return the folder of a trained model, or its ONNX file; a model of the hub is downloaded.
 
     Args:
-        model: a name of the bundled weights, or as for
-            :func:`~vrtspike.runs.hub.find_model`.
+        model: a name of the bundled weights, a path, or ``owner/name`` on the Hugging Face hub if
+            there is no such path. Downloads stay in the hub's cache; ``HF_ENDPOINT`` sets another
+            hub.
 
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
     if model in BUNDLED_NAMES:
         return bundled_model(str(model))
-    return find_model(model)
+    path = Path(model)
+    if path.exists() or path.suffix == ".onnx" or not _may_be_on_hub(str(model)):
+        return path
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(str(model), allow_patterns=_PACKED))
+    except Exception as error:  # of many classes
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RunError(
+            f"{model}: no such folder, expected that of a finished run (results/train/<preset>) or "
+            "a packed one; the Hugging Face hub has no such model, was not reached, or its package "
+            f"is missing ({install_advice('hub')}): {first}"
+        ) from error
+
+
+def _may_be_on_hub(name: str) -> bool:
+    """Return whether a text has the form of a model's name on the hub, ``owner/name``."""
+    return _HUB_NAME.fullmatch(name) is not None
+
+
+def _downloaded_model(name: str) -> Path | None:
+    """Return the folder of a hub's model in the hub's cache; None if it is missing."""
+    if not _may_be_on_hub(name):
+        return None
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, local_files_only=True))
+    except Exception:  # errors of many classes: missing model, or missing package
+        return None
 
 
 def pretrained_file(model: str) -> Path:
@@ -62,7 +104,7 @@ def pretrained_file(model: str) -> Path:
     if model in BUNDLED_NAMES:
         place = bundled_folder(model)
     elif not place.exists():
-        place = downloaded_model(model) or place
+        place = _downloaded_model(model) or place
     return weights_file(place)
 
 
@@ -70,6 +112,6 @@ def missing_pretrained_advice(model: str) -> str:
     """Return the advice if :func:`pretrained_file` is missing."""
     if model in BUNDLED_NAMES:
         return f"the weights {model!r} are not in this installation; name {_OTHERS}"
-    if may_be_on_hub(model) and not Path(model).exists():
+    if _may_be_on_hub(model) and not Path(model).exists():
         return f"a model of the Hugging Face hub is fetched first: hf download {model}"
     return f"name {_OTHERS}"

@@ -21,7 +21,12 @@ from pathlib import Path
 from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
-NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
+NEUTRAL = (
+    "vrtspike.system.errors",
+    "vrtspike.system.options",
+    "vrtspike.system.program",
+    "vrtspike.system.user_faults",
+)
 """Modules that only report to the user; a package includes all its modules."""
 
 SOURCES = Path(__file__).parents[2]

@@ -55,10 +55,10 @@ def data_settings(settings: RunSettings) -> Mapping[str, Any]:
 
 
 _LOGS_AND_FILES = (
-    "vrtspike.cluster",
     "vrtspike.io.files",
     "vrtspike.io.locks",
     "vrtspike.io.manifests",
+    "vrtspike.launching",
     "vrtspike.monitoring",
     "vrtspike.runs",
     "vrtspike.system.endings",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 
 _COMMON = ("TYPE", "USE_SPIKE", "SPIKE_ORDER")
 """Keys of MODEL that every model has."""
-_SECTIONS = {"spike_nafnet": "NAF"}
-"""The section of MODEL that describes a model completely, by type; all other keys describe the
-models without one."""
+_LIGHT = "NAF"
+"""The section of MODEL that describes the light model; all other keys describe other models."""
 
 
 def differing_model_keys(
@@ -33,21 +30,15 @@ def differing_model_keys(
     preset = result_settings(preset_settings)["MODEL"]
     names = list(_COMMON)
     if trained.get("TYPE") == preset.get("TYPE"):
-        names += _network_keys(preset)
-    differences = unequal(_select(trained, names), _select(preset, names))
+        if preset.get("TYPE") == "spike_nafnet":
+            names.append(_LIGHT)
+        else:
+            names += [name for name in preset if name not in (_LIGHT, *_COMMON)]
+    documents = [
+        {"MODEL": {name: model[name] for name in names if name in model}}
+        for model in (trained, preset)
+    ]
     return {
-        key: f"{key} is {value} there, {other} here" for key, (value, other) in differences.items()
+        key: f"{key} is {value} there, {other} here"
+        for key, (value, other) in unequal(*documents).items()
     }
-
-
-def _select(model: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return a document with some keys of MODEL."""
-    return {"MODEL": {name: model[name] for name in names if name in model}}
-
-
-def _network_keys(model: dict[str, Any]) -> list[str]:
-    """Return the keys of MODEL that describe its network."""
-    section = _SECTIONS.get(model.get("TYPE", ""))
-    if section is not None:
-        return [section]
-    return [name for name in model if name not in _SECTIONS.values() and name not in _COMMON]

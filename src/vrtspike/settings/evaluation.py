@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.analysis.protocol_names import OWN_PROTOCOL
 from vrtspike.config.fields import NonNegative, Positive, Section, key, operational
+from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.settings.names import MetricName
 
 SpikesAloneName = Literal["tfp", "tfi"]

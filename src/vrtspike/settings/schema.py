@@ -14,13 +14,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from vrtspike.config.ablations import Ablation
+from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.fields import Place, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import Document
-from vrtspike.settings.ablation import ABLATION
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
 from vrtspike.settings.generated_data import DeblurringWorkflowSettings
@@ -30,6 +29,33 @@ from vrtspike.settings.old_keys import OLD_KEYS
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import ConfigError
+
+ABLATION = Ablation(
+    title="What the spikes are worth",
+    label="spikes",
+    phrase="with them",
+    note=(
+        "The three models of a preset have the same data, seed and settings. 'Without spikes' is "
+        "the backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame "
+        "of its clip, or of the frame before or after (DATA.NEIGHBOURS): as many parameters and "
+        "the same spikes, but nothing tells which belong to which frame. 'difference' is by how "
+        "much a model is better than that with spikes."
+    ),
+    needs={"MODEL.USE_SPIKE": True, "MODEL.SPIKE_ORDER": "recorded"},
+    variants=(
+        Variant(
+            "without spikes", "-without-spikes", "MODEL.USE_SPIKE=false", phrase="without spikes"
+        ),
+        Variant(
+            "shuffled spikes",
+            "-shuffled-spikes",
+            "MODEL.SPIKE_ORDER=shuffled",
+            phrase="with shuffled spikes",
+            no_worse="This model makes no use of which spikes belong to which frame.",
+        ),
+    ),
+)
+"""The ablation of the spikes."""
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
@@ -109,6 +135,19 @@ class Settings(RunSettings):
         """Size of the cache of decoded chunks of the stores; 0 without one."""
         return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
 
+    @property
+    def memory_changes(self) -> list[str]:
+        """Changes of keys that save device memory: of training, of the network, of the data."""
+        changes = super().memory_changes
+        off = [key for key in self.MODEL.network.recompute_keys if not self.value(key)]
+        if off:
+            changes.append(f"set {' and '.join(off)} to true")
+        if self.DATA.CLIP_LEN > 1:
+            changes.append("lower DATA.CROP_SIZE or DATA.CLIP_LEN")
+        else:
+            changes.append("lower DATA.CROP_SIZE")
+        return changes
+
     def training_faults(self) -> list[str]:
         """Return faults that training refuses: those of any task, and of the loss."""
         faults = super().training_faults()
@@ -144,41 +183,25 @@ class Settings(RunSettings):
     def _other_spikes_are_those_of_other_frames(self) -> Self:
         if not self.MODEL.gives_other_spikes:
             return self
-        clip_len = self.DATA.CLIP_LEN
-        self._require_spikes_of_exposures_alone()
-        if not self.DATA.NEIGHBOURS:
-            _require_frames_to_shuffle("DATA.CLIP_LEN", clip_len, SHUFFLED_CLIP_LEN)
-        window = self.TEST.TILE.FRAMES or clip_len
-        _require_frames_to_shuffle("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)
-        return self
-
-    def _require_spikes_of_exposures_alone(self) -> None:
-        """Refuse spikes of other frames that may include some of the frame's own exposure.
-
-        Raises:
-            ValueError: naming the keys.
-        """
-        context = self.DATA.CONTEXT_STEPS
-        if context:
+        data = self.DATA
+        if data.CONTEXT_STEPS:
             raise ValueError(
-                f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {context}; expected 0, "
-                "because the spikes of another frame would include some of the frame's own "
-                "exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
+                f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {data.CONTEXT_STEPS}; "
+                "expected 0, because the spikes of another frame would include some of the frame's "
+                "own exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
             )
-
-
-def _require_frames_to_shuffle(name: str, frames: int, min_frames: int) -> None:
-    """Refuse clips without other frames whose spikes a frame could get.
-
-    Raises:
-        ValueError: naming the key.
-    """
-    if frames < min_frames:
-        raise ValueError(
-            f"MODEL.SPIKE_ORDER is shuffled and {name} is {frames}; expected {min_frames} or "
-            f"more, so that there are other frames' spikes to give: raise {name}, or set "
-            "MODEL.SPIKE_ORDER to recorded"
-        )
+        window = self.TEST.TILE.FRAMES or data.CLIP_LEN
+        lengths = [("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, 2)]
+        if not data.NEIGHBOURS:
+            lengths.insert(0, ("DATA.CLIP_LEN", data.CLIP_LEN, SHUFFLED_CLIP_LEN))
+        for name, length, min_length in lengths:
+            if length < min_length:
+                raise ValueError(
+                    f"MODEL.SPIKE_ORDER is shuffled and {name} is {length}; expected {min_length} "
+                    f"or more, so that there are other frames' spikes to give: raise {name}, or "
+                    "set MODEL.SPIKE_ORDER to recorded"
+                )
+        return self
 
 
 def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_RESUMABLE, process_number
 from vrtspike.config.yaml_documents import nested
 from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained
+from vrtspike.launching.signals import EXIT_RESUMABLE, process_number
 from vrtspike.runs.file_names import BEST_WEIGHTS
 from vrtspike.runs.identity import weight_digests
 from vrtspike.sst.dataset import SSTObjective

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, validate_call
 from torch import nn
 from torch.utils.data import Dataset
@@ -195,10 +195,6 @@ class SSTObjective(Objective):
         """Return the numbers of samples, and of months read and forecast."""
         months = batch["past"].shape[1] + batch["future"].shape[1]
         return len(batch["past"]), len(batch["past"]) * months
-
-    def pictures(self, output: torch.Tensor, batch: SampleBatch) -> dict[str, NDArray[np.uint8]]:
-        """Return no pictures: maps are drawn in the evaluation."""
-        return {}
 
     def _mean(self, field: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
         """Return the mean over the open sea: (B, lead, H, W) to (B, lead)."""

@@ -16,8 +16,10 @@ from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.sst.baselines import fit_baselines, trend_line
 from vrtspike.sst.comparison import compare
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.sst.generate import Globe
 from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, field_means
+from vrtspike.sst.store import PreparedStore
 from vrtspike.system.progress_bar import ProgressCallback
 
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
@@ -55,80 +57,6 @@ class Evaluation:
     model_seconds: float
 
 
-class _Reference:
-    """Observations, baselines and weights that forecasts of a data set are measured with.
-
-    Args:
-        dataset: the samples; the baselines are fitted to the training years of its store.
-        best_possible: best possible forecasts, as for :func:`evaluate`.
-
-    Attributes:
-        leads: (lead,) months ahead.
-    """
-
-    def __init__(
-        self, dataset: ERA5SSTMonthlyDataset, best_possible: xarray.DataArray | None
-    ) -> None:
-        self._best_possible = best_possible
-        ahead = np.arange(dataset.lead) + dataset.offset + 1
-        self.leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
-        self._store = dataset.store
-        trends = self._store.fields[["trend", "middle"]].astype(float)
-        self._cells = trends.assign(weight=self._store.weights).compute()
-        self._anomalies = self._store.anomalies.astype(float)
-        training = self._anomalies.sel(time=self._store.years.months("train"))
-        self._baselines = fit_baselines(training, self._cells, self.leads)
-        self._box = self._index_weights()
-
-    def _index_weights(self) -> xarray.DataArray:
-        """Return weights (row, column) of the index Niño 3.4; 0 if the region lacks a part."""
-        shares = self._store.grid.shares(NINO34)
-        weights = self._store.fields["sea"] * shares
-        # The mean of a part of the box is not the index.
-        if shares.sum() <= _WHOLE_BOX:
-            return xarray.zeros_like(weights)
-        return weights
-
-    def forecasts(self, output: torch.Tensor, now: xarray.DataArray) -> xarray.DataArray:
-        """Return the forecasts of all systems in kelvin.
-
-        Args:
-            output: (B, lead, H, W) output of the model, in standard deviations.
-            now: (sample,) number of the last month that each sample reads.
-        """
-        deviation = self._store.of_month("deviation", now + self.leads).astype(float).compute()
-        model = (deviation * output.numpy()).expand_dims(system=[MODEL])
-        systems = [model, self._baselines(self._measured(now), now)]
-        if self._best_possible is not None:
-            best = self._best_possible.sel(time=now).drop_vars("time")
-            systems.append(best.expand_dims(system=[BEST_POSSIBLE]))
-        return xarray.concat(systems, "system")
-
-    def observed(self, now: xarray.DataArray) -> xarray.DataArray:
-        """Return observed anomalies of the forecast months in kelvin, NaN but for open sea."""
-        return self._measured(now + self.leads)
-
-    def means(
-        self, forecasts: xarray.DataArray, observed: xarray.DataArray, now: xarray.DataArray
-    ) -> xarray.Dataset:
-        """Return the means from which scores are computed, and the weight of the measured cells."""
-        trend = trend_line(self._cells, now + self.leads)
-        about = pd.Index(["climatology", "trend"], name="about")
-        reference = xarray.concat([xarray.zeros_like(trend), trend], about)
-        is_open = observed.notnull()
-        weights = self._cells["weight"] * is_open
-        box = self._box * is_open
-        means = field_means(forecasts - reference, observed - reference, weights)
-        return means.assign(
-            nino34=forecasts.weighted(box).mean(CELLS),
-            nino34_observed=observed.weighted(box).mean(CELLS),
-            measured=weights.sum(CELLS),
-        )
-
-    def _measured(self, months: xarray.DataArray) -> xarray.DataArray:
-        return self._anomalies.sel(time=months).drop_vars("time").compute()
-
-
 @torch.no_grad()
 def evaluate(
     forecast: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -150,12 +78,23 @@ def evaluate(
         progress: function called with the number of finished samples and their total.
         best_possible: the best possible forecasts, (time, lead, row, column) anomalies in kelvin by
             the number of the last month that is read and the months ahead
-            (:func:`~vrtspike.sst.best_forecasts.best_possible_forecasts`); None where unknown.
+            (:func:`best_possible_forecasts`); None where unknown.
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    reference = _Reference(dataset, best_possible)
-    rows, columns = dataset.store.grid.shape
+    store = dataset.store
+    ahead = np.arange(dataset.lead) + dataset.offset + 1
+    leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
+    anomalies = store.anomalies.astype(float)
+    cells = store.fields[["trend", "middle"]].astype(float)
+    cells = cells.assign(weight=store.weights, box=_index_weights(store)).compute()
+    training = anomalies.sel(time=store.years.months("train"))
+    baselines = fit_baselines(training, cells, leads)
+
+    def measured(months: xarray.DataArray) -> xarray.DataArray:
+        return anomalies.sel(time=months).drop_vars("time").compute()
+
+    rows, columns = store.grid.shape
     size = max(1, min(batch_size, _MAX_VALUES // (dataset.lead * rows * columns)))
     parts: list[xarray.Dataset] = []
     squares = xarray.DataArray(0.0)
@@ -165,10 +104,17 @@ def evaluate(
     for batch in DataLoader(dataset, size):
         with watch.lap():
             output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
+        # The number of the last month that each sample reads.
         now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
-        forecasts = reference.forecasts(output, now)
-        observed = reference.observed(now)
-        parts.append(reference.means(forecasts, observed, now))
+        deviation = store.of_month("deviation", now + leads).astype(float).compute()
+        model = (deviation * output.numpy()).expand_dims(system=[MODEL])
+        systems = [model, baselines(measured(now), now)]
+        if best_possible is not None:
+            best = best_possible.sel(time=now).drop_vars("time")
+            systems.append(best.expand_dims(system=[BEST_POSSIBLE]))
+        forecasts = xarray.concat(systems, "system")
+        observed = measured(now + leads)
+        parts.append(_means(forecasts, observed, trend_line(cells, now + leads), cells))
         squares = squares + ((forecasts - observed) ** 2).sum("sample")
         counts = counts + observed.notnull().sum("sample")
         done += len(output)
@@ -184,3 +130,69 @@ def evaluate(
         masked=1 - float(means["measured"].mean()),
         model_seconds=watch.seconds,
     )
+
+
+def _index_weights(store: PreparedStore) -> xarray.DataArray:
+    """Return weights (row, column) of the index Niño 3.4; 0 if the region lacks a part."""
+    shares = store.grid.shares(NINO34)
+    weights = store.fields["sea"] * shares
+    # The mean of a part of the box is not the index.
+    if shares.sum() <= _WHOLE_BOX:
+        return xarray.zeros_like(weights)
+    return weights
+
+
+def _means(
+    forecasts: xarray.DataArray,
+    observed: xarray.DataArray,
+    trend: xarray.DataArray,
+    cells: xarray.Dataset,
+) -> xarray.Dataset:
+    """Return the means from which scores are computed, and the weight of the measured cells.
+
+    Args:
+        forecasts: kelvin by system, sample, lead, row and column.
+        observed: kelvin by sample, lead, row and column, NaN but for open sea.
+        trend: kelvin that the trend adds to the climatology, of the same form.
+        cells: ``weight`` (share of the area) and ``box`` (weight in the index) by row and column.
+    """
+    about = pd.Index(["climatology", "trend"], name="about")
+    reference = xarray.concat([xarray.zeros_like(trend), trend], about)
+    is_open = observed.notnull()
+    weights = cells["weight"] * is_open
+    box = cells["box"] * is_open
+    means = field_means(forecasts - reference, observed - reference, weights)
+    return means.assign(
+        nino34=forecasts.weighted(box).mean(CELLS),
+        nino34_observed=observed.weighted(box).mean(CELLS),
+        measured=weights.sum(CELLS),
+    )
+
+
+def best_possible_forecasts(globe: Globe, dataset: ERA5SSTMonthlyDataset) -> xarray.DataArray:
+    """Compute the expectation of each month that a data set forecasts, given all before.
+
+    Args:
+        globe: the globe that the data set was made from.
+        dataset: samples that are forecast.
+
+    Returns:
+        (time, lead, row, column) anomalies in kelvin from the climatology of the data set; 0 on
+        land. ``time`` is the number of the last month that is read, ``lead`` the months ahead.
+    """
+    store = dataset.store
+    starts = xarray.DataArray(dataset.last_months, dims="time")
+    places = np.isin(globe.months, dataset.last_months)
+    forecasts = []
+    for lead in range(dataset.offset + 1, dataset.offset + dataset.lead + 1):
+        kelvin = np.where(globe.land(), np.nan, globe.best_forecast(lead))[places]
+        axes = {
+            "time": dataset.last_months,
+            "latitude": globe.latitudes,
+            "longitude": globe.longitudes,
+        }
+        cells = store.grid.means(xarray.DataArray(kelvin, axes, [*axes]), "generated globe")
+        climatology = store.of_month("climatology", starts + lead)
+        anomaly = (cells - climatology).fillna(0)
+        forecasts.append(anomaly.expand_dims(lead=[lead], axis=1))
+    return xarray.concat(forecasts, "lead").transpose("time", "lead", ...)

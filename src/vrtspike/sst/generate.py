@@ -23,7 +23,7 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 from scipy.signal import lfilter
-from scipy.special import ndtr
+from scipy.stats import norm
 
 from vrtspike.io.files import atomic_path
 from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
@@ -123,7 +123,7 @@ class Globe:
         expected = self.expectation(ahead)
         deviation = np.sqrt(self.error_variance(ahead))
         above = (expected - FREEZING_K) / deviation
-        return np.asarray(FREEZING_K + deviation * (above * ndtr(above) + _normal_density(above)))
+        return np.asarray(FREEZING_K + deviation * (above * norm.cdf(above) + norm.pdf(above)))
 
     def error_variance(self, ahead: int) -> _Array:
         """Return the variance (h, w) of the unfrozen temperature in kelvin squared.
@@ -168,11 +168,6 @@ class Globe:
         cold = FREEZING_K - self.expectation()
         share = np.where(cold > 0, np.clip(0.15 + cold / 2, 0, 1), 0)
         return np.where(self.land(), np.nan, share).astype(np.float32)
-
-
-def _normal_density(values: _Array) -> _Array:
-    """Return the density of the standard normal distribution."""
-    return np.asarray(np.exp(-(values**2) / 2) / np.sqrt(2 * np.pi))
 
 
 def _remember(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:

@@ -8,7 +8,8 @@ NetCDF are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -216,16 +217,29 @@ def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
     )
 
 
+@contextmanager
+def _opened(path: Path, message: _Message) -> Iterator[tuple[ModuleType, int]]:
+    """Provide eccodes, for one thread at a time, and its handle of a message."""
+    eccodes = _eccodes(path)
+    with path.open("rb") as stream:
+        stream.seek(message.offset)
+        contents = stream.read(message.length)
+    with SerializableLock(_LOCK):
+        handle = eccodes.codes_new_from_message(contents)
+        try:
+            yield eccodes, handle
+        finally:
+            eccodes.codes_release(handle)
+
+
 def _axes(path: Path, message: _Message) -> _Axes:
     """Return the axes of the grid of a message.
 
     Raises:
         DataError: if it is no regular grid of latitudes and longitudes, or wrongly described.
     """
-    eccodes = _eccodes(path)
     title = f"{path}: {message.name} of {month_name(message.month)}"
-    with SerializableLock(_LOCK):
-        handle = eccodes.codes_new_from_message(_contents(path, message))
+    with _opened(path, message) as (eccodes, handle):
         try:
             kind = eccodes.codes_get(handle, "gridType")
             if kind not in _GRIDS:
@@ -242,8 +256,6 @@ def _axes(path: Path, message: _Message) -> _Axes:
                 f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it "
                 "with grib_set"
             ) from error
-        finally:
-            eccodes.codes_release(handle)
     rows_are_regular = np.allclose(latitudes, latitudes[:, :1])
     columns_are_regular = np.allclose(longitudes, longitudes[:1])
     if not (rows_are_regular and columns_are_regular):
@@ -265,10 +277,14 @@ def _by_row(
 
 def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArray:
     """Return the messages of one parameter, lazy."""
+
+    def read(key: Key) -> NDArray[np.float64]:
+        fields = [_values(path, axes, message) for message in messages[key[0]]]
+        return np.stack(fields)[(slice(None), *key[1:])]
+
     shape = (len(messages), len(axes.latitudes), len(axes.longitudes))
     months = [message.month for message in messages]
     name = messages[0].name
-    read = partial(_read, path, axes, messages)
     coords: dict[str, Any] = {
         "time": months,
         "latitude": axes.latitudes,
@@ -280,30 +296,13 @@ def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArra
     return xarray.DataArray(values, coords, ("time", "latitude", "longitude"), name)
 
 
-def _read(path: Path, axes: _Axes, messages: list[_Message], key: Key) -> NDArray[np.float64]:
-    """Read the values of some months, NaN where they are missing."""
-    fields = [_values(path, axes, message) for message in messages[key[0]]]
-    return np.stack(fields)[(slice(None), *key[1:])]
-
-
 def _values(path: Path, axes: _Axes, message: _Message) -> NDArray[np.float64]:
-    eccodes = _eccodes(path)
-    shape = len(axes.latitudes), len(axes.longitudes)
-    with SerializableLock(_LOCK):
-        handle = eccodes.codes_new_from_message(_contents(path, message))
+    """Read the values of a month by (latitude, longitude), NaN where they are missing."""
+    with _opened(path, message) as (eccodes, handle):
         try:
             eccodes.codes_set(handle, "missingValue", _MISSING)
             values = eccodes.codes_get_values(handle)
         except eccodes.CodesInternalError as error:
             raise ValueError(str(error)) from error
-        finally:
-            eccodes.codes_release(handle)
-    field = _by_row(values, shape, axes.by_column)
+    field = _by_row(values, (len(axes.latitudes), len(axes.longitudes)), axes.by_column)
     return np.where(field == _MISSING, np.nan, field)
-
-
-def _contents(path: Path, message: _Message) -> bytes:
-    """Read the bytes of a message."""
-    with path.open("rb") as stream:
-        stream.seek(message.offset)
-        return stream.read(message.length)

@@ -9,6 +9,7 @@ chunks.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,24 @@ from numpy.typing import NDArray
 
 from vrtspike.sst.grib import read_grib
 from vrtspike.sst.lazy_months import Key, lazy_months
-from vrtspike.sst.monthly_means import require_monthly_means
-from vrtspike.sst.settings import FINAL, GRIB_SUFFIXES, ICE, MONTHS, SST, SUFFIXES, month_name
+from vrtspike.sst.settings import (
+    FINAL,
+    GRIB_SUFFIXES,
+    ICE,
+    MONTHS,
+    SST,
+    SUFFIXES,
+    month_name,
+    month_number,
+)
 from vrtspike.system.errors import DataError
 
 _UNITS = {SST: ("K", "Kelvin", "kelvin"), ICE: ("(0 - 1)", "1")}
 _PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface temperature'"
 _TIMES = ("time", "valid_time")
 _AXES = ("latitude", "longitude")
+_METHODS = re.compile(r"((?:\w+: )+)(\w+)((?: (?:within|over|where) \w+)*)")
+"""Axes, statistic and what it is over, by the conventions CF."""
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
 """First bytes of the attributes that macOS writes as ``._name`` on a disk of another system."""
 
@@ -156,6 +167,53 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
             "latitude, longitude, dates (time or valid_time); take the file as it was downloaded, "
             "the reanalysis on its regular grid, one field a month"
         )
+
+
+def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> None:
+    """Refuse a field whose description contradicts its use.
+
+    Raises:
+        DataError: naming file, month, what was found and what was expected.
+    """
+    for fault in (_step_type(field), _cell_method(field, time), _hour_of_day(field, time)):
+        if fault:
+            dates = field[time]
+            first = month_name(month_number(int(dates.dt.year[0]), int(dates.dt.month[0])))
+            raise DataError(
+                f"{path}: {field.name} from {first} on has {fault}, expected means of whole "
+                "months: download 'Monthly averaged reanalysis', not hourly data and not the one "
+                "by hour of day"
+            )
+
+
+def _step_type(field: xarray.DataArray) -> str:
+    """Describe the steps in a file made from GRIB."""
+    step = field.attrs.get("GRIB_stepType")
+    if step is None or str(step).startswith("avg"):
+        return ""
+    return f"GRIB_stepType {step!r}"
+
+
+def _cell_method(field: xarray.DataArray, time: str) -> str:
+    """Return a statistic over the time that is no mean of consecutive days."""
+    methods = str(field.attrs.get("cell_methods", ""))
+    for axes, method, span in _METHODS.findall(methods):
+        of_time = {time, *_TIMES} & set(axes.replace(":", "").split())
+        if of_time and (method != "mean" or "over years" in span):
+            return f"cell_methods {methods!r}"
+    return ""
+
+
+def _hour_of_day(field: xarray.DataArray, time: str) -> str:
+    """Return an hour at the first day of each month, as means of one hour of each day have it."""
+    if "cell_methods" in field.attrs:
+        return ""
+    dates = field[time].dt
+    first_days = bool((dates.day == 1).all())
+    hours = sorted({int(hour) for hour in dates.hour.values})
+    if first_days and hours != [0]:
+        return f"times at {', '.join(f'{hour}:00' for hour in hours[:3])} of the first of a month"
+    return ""
 
 
 def _guard(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:

@@ -201,8 +201,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
     """
     from vrtspike.io.weights import load_trained
     from vrtspike.runs.published import require_published
-    from vrtspike.sst.best_forecasts import best_possible_forecasts
-    from vrtspike.sst.evaluate import evaluate
+    from vrtspike.sst.evaluate import best_possible_forecasts, evaluate
     from vrtspike.sst.model import build_model
     from vrtspike.sst.results import write_results
 

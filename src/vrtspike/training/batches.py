@@ -94,20 +94,19 @@ class ShuffledBatches:
         self._samples = _Keyed(dataset, observer, workers.train)
         self._batch_size = settings.TRAIN.BATCH_SIZE
         self._seed = settings.SEED
-        self._settings = settings.DATALOADER
+        self._settings = settings
         self._ranks = ranks
         self._workers = workers.train
-        self._cache_key = cache_size_key(settings)
         samples = len(dataset)
         self.per_epoch = samples // self._batch_size
         """Micro-batches of one epoch, of all processes together."""
         if samples % self._batch_size and not settings.DATALOADER.DROP_LAST:
             self.per_epoch += 1
         if self.per_epoch == 0:
+            advice = "lower TRAIN.BATCH_SIZE or add data" if samples else "add data"
             raise RunError(
                 f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is "
-                f"{self._batch_size} and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or "
-                "add data"
+                f"{self._batch_size} and an incomplete batch is dropped; {advice}"
             )
 
     def keys(self, first: int, stride: int, end: int) -> Iterator[list[Key]]:
@@ -122,8 +121,8 @@ class ShuffledBatches:
     def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
         """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
-        loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
-        return _explain_failures(iter(loader), self._cache_key)
+        loader = _loader(self._samples, keys, self._settings.DATALOADER, self._ranks, self._workers)
+        return _explain_failures(iter(loader), self._settings)
 
     def cache_use(self) -> CacheUse | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
@@ -132,7 +131,7 @@ class ShuffledBatches:
     def _order(self, epoch: int) -> list[int]:
         """Return the indices of all samples in the order of an epoch."""
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
-        blocks = torch.arange(len(self._samples)).split(self._settings.SHUFFLE_BLOCK)
+        blocks = torch.arange(len(self._samples)).split(self._settings.DATALOADER.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
         order = [block[torch.randperm(len(block), generator=generator)] for block in shuffled]
         return torch.cat(order).tolist()
@@ -176,14 +175,14 @@ class ValidationBatches:
         max_samples = divide_up(len(dataset), ranks.world_size)
         self.rounds = divide_up(max_samples, size)
         """Batches of the process with the most of them."""
-        self._cache_key = cache_size_key(settings)
+        self._settings = settings
         self._loader = _loader(
             _Keyed(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True
         )
 
     def __iter__(self) -> Iterator[Any]:
         """Return the batches of one validation."""
-        return _explain_failures(iter(self._loader), self._cache_key)
+        return _explain_failures(iter(self._loader), self._settings)
 
 
 class _Keyed(Dataset[Any]):
@@ -220,12 +219,12 @@ class _Keyed(Dataset[Any]):
         return sample
 
 
-def _explain_failures(batches: Iterator[Any], cache_key: str | None) -> Iterator[Any]:
+def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator[Any]:
     """Yield batches, and explain errors of the worker processes.
 
     Args:
         batches: the batches of a loader.
-        cache_key: key with the size of the cache; None without a cache.
+        settings: settings of the run, whose keys can save memory.
 
     Raises:
         RunError: if a worker was killed or shared memory is full.
@@ -239,13 +238,16 @@ def _explain_failures(batches: Iterator[Any], cache_key: str | None) -> Iterator
         if not is_of_worker and source.parent.name != "multiprocessing":
             raise
         size = system_memory().shared_total or 0
-        keys = "DATALOADER.TOTAL_WORKERS or DATALOADER.TRAIN_PREFETCH_FACTOR"
+        keys = ["DATALOADER.TRAIN_WORKERS"]
+        if settings.DATALOADER.TRAIN_PREFETCH_FACTOR > 1:
+            keys.append("DATALOADER.TRAIN_PREFETCH_FACTOR")
+        cache_key = cache_size_key(settings)
         if cache_key is not None:
-            keys += f" or {cache_key}"
+            keys.append(cache_key)
         raise RunError(
             f"a data loading worker failed, probably because memory or /dev/shm ({size:.0f} MB) is "
-            f"full ({error}). Lower {keys}, which change no result, or start the container with "
-            "--shm-size=8g; the same command continues from the last checkpoint"
+            f"full ({error}). Lower {' or '.join(keys)}, which change no result, or start the "
+            "container with --shm-size=8g; the same command continues from the last checkpoint"
         ) from error
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.cluster.torchrun import RENDEZVOUS_FILE
+from vrtspike.launching.torchrun import RENDEZVOUS_FILE
 from vrtspike.monitoring.timing import Switch
 from vrtspike.system.errors import ConfigError
 

@@ -44,7 +44,7 @@ def fit(
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
     Under ``torchrun`` the processes train together; end the program with
-    :func:`vrtspike.cluster.signals.leave`.
+    :func:`vrtspike.launching.signals.leave`.
 
     Args:
         folder: folder of the run: checkpoints, logs, weights.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
@@ -32,32 +31,6 @@ from vrtspike.training.progress import StepResult
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
-
-
-@dataclass
-class _Sums:
-    """Sums over the micro-batches of this process in a step.
-
-    Attributes:
-        losses: detached loss terms, each divided by the number of micro-steps.
-        samples: number of samples.
-        frames: number of frames.
-        data_ms: milliseconds of waiting for data.
-    """
-
-    losses: dict[str, torch.Tensor] = field(default_factory=dict)
-    samples: int = 0
-    frames: int = 0
-    data_ms: float = 0.0
-
-    def add(self, losses: Mapping[str, torch.Tensor], size: tuple[int, int], ms: float) -> None:
-        """Add a micro-batch with its numbers of samples and frames."""
-        for name, term in losses.items():
-            self.losses[name] = self.losses.get(name, 0) + term
-        samples, frames = size
-        self.samples += samples
-        self.frames += frames
-        self.data_ms += ms
 
 
 class Learner:
@@ -103,19 +76,15 @@ class Learner:
             parameter_groups(groups, self._learning_rate, trainable.rate_factors),
             self._train_settings.OPTIM,
         )
-        self._average = self._moving_average()
+        self._average: AveragedModel | None = None
+        if self._train_settings.EMA > 0:
+            update = get_ema_multi_avg_fn(self._train_settings.EMA)
+            self._average = AveragedModel(self.model, multi_avg_fn=update)
         # After the average, which is a copy that is not compiled.
         if self._train_settings.COMPILE_MODEL:
             self.model.compile(mode=self._train_settings.COMPILE_MODE)
         self._all_reduce = AllReduce()
         self._replica = replicate(self.model, ranks, self._all_reduce)
-
-    def _moving_average(self) -> AveragedModel | None:
-        """Return the moving average of the weights; None without TRAIN.EMA."""
-        decay = self._train_settings.EMA
-        if decay == 0:
-            return None
-        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     def trained_model(self) -> nn.Module:
         """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
@@ -146,15 +115,28 @@ class Learner:
             result of the step, and true if any process was requested to stop.
         """
         rate = self._begin_step(step)
-        sums = self._accumulate_gradients(stream, step)
+        losses: dict[str, torch.Tensor] = {}
+        samples = 0
+        frames = 0
+        data_ms = 0.0
+        for micro in range(self._micro_steps):
+            started = time.perf_counter()
+            with section("data"):
+                batch = self._objective.prepare(next(stream), self._ranks.device)
+            data_ms += 1e3 * (time.perf_counter() - started)
+            for name, term in self._micro_step(batch, step, micro).items():
+                losses[name] = losses.get(name, 0) + term
+            batch_samples, batch_frames = self._objective.size(batch)
+            samples += batch_samples
+            frames += batch_frames
         with section("optimizer"):
             norm = self._clip_gradients()
-            counts = (sums.samples, sums.frames, int(stop.received is not None))
-            losses, norm_value, totals = reduce_step(self._ranks, sums.losses, norm, counts)
+            counts = (samples, frames, int(stop.received is not None))
+            means, norm_value, totals = reduce_step(self._ranks, losses, norm, counts)
             samples, frames, stops = totals
             finite = math.isfinite(norm_value)
             self._update_weights(finite)
-        result = StepResult(losses, rate, norm_value, not finite, samples, frames, sums.data_ms)
+        result = StepResult(means, rate, norm_value, not finite, samples, frames, data_ms)
         return result, stops > 0
 
     def _begin_step(self, step: int) -> float:
@@ -167,22 +149,6 @@ class Learner:
             # DistributedDataParallel reads requires_grad only once.
             self._replica = replicate(self.model, self._ranks, self._all_reduce)
         return rate
-
-    def _accumulate_gradients(self, stream: Iterator[Any], step: int) -> _Sums:
-        """Accumulate the gradients of all micro-batches of this process."""
-        sums = _Sums()
-        for micro in range(self._micro_steps):
-            batch, data_ms = self._next_batch(stream)
-            losses = self._micro_step(batch, step, micro)
-            sums.add(losses, self._objective.size(batch), data_ms)
-        return sums
-
-    def _next_batch(self, stream: Iterator[Any]) -> tuple[Batch, float]:
-        """Return the next batch on the device, and the milliseconds that it took."""
-        started = time.perf_counter()
-        with section("data"):
-            batch = self._objective.prepare(next(stream), self._ranks.device)
-        return batch, 1e3 * (time.perf_counter() - started)
 
     def _micro_step(self, batch: Batch, step: int, micro: int) -> dict[str, torch.Tensor]:
         """Accumulate the gradients of a micro-batch, divided by the number of micro-steps.
@@ -215,9 +181,7 @@ class Learner:
     def _clip_gradients(self) -> torch.Tensor:
         """Undo the loss scale and clip the gradients; return their norm before clipping."""
         self.precision.scaler.unscale_(self.optimizer)
-        limit = self._train_settings.MAX_GRAD_NORM
-        if limit is None:
-            limit = math.inf
+        limit = self._train_settings.MAX_GRAD_NORM or math.inf
         return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _update_weights(self, finite: bool) -> None:

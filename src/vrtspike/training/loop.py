@@ -12,16 +12,19 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
-
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.weights import load_trained
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.training.checkpoints import restore_training_state, save_checkpoint
+from vrtspike.training.checkpoints import (
+    latest_checkpoint,
+    micro_batches_per_step,
+    restore_training_state,
+    save_checkpoint,
+)
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
 from vrtspike.training.flops import estimate_arithmetic
@@ -77,13 +80,30 @@ class Trainer:
         self.total_steps = count_steps(settings, self.batches.per_epoch, micro_batches)
         self.counters = RunCounters()
         self.learner = Learner(trainable, settings, ranks, micro_batches, self.total_steps)
+        self.model = self.learner.model
         # The objects whose states a checkpoint holds, by their keys in it.
         self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
 
-    @property
-    def model(self) -> nn.Module:
-        """The model that is trained."""
-        return self.learner.model
+    @classmethod
+    def at_last_checkpoint(
+        cls,
+        trainable: Trainable,
+        settings: RunSettings,
+        ranks: Ranks,
+        log: RunLog,
+        timing: TimingLogger,
+    ) -> Trainer:
+        """Build a trainer and continue from the newest checkpoint of its run, or begin it.
+
+        Raises:
+            RunError: if the checkpoint is damaged, belongs to another run, or cannot be continued
+                by these processes.
+        """
+        checkpoint = latest_checkpoint(log.checkpoints)
+        micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
+        trainer = cls(trainable, settings, ranks, log, timing, micro_batches)
+        trainer.begin(checkpoint)
+        return trainer
 
     def begin(self, checkpoint: dict[str, Any] | None) -> None:
         """Restore a checkpoint and open the logs, once before :meth:`run`.
@@ -104,9 +124,15 @@ class Trainer:
         self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
-        """Train to the end or to a request to stop, and save the state in both cases."""
+        """Train to the end or to a request to stop, and save the state in both cases.
+
+        Raises:
+            RunError: with keys that may help, if training has diverged.
+        """
         throughput = Throughput(self.counters.step, self.total_steps)
-        stream = self._stream()
+        first = self.counters.step * self.micro_batches + self.ranks.rank
+        last = self.total_steps * self.micro_batches
+        stream = self.batches.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
         with self._profiler() as profile, self.timing.activate():
@@ -119,13 +145,15 @@ class Trainer:
                 if profile is not None:
                     profile.step()
                 self._record(result, throughput)
-                self._require_updates()
+                if self.counters.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+                    raise self._divergence("training has diverged")
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
                 # Timings are written before the checkpoint, so that a crash after it leaves no gap
                 # in them.
                 self.timing.step(self.counters.step, result.samples, result.frames)
-                if stopping or self._checkpoint_is_due():
+                is_due = self.counters.step % self.train_settings.SAVE_EVERY_STEPS == 0
+                if stopping or is_due or self._is_finished():
                     self._save()
         if stopping:
             self.display.show(
@@ -134,12 +162,6 @@ class Trainer:
             )
             return "interrupted"
         return "finished"
-
-    def _stream(self) -> Iterator[Any]:
-        """Return the batches of this process for the remaining steps."""
-        first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total_steps * self.micro_batches
-        return self.batches.stream(first, self.ranks.world_size, end=last)
 
     def _note_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
         """Estimate the arithmetic of a step with the next batch; return all batches."""
@@ -176,15 +198,6 @@ class Trainer:
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total_steps)
 
-    def _require_updates(self) -> None:
-        """Fail after too many skipped steps in a row.
-
-        Raises:
-            RunError: with keys that may help.
-        """
-        if self.counters.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            raise self._divergence("training has diverged")
-
     def _divergence(self, symptom: str) -> RunError:
         """Return the error of a run whose numbers are no longer finite."""
         rate = self.learner.optimizer.param_groups[0]["lr"]
@@ -208,7 +221,7 @@ class Trainer:
         with section("validation"):
             try:
                 outcome = validate_model(
-                    self.trained_model(), self.trainable, self.ranks, precision, stop
+                    self.learner.trained_model(), self.trainable, self.ranks, precision, stop
                 )
             except FloatingPointError as error:
                 raise self._divergence(f"training has diverged, {error}") from error
@@ -228,14 +241,10 @@ class Trainer:
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.write_pictures(step, pictures)
         if is_best:
-            self.log.write_weights(self.trained_model(), BEST_WEIGHTS)
+            self.log.write_weights(self.learner.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
-
-    def trained_model(self) -> nn.Module:
-        """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
-        return self.learner.trained_model()
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
@@ -247,7 +256,7 @@ class Trainer:
             return
         # The first process writes the file.
         self.ranks.barrier()
-        load_trained(self.trained_model(), self.log.folder / BEST_WEIGHTS)
+        load_trained(self.learner.trained_model(), self.log.folder / BEST_WEIGHTS)
         self.display.show(f"the weights are those after step {self.counters.best_step} (best)")
 
     def _close_epoch(self) -> None:
@@ -278,26 +287,20 @@ class Trainer:
         logs = self.log.folder / LOGS
         return profiler(window, self.counters.step, logs, self.ranks.device, self.display)
 
-    def _checkpoint_is_due(self) -> bool:
-        return self._is_finished() or self.counters.step % self.train_settings.SAVE_EVERY_STEPS == 0
-
     def _save(self) -> None:
         """Write a checkpoint; all processes wait for it."""
         with section("checkpoint"):
             if self.ranks.is_main:
                 self.log.flush()
                 self.timing.flush()
-                save_checkpoint(self.log.checkpoints, self._state(), self.train_settings.KEEP_LAST)
+                state = {
+                    "step": self.counters.step,
+                    "fingerprint": self.log.fingerprint,
+                    "micro_batches": self.micro_batches,
+                    "optimizer_type": type(self.learner.optimizer).__name__,
+                    **{name: part.state_dict() for name, part in self.parts.items()},
+                }
+                save_checkpoint(self.log.checkpoints, state, self.train_settings.KEEP_LAST)
                 entries = self.counters.entries()
                 self.log.record.update("running", self.counters.step, **entries)
             self.ranks.barrier()
-
-    def _state(self) -> dict[str, Any]:
-        """Return the contents of a checkpoint."""
-        return {
-            "step": self.counters.step,
-            "fingerprint": self.log.fingerprint,
-            "micro_batches": self.micro_batches,
-            "optimizer_type": type(self.learner.optimizer).__name__,
-            **{name: part.state_dict() for name, part in self.parts.items()},
-        }

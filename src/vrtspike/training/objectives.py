@@ -78,12 +78,6 @@ class Objective(ABC):
         return {}
 
 
-MEMORY_ADVICE = (
-    "The memory of the device is full. Lower TRAIN.BATCH_SIZE and raise "
-    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor, or set TRAIN.OPTIM.TYPE to adamw8bit."
-)
-
-
 @dataclass(frozen=True)
 class Trainable:
     """Everything that one process needs for a training.
@@ -95,7 +89,6 @@ class Trainable:
         training: the training batches; none if the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
-        memory_advice: keys to change, in this order, when the device's memory is full.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
     """
@@ -105,7 +98,6 @@ class Trainable:
     training: ShuffledBatches | NoBatches
     validation: ValidationBatches | None
     note: str = ""
-    memory_advice: str = MEMORY_ADVICE
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)
 

@@ -14,11 +14,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.config.tasks import Task, find_task, incomplete_task
+from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.monitoring.display import LOG_FILE, Display
-from vrtspike.monitoring.memory import cache_size_key, gpu_categories, write_snapshot
+from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.file_names import LOGS, WEIGHTS
 from vrtspike.runs.folder import lock_run
@@ -30,7 +30,6 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
-from vrtspike.training.resuming import trainer_at_last_checkpoint
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, resolve_workers
@@ -133,16 +132,15 @@ def train_run(
         log = RunLog(
             folder,
             run.fingerprint,
+            run.settings,
             display,
             enabled=ranks.is_main,
-            tensorboard=keys.TENSORBOARD,
             trackers=trackers,
-            cache_key=cache_size_key(run.settings),
         )
         stack.callback(log.close)
-        trainer = trainer_at_last_checkpoint(trainable, run.settings, ranks, log, timing)
+        trainer = Trainer.at_last_checkpoint(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
-        return _train(trainer, stop, trainable.memory_advice)
+        return _train(trainer, stop)
 
 
 def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
@@ -198,7 +196,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     trainer.log.write_memory(trainer.counters.step, ranks.device)
 
 
-def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
+def _train(trainer: Trainer, stop: StopRequest) -> Outcome:
     """Run the trainer; record its ending, also after an error, and write the final weights."""
     log = trainer.log
     timing = trainer.timing
@@ -210,7 +208,11 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         log.record.update("failed", counters.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.learner.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
-        raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
+        changes = "".join(f"\n  - {change}" for change in trainer.settings.memory_changes)
+        raise RunError(
+            f"{error}\nThe memory of the device is full, its contents: {snapshot}. In this order, "
+            f"what saves some:{changes}\n  - end other programs on the device, or take a larger one"
+        ) from error
     except BaseException as error:
         log.record.update("failed", counters.step, failure=f"{type(error).__name__}: {error}")
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
@@ -227,9 +229,9 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     if status == "finished":
         if trainer.train_settings.EARLY_STOPPING is not None:
             trainer.load_best()
-        log.write_weights(trainer.trained_model(), WEIGHTS)
+        log.write_weights(trainer.learner.trained_model(), WEIGHTS)
     log.record.update(status, counters.step, **counters.entries())
-    return Outcome(status, counters.step, counters.metrics, trainer.trained_model())
+    return Outcome(status, counters.step, counters.metrics, trainer.learner.trained_model())
 
 
 def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:

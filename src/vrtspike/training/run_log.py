@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
@@ -41,33 +42,30 @@ class RunLog:
     Args:
         folder: the run's folder.
         fingerprint: digest that identifies the run's computation; kept in every checkpoint.
+        settings: settings of the run.
         display: display for messages.
         enabled: true if this process writes.
-        tensorboard: true if TensorBoard files are written, too.
         trackers: experiment trackers, which get all values.
-        cache_key: key with the size of the cache that data are read through; None without a cache.
     """
 
     def __init__(
         self,
         folder: str | Path,
         fingerprint: str,
+        settings: RunSettings,
         display: Display,
         *,
         enabled: bool,
-        tensorboard: bool,
         trackers: Sequence[Tracker] = (),
-        cache_key: str | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / file_names.CHECKPOINTS
         self.fingerprint = fingerprint
         self.record = RunRecord(self.folder, enabled)
         self._enabled = enabled
-        self._tensorboard_enabled = tensorboard
+        self._settings = settings
         self.display = display
         self._trackers = trackers
-        self._cache_key = cache_key
         self._metrics: Records | None = None
         self._memory: Records | None = None
         self._board: SummaryWriter | None = None
@@ -91,7 +89,7 @@ class RunLog:
             truncate_records(path, step, **limits)
         self._metrics = Records(self.folder / file_names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
-        if self._tensorboard_enabled:
+        if self._settings.LOG.TENSORBOARD:
             # Imported here, because the import takes time.
             from torch.utils.tensorboard import SummaryWriter
 
@@ -141,7 +139,7 @@ class RunLog:
         record["cache"] = None if use is None else use.record()
         self._memory.write(record)
         self.display.note(memory_line(record))
-        for warning in memory_warnings(record, self._cache_key):
+        for warning in memory_warnings(record, self._settings):
             self.display.show(f"warning: {warning}")
 
     def write_gpu_categories(self, record: dict[str, object]) -> None:

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, EarlyStoppingSettings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.errors import RunError
 from vrtspike.training.distributed import Ranks

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, util
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.cluster.signals import HANDLED_SIGNALS, handled, ignore
+from vrtspike.launching.signals import HANDLED_SIGNALS, handled, ignore
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import exit_with_process
 

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.cluster.machines import Machines, require_machines
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
+from vrtspike.launching.machines import Machines, require_machines
 from vrtspike.system.endings import (
     SNAKEMAKE_PROCESS,
     exit_with_snakemake,

@@ -7,12 +7,12 @@ works for copied results.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.task_advice import task_advice
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.config.loading import check_training
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
@@ -222,3 +222,47 @@ def retrained_names(workflow: Workflow) -> frozenset[str]:
         if training in names or preset in names:
             trainings.append(training)
     return frozenset(trainings)
+
+
+def training_inputs(
+    trainings: Trainings,
+    preset: str,
+    retrained: Collection[str],
+    force_rerun: Callable[[str, str], None],
+    note: Callable[[str], None],
+) -> tuple[list[Path], list[Path]]:
+    """List the weights that a training reads, and force its rerun if it is stale.
+
+    Args:
+        trainings: the trainings of the configuration.
+        preset: name of the preset.
+        retrained: presets of RETRAIN.
+        force_rerun: function called with the result of a stale training and the reason.
+        note: function called with each notice.
+
+    Returns:
+        results of other trainings, and published weights, whose contents are fixed.
+
+    Raises:
+        UserError: if files or packages are missing, or the training needs its own result.
+    """
+    is_asked = preset in retrained and trainings.changed_code(preset) != []
+    trainings.require_files(preset, retrain=is_asked)
+    result = trainings.result(preset) / WEIGHTS
+    change = "asked for" if is_asked else trainings.describe_changes(preset)
+    if not change and not result.exists():
+        # Results of a former training may still exist.
+        change = "no result yet"
+    if change:
+        force_rerun(str(result), change)
+        notice = trainings.continuation_notice(preset)
+    else:
+        notice = trainings.code_notice(preset)
+        if notice is None and preset in retrained:
+            notice = f"{preset}: its code has not changed; RETRAIN does nothing"
+    if notice is not None:
+        note(notice)
+    return (
+        list(trainings.weights(preset, "trained").values()),
+        list(trainings.weights(preset, "downloaded").values()),
+    )

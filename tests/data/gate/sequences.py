@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
-from vrtspike.data.simulation.demo import load_photograph
+from vrtspike.data.simulation.photographs import read_photograph
 from vrtspike.io.images import read_rgb, write_png
 
 SEQUENCE, OTHER = SEQUENCES[:2]
@@ -17,7 +17,8 @@ SEQUENCE, OTHER = SEQUENCES[:2]
 
 def slow_film(number, count):
     """Frames of 96 x 128 of a photograph that moves so slowly that neighbours look alike."""
-    scene = load_photograph(("astronaut.png", "coffee.png")[number]).astype(np.uint8)[::2, ::2]
+    name = ("astronaut.png", "coffee.png")[number]
+    scene = read_photograph("skimage", f"data/{name}").astype(np.uint8)[::2, ::2]
     return [np.ascontiguousarray(scene[40:136, i : i + 128]) for i in range(count)]
 
 

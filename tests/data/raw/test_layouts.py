@@ -86,7 +86,7 @@ def test_sequences_whose_names_begin_alike(tmp_path):
     PUBLISHED["nafnet"].write(tmp_path)
     for path in list((tmp_path / "train").rglob("a-000048.*")):
         path.rename(path.with_name(f"a-b-000048{path.suffix}"))
-    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None).names == ["a", "a-b"]
+    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None)[0] == ["a", "a-b"]
     assert list(find_sequence(tmp_path, "train/a", "blur").blur) == ["000047"]
 
 

@@ -8,8 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.npz import npz_frames
-from vrtspike.data.raw.spikes import npz_sensor, read_spikes
+from vrtspike.data.raw.spikes import npz_frames, npz_sensor, read_spikes
 from vrtspike.system.errors import DataError
 
 
@@ -57,12 +56,10 @@ def test_an_array_of_another_length_than_its_header_is_refused(tmp_path, change,
         read_spikes(tmp_path / "a.npz", 4, 4)
 
 
-def test_a_long_header_is_refused(tmp_path):
+def test_a_long_header_is_read(tmp_path):
     path = tmp_path / "a.npz"
     header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 4), }".ljust(20_000)
     contents = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("spk.npy", contents + bytes(32))
-    with pytest.raises(DataError, match="header of spk takes 20000 bytes") as caught:
-        read_spikes(path, 4, 4)
-    assert "pickle" not in str(caught.value)
+    assert read_spikes(path, 4, 4).shape == (2, 4, 4)

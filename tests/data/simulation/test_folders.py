@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.data.scenes import film
 from vrtspike.data.simulation.folders import (
     refuse_pairs,
+    simulate,
     simulate_folders,
     simulate_spikes_of_pairs,
 )
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import FrameFolder, write_sequence
 from vrtspike.io.images import write_png
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 
 def write_frames(folder, count: int) -> None:
@@ -31,14 +33,13 @@ def write_frames(folder, count: int) -> None:
         (5, "3 exposures from 15 frames"),
     ],
 )
-def test_the_name_of_a_folder_gives_the_frames_of_an_exposure(tmp_path, options, line):
+def test_the_name_of_a_folder_gives_the_frames_of_an_exposure(tmp_path, options, line, capsys):
     frames = tmp_path / "GOPR0372_07_00"
     write_frames(frames, 15)
-    lines: list[str] = []
     folders = [FrameFolder(frames, "train", frames.name)]
-    simulate_folders(folders, tmp_path / "out", SimulatedSensor(), options, lines.append)
+    simulate_folders(folders, tmp_path / "out", SimulatedSensor(), options)
     folder = tmp_path / "out/train" / frames.name
-    assert lines == [f"{folder}: {line}"]
+    assert capsys.readouterr().out == f"{folder}: {line}\n"
     assert (folder / "spike/000001.dat").is_file()
 
 
@@ -66,15 +67,39 @@ def test_blurry_frames_beside_sharp_ones_are_refused(pairs, tmp_path):
     refuse_pairs(tmp_path / "frames")
 
 
-def test_spikes_of_pairs(pairs, tmp_path):
-    lines: list[str] = []
+def test_spikes_of_pairs(pairs, tmp_path, capsys):
     output = tmp_path / "spikes"
     with pytest.raises(DataError, match="has spikes already"):
-        simulate_spikes_of_pairs(pairs, output, SimulatedSensor(), show=lines.append)
+        simulate_spikes_of_pairs(pairs, output, SimulatedSensor())
     for folder in pairs.glob("*/*/spike"):
         shutil.rmtree(folder)
-    simulate_spikes_of_pairs(pairs, output, SimulatedSensor(), show=lines.append)
-    assert sorted(lines) == [
+    simulate_spikes_of_pairs(pairs, output, SimulatedSensor())
+    assert sorted(capsys.readouterr().out.splitlines()) == [
         f"{output}/{name}: spikes of 3 frames" for name in ("test/b", "train/a")
     ]
     assert all((output / name / "spike.dat").is_file() for name in ("test/b", "train/a"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "found no frames, expected one of --frames, --source and --pairs"),
+        (
+            {"frames": Path("frames"), "splits": ["test"], "layout": "gopro"},
+            "found --splits and --layout with --frames, which changes nothing there",
+        ),
+        (
+            {"source": Path("films"), "sequence": "a"},
+            "found --sequence with --source, which changes nothing there",
+        ),
+        (
+            {"pairs": Path("pairs"), "frames_per_exposure": 7, "sensor": {"GAMMA": 2.2}},
+            "found --frames-per-exposure and --gamma with --pairs, which changes nothing there",
+        ),
+        ({"frames": Path("frames"), "sensor": {"NOISE": -1}}, "--noise: "),
+    ],
+)
+def test_requests_are_refused_before_anything_is_read(changes, message):
+    with pytest.raises(ConfigError) as caught:
+        simulate(**{"output": Path("spikes"), "sensor": {"NOISE": "0.02"}, **changes})
+    assert message in str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.simulation.objects import (
+from vrtspike.data.simulation.scenes import (
     MAX_SPEED,
     MovingObject,
     draw_objects,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.data.scenes import texture
-from vrtspike.data.simulation.objects import MovingObject
-from vrtspike.data.simulation.scenes import Camera, film, film_sequence
+from vrtspike.data.simulation.scenes import Camera, MovingObject, film, film_sequence
 from vrtspike.io.images import read_rgb
 
 HEIGHT, WIDTH, FRAMES = 48, 64, 6

@@ -14,8 +14,8 @@ from vrtspike.deblurring.advice.hardware import (
     measure_bandwidth,
     measure_speed,
     named_gpu,
+    speed_of_gpu,
 )
-from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.system.errors import RunError
 
 GPUS = [
@@ -56,7 +56,7 @@ def test_cpus_have_the_speed_of_a_product(monkeypatch):
     monkeypatch.setattr(hardware, "measure_peak", lambda *key: peaks[key])
     speed, text = measure_speed(None)
     # A training step reaches 0.48 of it.
-    assert speed.tflops == pytest.approx(0.072)
+    assert speed.seconds(operations=10**6, moved_tb=5.0, tflop=2.0) == pytest.approx(2 / 0.072)
     assert text == "72 GFLOP/s in a training step, by a product now"
 
 

@@ -15,9 +15,14 @@ from vrtspike.data.data_source import DataSource
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.advice import hardware, recommendation
-from vrtspike.deblurring.advice.hardware import GpuKind, Machine, measure_speed, named_gpu
+from vrtspike.deblurring.advice.hardware import (
+    GpuKind,
+    Machine,
+    measure_speed,
+    named_gpu,
+    speed_of_gpu,
+)
 from vrtspike.deblurring.advice.recommendation import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
-from vrtspike.deblurring.advice.step_speed import speed_of_gpu
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.training_cost import table
 from vrtspike.settings.stores import StoreOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.deblurring.advice.step_speed import H100, StepSpeed, speed_of_cpu, speed_of_gpu
+from vrtspike.deblurring.advice.hardware import H100, StepSpeed, speed_of_gpu
 from vrtspike.io.files import read_json
 
 MEASURED = "benchmarks/results/gpu_nvidia_h100_80gb_hbm3.json"
@@ -46,7 +46,3 @@ def test_launches_traffic_and_arithmetic_add_up():
 def test_another_gpu_has_its_own_memory_and_products_and_equal_launches():
     half = speed_of_gpu(bandwidth=3.35 / 2, tflops=100.0)
     assert half == StepSpeed(H100.operation_s, H100.bandwidth / 2, 100.0)
-
-
-def test_a_cpu_is_known_by_its_arithmetic_alone():
-    assert speed_of_cpu(0.1).seconds(operations=10**6, moved_tb=5.0, tflop=2.0) == 20.0

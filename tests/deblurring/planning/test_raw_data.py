@@ -188,6 +188,27 @@ def test_missing_and_generated_data_are_not_counted(tmp_path, monkeypatch):
         raw_data(workflow)[0].require_sequences_to_hold_out("p", workflow.preset("p"))
 
 
+def test_a_preset_is_checked_before_the_job_of_its_data_set(root):
+    (root / "train/a").rename(root / "train/c")
+    workflow = workflow_of(str(root), USE_SPIKE=False)
+    data, _ = raw_data(workflow)
+    with pytest.raises(ConfigError, match="a single training sequence"):
+        data.wildcards_of("p", alone=True)
+    shutil.copytree(root / "train/c", root / "train/d")
+    data, _ = raw_data(workflow)
+    assert data.wildcards_of("p", alone=True) == {"dataset": "raw", "bins": 32}
+    # Files of two presets with the same data are listed once.
+    assert data.checked_files(["p", "p"], alone=True) == [
+        "results/data/raw/alignment.csv",
+        "results/data/raw/k32/accepted.json",
+    ]
+    with_spikes, _ = raw_data(workflow_of(str(root)))
+    with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
+        with_spikes.wildcards_of("p", alone=True)
+    with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
+        with_spikes.checked_files(["p"], alone=True)
+
+
 def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
     def notes(root: str) -> list[str]:
         keys = {"DEMO": {"ROOT": "made"}, "DATA": {"ROOT": root}}
@@ -197,8 +218,8 @@ def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
         }
         workflow = Workflow(workflow_schema().model_validate(keys), presets)
         data, messages = raw_data(DeblurringWorkflow(workflow))
-        for name in presets:
-            data.note_own_data(name)
+        data.wildcards_of("demo", alone=True)
+        data.note_own_data("mine")
         return messages
 
     (note,) = notes(str(root))

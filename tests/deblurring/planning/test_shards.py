@@ -26,7 +26,7 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
-from vrtspike.workflow.local_devices import ALL_CORES
+from vrtspike.workflow.job_resources import ALL_CORES
 
 NAMES = ["test/c", "train/a", "train/b"]
 SHARD = "0-of-1"

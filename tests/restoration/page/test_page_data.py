@@ -8,7 +8,7 @@ import typing
 import pytest
 
 from vrtspike.reporting.offline_page import asset
-from vrtspike.reporting.page_data.example_pictures import PictureFacts
+from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.restoration.page.contents import RestoredData, RestoredWords
 from vrtspike.restoration.page.writing import SCRIPTS
 

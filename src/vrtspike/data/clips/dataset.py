@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
-from vrtspike.data.clips.dataset_manifest import DatasetManifest
-
-# Earlier programs import it from here (tests/test_api.py).
-from vrtspike.data.clips.sample_augmentation import (
+from vrtspike.data.clips.augmentation import (
     add_sensor_faults,
     change_ratio,
     draw_ratio_change,
     flip_sample,
     raise_threshold,
 )
+from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.samples import Sample, mark_neighbours, mirror_neighbours, read_clip
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store

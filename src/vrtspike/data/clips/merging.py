@@ -78,7 +78,13 @@ def merge_dataset(
     _require_one_kind(stores, manifests)
     splits: dict[str, list[StoredSequence]] = {}
     for _, store in sorted(manifests.items()):
-        splits.setdefault(store["split"], []).append(_entry(store))
+        entry: StoredSequence = {
+            "sequence": store["sequence"],
+            "frames": len(store["frames"]),
+            "gain": store["gain"],
+            "limits": store_limits(store),
+        }
+        splits.setdefault(store["split"], []).append(entry)
     first = trained[0]
     statistics: StatisticsEntry | None = None
     if first["spike_size"] is not None:
@@ -131,13 +137,3 @@ def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> N
             f"{folder}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
             "missing spike files there, or leave the sequence out, and run the workflow"
         )
-
-
-def _entry(store: StoreManifest) -> StoredSequence:
-    """Return the entry of a sequence in the data set's manifest."""
-    return {
-        "sequence": store["sequence"],
-        "frames": len(store["frames"]),
-        "gain": store["gain"],
-        "limits": store_limits(store),
-    }

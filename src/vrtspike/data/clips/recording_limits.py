@@ -18,7 +18,7 @@ MAX_THRESHOLD = 3.0
 
 MAX_FAULTS = {"dark": 0.02, "flipped": 0.02, "hot": 0.002, "dead": 0.002, "late": 0.1}
 """Maximum fault rates in clips that DATA.FAULT_AUGMENT chooses; see
-:class:`vrtspike.data.clips.array_augmentation.SensorFaults`."""
+:func:`vrtspike.data.clips.augmentation.add_faults`."""
 
 Range = tuple[float, float]
 """Smallest and largest value."""

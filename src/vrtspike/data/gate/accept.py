@@ -32,7 +32,6 @@ class _Sequence:
     Attributes:
         name: ``<split>/<sequence>``.
         pictures: digests of its sharp frames; empty text for a picture of one colour.
-        unmet: requirements of the settings that it does not meet.
     """
 
     name: str
@@ -40,7 +39,6 @@ class _Sequence:
     pictures: list[str]
     thumbnails: Thumbnails
     faults: list[str]
-    unmet: list[str]
 
 
 def accept(
@@ -64,19 +62,19 @@ def accept(
             excluding, only if a split has no sequence left, with the faults of its sequences.
     """
     sequences: dict[str, _Sequence] = {}
+    unmet: dict[str, list[str]] = {}
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         sequence = _read_sequence(manifest)
-        sequence.unmet = _unmet_requirements(manifest, options)
         sequences[sequence.name] = sequence
+        for requirement in _unmet_requirements(manifest, options):
+            unmet.setdefault(requirement, []).append(sequence.name)
     if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    overlaps = _compare(
-        sequences, options.splits, test_on_training_frames=options.test_on_training_frames
-    )
+    overlaps = _compare(sequences, options)
     faults = _collect_faults(sequences, surveyed or {})
     lines = named_faults(faults)
-    for requirement, names in _names_by_requirement(sequences).items():
+    for requirement, names in unmet.items():
         # A requirement of the settings takes one line for all sequences.
         others = f" and {len(names) - 1} more of {len(sequences)}" if len(names) > 1 else ""
         lines.append(f"{names[0]}{others}: {requirement}")
@@ -114,7 +112,6 @@ def _read_sequence(manifest: CheckedSequence) -> _Sequence:
         pictures=[frame["picture"] for frame in frames],
         thumbnails=read_thumbnails(frame["thumbnail"] for frame in frames),
         faults=faults,
-        unmet=[],
     )
 
 
@@ -134,36 +131,27 @@ def find_faults(
         faults by ``<split>/<name>`` or split; sequences without faults are absent.
     """
     sequences = {}
-    for manifest in manifests:
-        sequence = _read_sequence(manifest)
+    for sequence in map(_read_sequence, manifests):
         sequences[sequence.name] = sequence
-    _compare(sequences, splits, test_on_training_frames=False)
+    _compare(sequences, GateOptions(splits=splits))
     return _collect_faults(sequences, surveyed or {})
 
 
-def _compare(
-    sequences: Mapping[str, _Sequence], splits: tuple[str, str], *, test_on_training_frames: bool
-) -> dict[str, Counter[str]]:
+def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[str, Counter[str]]:
     """Report the faults between sequences.
 
     Returns:
         training frames in test sequences, as of :func:`_find_overlaps`.
     """
-    _report_missing_spikes(sequences)
+    without_spikes = [sequence for sequence in sequences.values() if not sequence.has_spikes]
+    if len(without_spikes) < len(sequences):
+        for sequence in without_spikes:
+            sequence.faults.append("no spikes, but other sequences of the data set have them")
     _report_copies(sequences)
-    overlaps = _find_overlaps(sequences, splits)
-    if not test_on_training_frames:
+    overlaps = _find_overlaps(sequences, options.splits)
+    if not options.test_on_training_frames:
         _report_overlaps(sequences, overlaps)
     return overlaps
-
-
-def _report_missing_spikes(sequences: Mapping[str, _Sequence]) -> None:
-    """Report sequences without spikes if others have them."""
-    if not any(sequence.has_spikes for sequence in sequences.values()):
-        return
-    for sequence in sequences.values():
-        if not sequence.has_spikes:
-            sequence.faults.append("no spikes, but other sequences of the data set have them")
 
 
 def _report_copies(sequences: Mapping[str, _Sequence]) -> None:
@@ -186,7 +174,11 @@ def _find_overlaps(
     training_split, test_split = splits
     training = [s for s in sequences.values() if _split(s.name) == training_split]
     tested = [s for s in sequences.values() if _split(s.name) == test_split]
-    exact_origins = _origins_by_picture(training)
+    exact_origins: dict[str, str] = {}
+    for sequence in training:
+        for picture in sequence.pictures:
+            exact_origins.setdefault(picture, sequence.name)
+    exact_origins.pop("", None)  # a picture of one colour is no evidence
     index = TrainingFrames({sequence.name: sequence.thumbnails for sequence in training})
     overlaps = {}
     for sequence in tested:
@@ -199,16 +191,6 @@ def _find_overlaps(
         if counts:
             overlaps[sequence.name] = counts
     return overlaps
-
-
-def _origins_by_picture(training: Sequence[_Sequence]) -> dict[str, str]:
-    """Return the training sequence of each picture, by the picture's digest."""
-    origins: dict[str, str] = {}
-    for sequence in training:
-        for picture in sequence.pictures:
-            origins.setdefault(picture, sequence.name)
-    origins.pop("", None)  # a picture of one colour is no evidence
-    return origins
 
 
 def _report_overlaps(
@@ -227,19 +209,8 @@ def _report_overlaps(
 
 def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
     """Return the faults of survey and sequences, by name of those that have any."""
-    faults = dict(surveyed)
-    for name, sequence in sequences.items():
-        faults[name] = sequence.faults
+    faults = {**surveyed, **{name: sequence.faults for name, sequence in sequences.items()}}
     return {name: list(lines) for name, lines in faults.items() if lines}
-
-
-def _names_by_requirement(sequences: Mapping[str, _Sequence]) -> dict[str, list[str]]:
-    """Return sequences by the requirement of the settings that they do not meet."""
-    names_of: dict[str, list[str]] = {}
-    for name, sequence in sequences.items():
-        for requirement in sequence.unmet:
-            names_of.setdefault(requirement, []).append(name)
-    return names_of
 
 
 def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]) -> None:

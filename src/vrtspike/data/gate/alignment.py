@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -166,32 +165,17 @@ def align(
         likeness = _likeness_of_reversed_halves(spikes, round(peak), window, reference)
         if likeness < value + MIN_HALVES_LEAD:
             return alignment
-        order = _describe_better(f"with {REVERSED_HALVES}", likeness, value)
-        return replace(alignment, better=order)
-    reordered = _best_order(spikes, picture, window)
-    shifted = _best_shift(spikes, reference, window)
-    best = max(reordered, shifted)
-    if best.likeness < max(value + MIN_ORDER_LEAD, 2 * MIN_CORRELATION):
-        return alignment
-    order = _describe_better(best.description, best.likeness, value)
-    return replace(alignment, better=order, is_moved=best == shifted)
-
-
-class _Misreading(NamedTuple):
-    """Another order or place in which spikes may have been written.
-
-    Attributes:
-        likeness: correlation with the frame in this order.
-        description: the order and the remedy.
-    """
-
-    likeness: float
-    description: str
-
-
-def _describe_better(description: str, likeness: float, value: float) -> str:
-    """Return the better order or shift, with both correlations."""
-    return f"{description} (correlation {likeness:.2f} instead of {value:.2f})"
+        description = f"with {REVERSED_HALVES}"
+        is_moved = False
+    else:
+        reordered = _best_order(spikes, picture, window)
+        shifted = _best_shift(spikes, reference, window)
+        likeness, description = max(reordered, shifted)
+        is_moved = shifted > reordered
+        if likeness < max(value + MIN_ORDER_LEAD, 2 * MIN_CORRELATION):
+            return alignment
+    better = f"{description} (correlation {likeness:.2f} instead of {value:.2f})"
+    return replace(alignment, better=better, is_moved=is_moved)
 
 
 def _likeness_of_reversed_halves(
@@ -289,13 +273,18 @@ def _search(
     return place, highest, lowest
 
 
-def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> _Misreading:
-    """Return the order of bits, rows and columns in which spikes fit best.
+def _best_order(
+    spikes: PackedSpikes, picture: NDArray[np.float32], window: int
+) -> tuple[float, str]:
+    """Find the order of bits, rows and columns in which spikes fit best.
 
     Args:
         spikes: as for :func:`align`.
         picture: the frame at their size.
         window: steps that are averaged.
+
+    Returns:
+        its correlation with the frame; the order and the remedy.
     """
     # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
     mirrored = {
@@ -306,12 +295,12 @@ def _best_order(spikes: PackedSpikes, picture: NDArray[np.float32], window: int)
     results = []
     for description, mirrored_picture in mirrored.items():
         _, likeness, _ = _search(spikes, mirrored_picture, window)
-        results.append(_Misreading(likeness, description))
+        results.append((likeness, description))
     for key, description in _BIT_ORDERS.items():
         # Reordered spikes are made one at a time and not kept: each takes as much memory as the
         # spikes.
         _, likeness, _ = _search(_with_bits_moved(spikes, key), picture, window)
-        results.append(_Misreading(likeness, f"with {description}"))
+        results.append((likeness, f"with {description}"))
     return max(results)
 
 
@@ -323,13 +312,18 @@ def _with_bits_moved(spikes: PackedSpikes, key: int) -> PackedSpikes:
     return PackedSpikes(table[spikes.rows], spikes.columns)
 
 
-def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> _Misreading:
-    """Return the shift in space in which the middle of the spikes fits best.
+def _best_shift(
+    spikes: PackedSpikes, reference: NDArray[np.float32], window: int
+) -> tuple[float, str]:
+    """Find the shift in space in which the middle of the spikes fits best.
 
     Args:
         spikes: as for :func:`align`.
         reference: the band-passed frame at their size.
         window: steps that are averaged.
+
+    Returns:
+        its correlation with the frame; the shift and the remedy.
     """
     height, width = reference.shape
     rows = height // MAX_SHIFT_PARTS
@@ -343,7 +337,7 @@ def _best_shift(spikes: PackedSpikes, reference: NDArray[np.float32], window: in
         f"moved by {rows - down} rows down and {columns - right} columns to the right: sensor and "
         "frames have to show the same part of the scene; vrtspike calibrate finds how they lie"
     )
-    return _Misreading(float(likeness.max()), description)
+    return float(likeness.max()), description
 
 
 def mismatch(

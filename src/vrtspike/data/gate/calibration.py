@@ -3,8 +3,8 @@
 A recording is a folder with ``blur/*`` (8-bit frames) and ``spike.dat``; that of a moving scene
 also gives in ``exposures.csv`` the exposures of its frames, as well as they are known. A static
 scene gives the homography between two cameras side by side
-(:mod:`vrtspike.data.gate.homography`), a moving scene the time offset
-(:mod:`vrtspike.data.gate.time_offset`).
+(:mod:`vrtspike.data.gate.homography`), a moving scene the time offset: the mean of the spikes over
+an exposure is most like its frame where the exposure really was.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import DOUBTED
+from vrtspike.data.exposure import TABLE, read_exposures
+from vrtspike.data.gate.alignment import (
+    DOUBTED,
+    MIN_CORRELATION,
+    MIN_DISTINCTION,
+    correlation_curve,
+)
 from vrtspike.data.gate.homography import (
+    Matrix,
     covered_share,
     displacement,
     find_homography,
@@ -25,16 +32,19 @@ from vrtspike.data.gate.homography import (
     to_bytes,
     warp_to_sensor,
 )
-from vrtspike.data.gate.time_offset import SPIKES, find_offset
+from vrtspike.data.gate.similarity import find_peak
 from vrtspike.data.raw.layouts.files import sensor_file
+from vrtspike.data.raw.layouts.folders import match_frames
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.data.simulation.sequence import frame_files
 from vrtspike.io.files import write_json
 from vrtspike.io.images import read_gray, shrink, write_png
 from vrtspike.system.errors import DataError
 
+SPIKES = "spike.dat"
+"""The spike file of a recording."""
 MAX_STATIC_STEPS = 2000
 """Maximum steps of a static scene that are averaged."""
 MAX_STATIC_FRAMES = 16
@@ -146,9 +156,9 @@ def calibrate(
         warp_to_sensor(gray, scaling(gray.shape, rate.shape), rate.shape), *rate.shape
     )
     registered = shrink(warp_to_sensor(gray, homography, rate.shape), *rate.shape)
-    offset = None
+    offset, error, correlation = None, None, None
     if moving is not None:
-        offset = find_offset(moving, sensor, homography, max_steps)
+        offset, error, correlation = find_offset(moving, sensor, homography, max_steps)
     calibration = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(rate.shape[0], rate.shape[1]),
@@ -157,9 +167,9 @@ def calibrate(
         residual_pixels=displacement(registered, rate),
         covered=covered_share(homography, gray.shape, rate.shape),
         moved_pixels=_movement(spikes, frames),
-        offset_steps=None if offset is None else offset.steps,
-        residual_steps=None if offset is None else offset.standard_error,
-        correlation=None if offset is None else offset.correlation,
+        offset_steps=offset,
+        residual_steps=error,
+        correlation=correlation,
     )
     return calibration, _comparison(rate, unregistered, registered)
 
@@ -245,3 +255,64 @@ def _mean_frame(
 ) -> NDArray[np.float32]:
     """Return the mean of frames at the sensor's size."""
     return shrink(np.stack(frames).mean(axis=0, dtype=np.float32), rows, columns)
+
+
+def find_offset(
+    moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
+) -> tuple[float, float | None, float]:
+    """Find the number of steps by which exposures were later than ``exposures.csv`` says.
+
+    Args:
+        moving: recording of a scene that moves.
+        sensor: sensor of its spikes.
+        homography: homography from the sensor to the frames.
+        max_steps: largest offset, either way.
+
+    Returns:
+        the offset in steps; its standard error from the differences between frames, None of a
+        single frame; and the correlation of spikes and frames at this offset.
+
+    Raises:
+        DataError: if files do not fit together, nothing moves, or the offset is not within
+            ``max_steps``.
+    """
+    files = {path.stem: path for path in frame_files(moving / "blur")}
+    exposures = match_frames(read_exposures(moving / TABLE, has_sharp=False), files)
+    unmatched = sorted(set(files) ^ set(exposures))
+    if unmatched:
+        raise DataError(f"{moving}: found {unmatched[0]} in only one of blur/ and {TABLE}")
+    total = count_spike_frames(moving / SPIKES, *sensor.size)
+    # Offsets leave all exposures within the recorded steps.
+    low = max(-max_steps, -min(exposure.start for exposure in exposures.values()))
+    high = min(max_steps, total - max(exposure.stop for exposure in exposures.values()))
+    if high <= low:
+        raise DataError(
+            f"{moving / TABLE}: exposures take all {total} steps of {SPIKES}; record some steps "
+            "before the first and after the last exposure"
+        )
+    curves = []
+    for name, exposure in exposures.items():
+        spikes = sensor.read(moving / SPIKES, exposure.start + low, exposure.steps + high - low)
+        frame = read_gray(files[name]).astype(np.float32)
+        warped = warp_to_sensor(frame, homography, spikes.shape[1:])
+        # The correlations, one for each offset from low to high.
+        _, curve = correlation_curve(spikes, warped, exposure.steps)
+        curves.append(curve)
+    mean: NDArray[np.float64] = np.mean(curves, axis=0)
+    peak, correlation = find_peak(mean)
+    if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
+        raise DataError(
+            f"{moving}: frames and spikes correlate by {correlation:.2f} at best and "
+            f"{mean.min():.2f} at worst, expected at least {MIN_CORRELATION} and a difference of "
+            f"{MIN_DISTINCTION}: nothing moves, or they show different scenes"
+        )
+    if int(mean.argmax()) in (0, len(mean) - 1):
+        raise DataError(
+            f"{moving}: the best offset is at the end of {low} to {high} steps: allow "
+            "larger offsets, or record more steps before and after the exposures"
+        )
+    frame_offsets = [low + find_peak(curve)[0] for curve in curves]
+    standard_error = None
+    if len(frame_offsets) > 1:
+        standard_error = float(np.std(frame_offsets, ddof=1) / np.sqrt(len(frame_offsets)))
+    return round(low + peak, 3), standard_error, correlation

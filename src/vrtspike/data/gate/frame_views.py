@@ -40,6 +40,7 @@ class PictureView(NamedTuple):
     Attributes:
         digest: digest of the grey picture: a file saved once more is still the same picture.
         detail: energy of the Laplacian.
+        coarse: means of areas, less the mean of all; in large frames less a local mean instead.
         colours: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
             all.
         mean: mean of each channel.
@@ -108,22 +109,28 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     laplacian = cv2.Laplacian(grey, cv2.CV_16S)
     detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / grey.size
     brightness, contrast = cv2.meanStdDev(grey)
-    size = _coarse_size(grey)
-    areas = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    height, width = grey.shape
+    side = max(1, min(COARSE, min(height, width) // 8))
+    rows = max(1, height // side)
+    columns = max(1, width // side)
+    areas = shrink(picture, rows, columns).astype(np.float32)
     colours = areas - areas.mean(axis=2, keepdims=True)
-    small = (THUMBNAIL, THUMBNAIL)
-    thumbnail = cv2.resize(grey, small, interpolation=cv2.INTER_AREA)
+    coarse = shrink(grey, rows, columns).astype(np.float32)
+    if min(coarse.shape) >= _HIGH_PASS_SIDE:
+        coarse -= cv2.blur(coarse, (_BOX, _BOX))
+    else:
+        coarse -= coarse.mean()
     return PictureView(
         path=path,
         digest=_digest(grey),
-        coarse=_coarse(grey),
+        coarse=coarse,
         detail=detail,
         colours=np.asarray(colours - colours.mean(axis=(0, 1)), np.float32),
         mean=np.asarray(areas.mean(axis=(0, 1)), np.float32),
         spread=np.asarray(areas.std(axis=(0, 1)), np.float32),
         brightness=float(brightness[0, 0]),
         contrast=float(contrast[0, 0]),
-        thumbnail=np.asarray(thumbnail, np.uint8),
+        thumbnail=shrink(grey, THUMBNAIL, THUMBNAIL),
     )
 
 
@@ -168,18 +175,3 @@ def _min_texture(steps: int) -> float:
 def _digest(values: NDArray[np.uint8]) -> str:
     """32 hexadecimal digits."""
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).hexdigest()
-
-
-def _coarse_size(grey: NDArray[np.uint8]) -> tuple[int, int]:
-    """Return columns and rows of areas of :data:`COARSE` pixels."""
-    height, width = grey.shape
-    side = max(1, min(COARSE, min(height, width) // 8))
-    return max(1, width // side), max(1, height // side)
-
-
-def _coarse(grey: NDArray[np.uint8]) -> Grey:
-    """Return means of areas, less the mean of all; in large frames less a local mean instead."""
-    small = cv2.resize(grey, _coarse_size(grey), interpolation=cv2.INTER_AREA).astype(np.float32)
-    if min(small.shape) >= _HIGH_PASS_SIDE:
-        return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)
-    return np.asarray(small - small.mean(), np.float32)

@@ -10,15 +10,19 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import Alignment, align, mismatch
+from vrtspike.data.gate.alignment import align, mismatch
 from vrtspike.data.gate.consistency import Consistency
-from vrtspike.data.gate.exposure_length import Lengths, compare_lengths, length_faults, widening
-from vrtspike.data.gate.exposure_times import time_faults
+from vrtspike.data.gate.exposure_faults import (
+    OtherLength,
+    compare_lengths,
+    length_faults,
+    time_faults,
+    widening,
+)
 from vrtspike.data.gate.frame_views import FrameView, SpikeView, gray, view_picture, view_spikes
 from vrtspike.data.gate.step_order import order_fault
 from vrtspike.data.manifests import (
@@ -85,18 +89,6 @@ def ingest_sequence(
     }
 
 
-class _CheckedSpikes(NamedTuple):
-    """The spikes of a frame; empty without spikes.
-
-    Attributes:
-        entry: entry of the manifest.
-    """
-
-    entry: SpikesEntry | None = None
-    view: SpikeView | None = None
-    fault: str | None = None
-
-
 class _Checks:
     """The checks of one sequence's pictures and spike files.
 
@@ -117,8 +109,8 @@ class _Checks:
         self._consistency = Consistency()
         self._shifted: list[str] = []
         """Faults of exposures that are shifted in space."""
-        self._lengths: list[Lengths] = []
-        """Lengths of the exposures in which something moves."""
+        self._lengths: list[dict[str, OtherLength]] = []
+        """Other lengths of the exposures in which something moves."""
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -196,15 +188,9 @@ class _Checks:
         sensor = sequence_sensor(self.root, files, frame, spike_size)
         frame_scale(frame, sensor.area.size)
         self.sensor = sensor
-        # A recording of the whole sequence is divided among all frames, with partners or without.
-        frames = sorted(files.blur, key=frame_order)
-        if files.stream:
-            paths = dict.fromkeys(frames, files.stream)
-        else:
-            paths = {name: files.spikes[name] for name in frames if name in files.spikes}
         recordings, faults = find_recordings(
             self.root,
-            paths,
+            files.spikes_by_frame,
             sensor.size,
             LAYOUTS[files.layout],
             files.exposures,
@@ -232,9 +218,11 @@ class _Checks:
             return
         blur_view = view_picture(str(self.root / blur_path), blur)
         sharp_view = view_picture(str(self.root / sharp_path), sharp)
-        checked = _CheckedSpikes()
+        entry = None
+        spike_view = None
+        fault = None
         if recording is not None and self.sensor is not None:
-            checked = self._check_spikes(
+            entry, spike_view, fault = self._check_spikes(
                 recording, self.sensor, first_step, blur, sharp, sharp_path
             )
         self.frames.append(
@@ -242,16 +230,16 @@ class _Checks:
                 "name": name,
                 "blur": blur_path,
                 "sharp": sharp_path,
-                "spikes": checked.entry,
+                "spikes": entry,
                 # The digest identifies the frame in another sequence, unless it is of one colour.
                 "picture": sharp_view.digest if sharp_view.detail > 0 else "",
                 "thumbnail": sharp_view.thumbnail.tobytes().hex(),
             }
         )
-        if checked.fault:
-            self.faults.append(checked.fault)
+        if fault:
+            self.faults.append(fault)
         else:
-            self._consistency.add(FrameView(blur_view, sharp_view, checked.view))
+            self._consistency.add(FrameView(blur_view, sharp_view, spike_view))
 
     def _check_spikes(
         self,
@@ -261,7 +249,7 @@ class _Checks:
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
         sharp_path: str,
-    ) -> _CheckedSpikes:
+    ) -> tuple[SpikesEntry, SpikeView, str | None]:
         """Compare the spikes of a frame with its pictures.
 
         Args:
@@ -271,6 +259,9 @@ class _Checks:
             blur: the blurry frame, RGB.
             sharp: the sharp frame, RGB.
             sharp_path: its path, for messages.
+
+        Returns:
+            the entry of the manifest, the summary of the spikes, and their fault.
 
         Raises:
             DataError: if the spikes cannot be read or compared.
@@ -293,8 +284,21 @@ class _Checks:
         if alignment.locates:
             sides = self._sides(recording, sensor)
             self._lengths.append(compare_lengths(spikes, blur_gray, sides))
-        entry = _spikes_entry(recording, first_step, alignment, view.total)
-        return _CheckedSpikes(entry, view, fault)
+        entry: SpikesEntry = {
+            "path": recording.path,
+            "total": recording.total,
+            "start": exposure.start,
+            "steps": exposure.steps,
+            "sharp": exposure.sharp - exposure.start,
+            # In the whole sequence, where the exposures of files of their own follow each other.
+            "t0": first_step,
+            "t1": first_step + exposure.steps,
+            "count": view.total,
+            # The value is null if the spikes allow no statement.
+            "center": round(alignment.center, 2) if alignment.locates else None,
+            "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
+        }
+        return entry, view, fault
 
     def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
         """Return spikes just before and after an exposure; none if too few are recorded."""
@@ -326,31 +330,3 @@ class _Checks:
             )
             return None
         return picture
-
-
-def _spikes_entry(
-    recording: Recording, first_step: int, alignment: Alignment, count: int
-) -> SpikesEntry:
-    """Return the spikes of a frame in the manifest.
-
-    Args:
-        recording: file and exposure of the spikes.
-        first_step: step of the sequence at which the exposure begins.
-        alignment: alignment of spikes and sharp frame.
-        count: number of spikes.
-    """
-    exposure = recording.exposure
-    return {
-        "path": recording.path,
-        "total": recording.total,
-        "start": exposure.start,
-        "steps": exposure.steps,
-        "sharp": exposure.sharp - exposure.start,
-        # In the whole sequence, where the exposures of files of their own follow each other.
-        "t0": first_step,
-        "t1": first_step + exposure.steps,
-        "count": count,
-        # The value is null if the spikes allow no statement.
-        "center": round(alignment.center, 2) if alignment.locates else None,
-        "correlation": round(alignment.correlation, 4) if alignment.assessable else None,
-    }

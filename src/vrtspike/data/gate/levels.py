@@ -115,10 +115,10 @@ class LevelComparison:
 
 def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
     """Return the fault of a pair whose channels are in another order."""
-    likeness = _colour_correlation(blur.colours, sharp.colours)
+    likeness = correlation(blur.colours, sharp.colours)
     if likeness >= MAX_UNLIKE_COLOURS:
         return None
-    exchanged = _colour_correlation(blur.colours[..., ::-1], sharp.colours)
+    exchanged = correlation(np.ascontiguousarray(blur.colours[..., ::-1]), sharp.colours)
     cause = "the channels of one of them are in another order"
     if exchanged > -likeness / 2:
         cause = f"red and blue are exchanged in one of them (exchanged back: {exchanged:.2f})"
@@ -141,7 +141,3 @@ def _typical(values: Sequence[Grey]) -> tuple[Grey, Grey]:
 def _rms(colours: Grey) -> float:
     """Return the root of the mean square."""
     return float(np.sqrt(np.mean(np.square(colours))))
-
-
-def _colour_correlation(one: Grey, other: Grey) -> float:
-    return correlation(np.ascontiguousarray(one), np.ascontiguousarray(other))

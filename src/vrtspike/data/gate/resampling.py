@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from vrtspike.data.exposure import TABLE, Exposure, exposure_table, read_exposures
-from vrtspike.data.gate.calibration import Calibration, require_frame_size
+from vrtspike.data.gate.calibration import SPIKES, Calibration, require_frame_size
 from vrtspike.data.gate.homography import warp_to_sensor
-from vrtspike.data.gate.time_offset import SPIKES
 from vrtspike.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.data.raw.layouts.folders import match_frames
 from vrtspike.data.raw.spikes import count_spike_frames

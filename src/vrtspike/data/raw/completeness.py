@@ -86,12 +86,13 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[FolderConte
             )
     contents = []
     for layout in LAYOUTS.values():
-        splits = _recognised_splits(root, layout)
-        sequences = {
-            split or WHOLE: _sequences(root, layout, split, spike_root) for split in splits
-        }
-        if sequences:
-            contents.append(FolderContents(root, layout, sequences, spike_root))
+        splits = {}
+        for split in _recognised_splits(root, layout):
+            names, _ = layout.sequence_names(root, split, spike_root)
+            files = [layout.find(root, split, name, "blur", spike_root) for name in names]
+            splits[split or WHOLE] = files
+        if splits:
+            contents.append(FolderContents(root, layout, splits, spike_root))
     return contents
 
 
@@ -128,14 +129,6 @@ def _recognised_splits(root: Path, layout: Layout) -> list[str]:
     if _SPLIT not in layout.blur:
         return [""] if layout.recognises(root, "") else []
     return other_splits(root, [], layout.name)
-
-
-def _sequences(
-    root: Path, layout: Layout, split: str, spike_root: str | None
-) -> list[SequenceFiles]:
-    """Files of the sequences of a split, with the usual blurry frames."""
-    names = layout.sequence_names(root, split, spike_root).names
-    return [layout.find(root, split, name, "blur", spike_root) for name in names]
 
 
 def _pattern(contents: FolderContents, split: str, part: str) -> str:

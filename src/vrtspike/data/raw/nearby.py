@@ -5,14 +5,12 @@ Such folders are searched for only if a data set cannot be used as it is named.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.data.raw.layouts.folders import FOREIGN, listing_errors
+from vrtspike.data.raw.layouts.folders import listing_errors, visible_entries
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 
@@ -97,10 +95,6 @@ def _splits_named(layout: Layout, folder: str) -> set[str]:
 @listing_errors()
 def _folders(place: Path) -> Iterator[Path]:
     """Yield some of the folders in one, sorted by name, without hidden and foreign ones."""
-    with os.scandir(place) as entries:
-        names = [
-            entry.name
-            for entry in entries
-            if not entry.name.startswith(".") and entry.name not in FOREIGN and entry.is_dir()
-        ]
-    yield from islice((place / name for name in sorted(names)), MAX_FOLDERS)
+    folders = [entry for entry in visible_entries(place, set()) if entry.is_dir()]
+    for name in sorted(folder.name for folder in folders)[:MAX_FOLDERS]:
+        yield place / name

@@ -73,7 +73,9 @@ def find_jumps(
     """
     steps = [_difference(a, b) for a, b in pairwise(read(names) or ())]
     if step is None:
-        step = _most_frequent_step(steps)
+        # Twice the same number is a jump even if it is frequent.
+        counts = Counter(difference for difference in steps if difference)
+        step = min(counts, key=lambda number: (-counts[number], number), default=1)
     jumps = []
     for index, difference in enumerate(steps):
         if difference != step:
@@ -85,12 +87,3 @@ def _difference(number: int | None, next_number: int | None) -> int | None:
     if number is None or next_number is None:
         return None
     return next_number - number
-
-
-def _most_frequent_step(steps: Sequence[int | None]) -> int:
-    """Return the most frequent step, the smallest of equally frequent ones; 1 without any."""
-    # Twice the same number is a jump even if it is frequent.
-    counts = Counter(step for step in steps if step)
-    if not counts:
-        return 1
-    return min(counts, key=lambda step: (-counts[step], step))

@@ -4,28 +4,55 @@ A ``.dat`` file holds one spike frame after another, height x width / 8 bytes ea
 frame, least significant bit of each byte first, is the pixel in column ``p % width`` of row
 ``p // width`` **counted from the bottom row**. Vidar cameras and the Spk-GoPro data set use this
 format; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no picture. An
-``.npz`` file holds the same as an array (:mod:`vrtspike.data.raw.npz`). All other modules read and
-write both by this one.
+``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1, top row first. All other
+modules read and write both by this one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.raw.layouts.files import SensorArea
-from vrtspike.data.raw.npz import KEY, is_npz, npz_frames, npz_shape
 from vrtspike.data.raw.packed import PackedSpikes, pack_frames
-from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
+from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
 MAX_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
+
+KEY = "spk"
+"""The array of an ``.npz`` file."""
+
+_BLOCK_STEPS = 64
+"""Steps that are held unpacked."""
+
+_MAX_HEADER_BYTES = 2**16
+"""Longest header of an array, as long as one can be: numpy's own limit is for headers that hold
+pickled objects."""
+
+_NPZ_ERRORS = (
+    OSError,  # the file is missing
+    KeyError,  # it has no such array
+    ValueError,  # this, and the next two: a damaged header
+    SyntaxError,
+    tokenize.TokenError,
+    EOFError,  # this, and the next three: a damaged archive
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,  # it is encrypted, or packed in a way that zipfile does not support
+)
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
@@ -104,18 +131,6 @@ def count_spike_frames(path: Path, height: int, width: int) -> int:
             f"over); the file is cut or the sensor size is wrong"
         )
     return size // per_frame
-
-
-def npz_sensor(path: Path) -> tuple[int, int] | None:
-    """Return rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
-
-    Raises:
-        DataError: if the file cannot be read or holds no spikes (T, H, W).
-    """
-    if not is_npz(path):
-        return None
-    _, rows, columns = npz_shape(path)
-    return rows, columns
 
 
 def read_spikes(
@@ -236,3 +251,95 @@ def write_spikes(path: str | os.PathLike[str], spikes: NDArray[np.generic]) -> N
         DataError: if the array is not a spike array.
     """
     atomic_write_bytes(path, pack_spikes(spikes))
+
+
+def is_npz(path: Path) -> bool:
+    """Return whether a file is named as an ``.npz`` file."""
+    return path.suffix.lower() == ".npz"
+
+
+def npz_shape(path: Path) -> tuple[int, ...]:
+    """Return the shape (T, H, W) of the spikes in an ``.npz`` file.
+
+    Raises:
+        DataError: if the file cannot be read or holds no spikes (T, H, W).
+    """
+    with _open_array(path) as (_, shape, _):
+        return shape
+
+
+def npz_sensor(path: Path) -> tuple[int, int] | None:
+    """Return rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
+
+    Raises:
+        DataError: if the file cannot be read or holds no spikes (T, H, W).
+    """
+    if not is_npz(path):
+        return None
+    _, rows, columns = npz_shape(path)
+    return rows, columns
+
+
+def npz_frames(path: Path) -> NDArray[np.uint8]:
+    """Return the spike frames of an ``.npz`` file packed as in ``.dat``: (T, bytes of a frame).
+
+    To get to a step, all steps before it are unpacked; so the frames of the latest file are kept.
+
+    Raises:
+        DataError: if the file cannot be read or holds no spikes (T, H, W).
+    """
+    return _read_frames(path, file_mark(path))
+
+
+@functools.lru_cache(maxsize=1)
+def _read_frames(path: Path, mark: object) -> NDArray[np.uint8]:
+    """Read all spike frames.
+
+    Args:
+        path: path of the file.
+        mark: changes with its contents, see :func:`vrtspike.io.files.file_mark`.
+    """
+    with _open_array(path) as (stream, shape, dtype):
+        count, height, width = shape
+        step_bytes = height * width * dtype.itemsize
+        blocks = []
+        for first in range(0, count, _BLOCK_STEPS):
+            steps = min(count - first, _BLOCK_STEPS)
+            values = np.frombuffer(stream.read(steps * step_bytes), dtype)
+            spikes = values.reshape(steps, height, width)
+            if not ((spikes == 0) | (spikes == 1)).all():
+                raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
+            blocks.append(pack_frames(spikes))
+        # At the end of the file zipfile compares its checksum.
+        if stream.read(1):
+            raise ValueError("more than the array that its header announces")
+        return np.concatenate(blocks)
+
+
+@contextlib.contextmanager
+def _open_array(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+    """Open the spikes of an ``.npz`` file: stream of the values, shape and data type.
+
+    Errors of the body that come from damage of the file become a DataError, too.
+
+    Raises:
+        DataError: if the file cannot be read or holds no spikes (T, H, W).
+    """
+    try:
+        refuse_pipe(path)
+        with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError(f"{KEY} holds no numbers")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(
+                stream, max_header_size=_MAX_HEADER_BYTES
+            )
+            if dtype.kind not in "biuf":
+                raise ValueError(f"{KEY} holds {dtype}, not numbers")
+            if len(shape) != 3 or 0 in shape:
+                raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
+            if by_columns:
+                raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
+            yield stream, shape, dtype
+    except _NPZ_ERRORS as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error

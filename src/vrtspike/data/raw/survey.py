@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from vrtspike.data.manifests import SURVEY, Survey, SurveyedSequence
+from vrtspike.data.manifests import SURVEY, Faults, Survey, SurveyedSequence
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, find_other_case
 from vrtspike.data.raw.layouts.layout import Layout, SequencePlaces, layout_hint
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
+from vrtspike.data.raw.layouts.registry import AUTO, find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
 from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
 
@@ -76,6 +77,7 @@ def survey(
     return result
 
 
+@dataclass
 class _Search:
     """The sequences that a survey has found.
 
@@ -89,28 +91,19 @@ class _Search:
         sequences: entries of the survey, by ``<split>/<name>``.
         excluded: faults, by ``<split>/<name>`` or split.
         foreign: folders that are passed over.
+        wanted_spikes: places of the missing spikes, by sequence.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        splits: Sequence[str],
-        blur_dir: str,
-        layout: str,
-        spike_root: str | None,
-    ) -> None:
-        self.root = root
-        self.splits = splits
-        self.blur_dir = blur_dir
-        self.layout = layout
-        self.spike_root = spike_root
-        self.layouts: dict[str, Layout] = {}
-        self.sequences: dict[str, SurveyedSequence] = {}
-        self.excluded: dict[str, list[str]] = {}
-        self.foreign: set[str] = set()
-        self._usual = _usual_layout(root, splits, layout)
-        self._wanted_spikes: dict[str, str] = {}
-        """Places of the missing spikes, by sequence."""
+    root: Path
+    splits: Sequence[str]
+    blur_dir: str
+    layout: str
+    spike_root: str | None
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    sequences: dict[str, SurveyedSequence] = field(default_factory=dict)
+    excluded: Faults = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    wanted_spikes: dict[str, str] = field(default_factory=dict)
 
     def add_split(self, split: str, look: Callable[[SequenceFiles], None] | None) -> None:
         """Find the sequences of a split.
@@ -120,7 +113,7 @@ class _Search:
             look: called with the files of each sequence whose folders can be listed.
         """
         try:
-            layout = find_layout(self.root, split, self.layout, self._usual)
+            layout = find_layout(self.root, split, self.layout, self.splits)
             _require_truth(layout, self.root)
             names, foreign = layout.sequence_names(self.root, split, self.spike_root)
         except DataError as error:
@@ -161,7 +154,7 @@ class _Search:
         if faults:
             self.excluded[sequence] = faults
         if not files.has_spikes:
-            self._wanted_spikes[sequence] = places.spikes_wanted
+            self.wanted_spikes[sequence] = places.spikes_wanted
 
     def report_missing_spikes(self) -> bool:
         """Exclude sequences without spikes if others have them, or if spikes are configured.
@@ -171,11 +164,11 @@ class _Search:
         """
         if self.spike_root is not None:
             reason = "DATA.SPIKE_ROOT is set"
-        elif len(self._wanted_spikes) < len(self.sequences):
+        elif len(self.wanted_spikes) < len(self.sequences):
             reason = "other sequences have them"
         else:
             return False
-        for sequence, place in self._wanted_spikes.items():
+        for sequence, place in self.wanted_spikes.items():
             faults = self.excluded.setdefault(sequence, [])
             faults.append(f"no spikes ({place}, or .npz), but {reason}")
         return True
@@ -191,17 +184,6 @@ def _rejection(search: _Search) -> str:
     hints.append("DATA.LAYOUT names another layout.")
     title = f"{search.root} cannot be used as it is"
     return list_faults(title, named_faults(search.excluded), " ".join(hints))
-
-
-def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | None:
-    """Return the layout of the first split that one recognises; None where there is none."""
-    if layout != AUTO:
-        return LAYOUTS[layout]
-    for split in splits:
-        for kind in LAYOUTS.values():
-            if kind.recognises(root, split):
-                return kind
-    return None
 
 
 def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.simulation.photographs import read_photograph
-from vrtspike.data.simulation.scenes import Camera, Picture, film, film_sequence
+from vrtspike.data.simulation.scenes import Camera, film, film_sequence
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def make_demo_data(
         random = np.random.default_rng([seed, index])
         count = film_sequence(
             root / scene.split / scene.name,
-            load_photograph(scene.photograph),
+            read_photograph("skimage", f"data/{scene.photograph}"),
             Camera(height, width, scene.width),
             random,
             exposures=exposures,
@@ -78,14 +78,9 @@ def make_demo_data(
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
 
 
-def load_photograph(name: str) -> Picture:
-    """Read a photograph of the scikit-image package: float32 (H, W, 3) RGB, 0 to 255."""
-    return read_photograph("skimage", f"data/{name}")
-
-
 def render(
     scene: Scene, random: np.random.Generator, height: int, width: int, frames: int
 ) -> Iterator[NDArray[np.uint8]]:
     """Film a scene: yields ``frames`` uint8 (height, width, 3) frames at 240 frames a second."""
-    photograph = load_photograph(scene.photograph)
+    photograph = read_photograph("skimage", f"data/{scene.photograph}")
     return film(photograph, Camera(height, width, scene.width), random, frames)

@@ -3,26 +3,130 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from vrtspike.data.manifests import surveyed
 from vrtspike.data.raw.layouts.registry import AUTO, find_sequence, frame_faults
+from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import (
     FrameFolder,
     frame_files,
+    frame_folders,
     simulate_pairs,
     write_sequence,
 )
 from vrtspike.io.images import read_rgb
-from vrtspike.system.errors import DataError, list_faults, named_faults
+from vrtspike.system.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
 """Frames of an exposure, unless an option or the name of the folder gives the number."""
+STEPS_OF_PAIRS = 88
+"""Spike steps from one frame of a pair to the next, unless an option gives the number."""
 SPLITS = ("train", "test")
 """Splits of a data set of pairs, if none are given."""
+
+
+def option_name(key: str) -> str:
+    """Return the option of a key.
+
+    >>> option_name("STEPS_PER_FRAME")
+    '--steps-per-frame'
+    """
+    return f"--{key.lower().replace('_', '-')}"
+
+
+def simulate(
+    output: Path,
+    sensor: Mapping[str, object],
+    *,
+    frames: Path | None = None,
+    source: Path | None = None,
+    pairs: Path | None = None,
+    splits: Sequence[str] | None = None,
+    layout: str | None = None,
+    split: str | None = None,
+    sequence: str | None = None,
+    frames_per_exposure: int | None = None,
+) -> None:
+    """Simulate one sequence or many, from one of ``frames``, ``source`` and ``pairs``.
+
+    Args:
+        output: folder of the data set; with ``pairs`` the folder of the spikes.
+        sensor: values of :class:`SimulatedSensor` by key, as texts or numbers; without
+            STEPS_PER_FRAME a default that depends on the source.
+        frames: folder of the pictures of one sequence.
+        source: folder with many such folders.
+        pairs: data set of blurry and sharp frames.
+        splits: splits of ``pairs``.
+        layout: layout of ``pairs``.
+        split: split of sequences whose folder names none.
+        sequence: name of the sequence of ``frames``.
+        frames_per_exposure: frames averaged into a blurry one.
+
+    Raises:
+        ConfigError: naming options that change nothing, or are out of their range.
+        DataError: naming folders whose frames cannot be used.
+    """
+    of_pairs = {"splits": splits, "layout": layout}
+    of_frames = {
+        "split": split,
+        "frames_per_exposure": frames_per_exposure,
+        "gamma": sensor.get("GAMMA"),
+    }
+    if pairs is not None:
+        _refuse_unused("pairs", {"sequence": sequence, **of_frames})
+        simulated = _read_sensor(sensor, STEPS_OF_PAIRS)
+        simulate_spikes_of_pairs(pairs, output, simulated, splits, layout or AUTO)
+        return
+    simulated = _read_sensor(sensor, STEPS_PER_SOURCE_FRAME)
+    if source is not None:
+        _refuse_unused("source", {"sequence": sequence, **of_pairs})
+        refuse_pairs(source)
+        folders = frame_folders(source, split or "train")
+    elif frames is not None:
+        _refuse_unused("frames", of_pairs)
+        folders = [FrameFolder(frames, split or "train", sequence or frames.resolve().name)]
+    else:
+        raise ConfigError("found no frames, expected one of --frames, --source and --pairs")
+    simulate_folders(folders, output, simulated, frames_per_exposure)
+
+
+def _refuse_unused(source: str, options: Mapping[str, object]) -> None:
+    """Refuse options that change nothing with a source of frames.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    names = [option_name(name) for name, value in options.items() if value is not None]
+    if names:
+        raise ConfigError(
+            f"found {' and '.join(names)} with --{source}, which changes nothing there"
+        )
+
+
+def _read_sensor(keys: Mapping[str, object], steps_per_frame: int) -> SimulatedSensor:
+    """Return the sensor that options describe.
+
+    Raises:
+        ConfigError: naming the options that are out of their range.
+    """
+    values = dict(keys)
+    if values.get("STEPS_PER_FRAME") is None:
+        values["STEPS_PER_FRAME"] = steps_per_frame
+    try:
+        return SimulatedSensor.model_validate(values)
+    except ValidationError as error:
+        faults = []
+        for detail in error.errors():
+            options = [option_name(str(name)) for name in detail["loc"]]
+            faults.append(": ".join([*options, detail["msg"]]))
+        raise ConfigError("; ".join(faults)) from error
 
 
 def simulate_folders(
@@ -30,7 +134,6 @@ def simulate_folders(
     output: Path,
     sensor: SimulatedSensor,
     frames_per_exposure: int | None = None,
-    show: Callable[[str], None] = print,
 ) -> None:
     """Simulate a sequence from each folder of successive sharp frames.
 
@@ -40,7 +143,6 @@ def simulate_folders(
         sensor: the simulated sensor, and the averaging of frames.
         frames_per_exposure: frames of a blurry one; None takes the number in the name of the
             folder, or :data:`FRAMES_PER_EXPOSURE`.
-        show: called with a line for each sequence.
 
     Raises:
         DataError: with the faults of all folders. Faulty frames are found before anything is
@@ -54,7 +156,7 @@ def simulate_folders(
     )
     _for_each(
         folders,
-        lambda folder: _simulate_folder(folder, output, sensor, frames_per_exposure, show),
+        lambda folder: _simulate_folder(folder, output, sensor, frames_per_exposure),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
@@ -84,7 +186,6 @@ def simulate_spikes_of_pairs(
     sensor: SimulatedSensor,
     splits: Sequence[str] | None = None,
     layout: str = AUTO,
-    show: Callable[[str], None] = print,
 ) -> None:
     """Simulate the spikes of all sequences of a data set that has none.
 
@@ -96,15 +197,12 @@ def simulate_spikes_of_pairs(
         sensor: settings of the sensor.
         splits: splits of the data set; None takes those of :data:`SPLITS` that hold sequences.
         layout: layout of the data set.
-        show: called with a line for each sequence, and for each split that is left out.
 
     Raises:
         DataError: if it has spikes, or sequences with faults; then nothing is written.
     """
     title = f"{root}: nothing was simulated"
-    names, left_out = _sound_sequences(root, splits, layout, title)
-    for fault in left_out:
-        show(f"left out: {fault}")
+    names = _sound_sequences(root, splits, layout, title)
     files = {name: find_sequence(root, name, "blur", layout) for name in names}
     # All sequences are checked before the first is simulated, which takes long.
     frame_errors = named_faults({name: frame_faults(frames) for name, frames in files.items()})
@@ -115,13 +213,13 @@ def simulate_spikes_of_pairs(
         seeded = sensor.model_copy(update={"SEED": sensor.SEED + number})
         with progress_bar(f"simulate {name}") as progress:
             count = simulate_pairs(root, files[name], folder, seeded, progress=progress)
-        show(f"{folder}: spikes of {count} frames")
+        print(f"{folder}: spikes of {count} frames")
 
 
 def _sound_sequences(
     root: Path, splits: Sequence[str] | None, layout: str, title: str
-) -> tuple[list[str], list[str]]:
-    """Return the sequences of a data set without spikes, and the faults of those left out.
+) -> list[str]:
+    """Return the sequences of a data set without spikes, and print the faults of those left out.
 
     Faulty sequences are left out if their split was not asked for and has no sound one.
 
@@ -132,14 +230,13 @@ def _sound_sequences(
     Raises:
         DataError: if the data set has spikes, or faulty sequences that are not left out.
     """
-    surveyed = survey(root, splits or SPLITS, "blur", layout)
-    if surveyed["spikes"]:
+    contents = survey(root, splits or SPLITS, "blur", layout)
+    if contents["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
-    sequences = surveyed["sequences"]
-    required = set(splits or {sequence["split"] for sequence in sequences})
+    required = set(splits or {sequence["split"] for sequence in contents["sequences"]})
     faulty = {}
     left_out = {}
-    for name, faults in surveyed["excluded"].items():
+    for name, faults in contents["excluded"].items():
         split, _, _ = name.rpartition("/")
         if name in required or split in required:
             faulty[name] = faults
@@ -148,8 +245,9 @@ def _sound_sequences(
     if faulty:
         advice = "Fix them, or leave their split out."
         raise DataError(list_faults(title, named_faults(faulty), advice))
-    names = [f"{sequence['split']}/{sequence['name']}" for sequence in sequences]
-    return names, named_faults(left_out)
+    for fault in named_faults(left_out):
+        print(f"left out: {fault}")
+    return surveyed(contents)
 
 
 def _for_each(
@@ -191,7 +289,6 @@ def _simulate_folder(
     output: Path,
     sensor: SimulatedSensor,
     frames_per_exposure: int | None,
-    show: Callable[[str], None],
 ) -> None:
     """Simulate one sequence, see :func:`simulate_folders`."""
     folder = output / source.split / source.sequence
@@ -208,4 +305,4 @@ def _simulate_folder(
     line = f"{folder}: {exposures} exposures from {exposures * length} frames"
     if left:
         line += f", {left} frames left over"
-    show(line)
+    print(line)

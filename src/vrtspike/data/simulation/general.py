@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.data.simulation.objects import log_uniform
 from vrtspike.data.simulation.photographs import read_photograph, read_video_frame
 from vrtspike.data.simulation.scenes import (
     FRAMES_PER_EXPOSURE,
@@ -21,6 +20,7 @@ from vrtspike.data.simulation.scenes import (
     Camera,
     Picture,
     film_sequence,
+    log_uniform,
     scene_scale,
 )
 

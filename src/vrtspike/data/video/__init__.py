@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo, inspect_video, read_video
-from vrtspike.data.video.sound import uncopied_streams
-from vrtspike.data.video.writing import video_file
+from vrtspike.data.video.writing import uncopied_streams, video_file
 
 __all__ = [
     "FRAMES_PER_SECOND",

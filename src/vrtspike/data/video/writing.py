@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -14,13 +15,13 @@ import numpy as np
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video.colours import BT709, encoded_colours
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
-from vrtspike.data.video.sound import SoundCopy, copied_sound
 from vrtspike.io.files import atomic_path
 from vrtspike.system.rounding import round_up
 
 if TYPE_CHECKING:
-    from av.container import OutputContainer
+    from av.container import InputContainer, OutputContainer
     from av.packet import Packet
+    from av.stream import Stream
     from av.video.stream import VideoStream
 
 _OPTIONS = {"crf": "18", "bf": "0"}
@@ -30,6 +31,92 @@ _STUDIO = 1
 """FFmpeg's number of the range 16 to 235, which every player expects."""
 _MANY_RATES = 1_000_000
 _MIN_TIMESCALE = 10_000
+
+
+class SoundCopy:
+    """Copies the packets of all sound streams that MP4 takes, in step with the pictures."""
+
+    def __init__(self, info: VideoInfo, container: InputContainer, output: OutputContainer) -> None:
+        """Add the streams to the output.
+
+        Args:
+            info: properties of the video file.
+            container: the file, opened for this copy alone.
+            output: an MP4 file to which nothing has been written yet.
+        """
+        self._output = output
+        self._targets = {}
+        for stream in container.streams.audio:
+            if _is_taken(info.path, stream.index):
+                target = output.add_stream_from_template(stream)
+                if "language" in stream.metadata:
+                    target.metadata["language"] = stream.metadata["language"]
+                self._targets[stream.index] = target
+        self._packets = self._demux(container, info.start)
+        self._next = next(self._packets, None)
+
+    def copy_until(self, time: Fraction | None) -> None:
+        """Copy the packets that begin before a time in seconds; the rest if None."""
+        while self._next is not None and (time is None or _begin(self._next) < time):
+            self._next.stream = self._targets[self._next.stream.index]
+            self._output.mux(self._next)
+            self._next = next(self._packets, None)
+
+    def _demux(self, container: InputContainer, start: Fraction) -> Iterator[Packet]:
+        streams = [stream for stream in container.streams if stream.index in self._targets]
+        if not streams:
+            return
+        for packet in container.demux(streams):
+            # The last packet of a stream is empty and only ends decoding.
+            if packet.dts is not None and packet.pts is not None:
+                shift = round(start / packet.time_base)
+                packet.pts -= shift
+                packet.dts -= shift
+                yield packet
+
+
+def uncopied_streams(path: str | Path) -> list[str]:
+    """Describe the sound, subtitles and further videos of a file that a copy as MP4 lacks."""
+    import av
+
+    with av.open(str(path)) as container:
+        first = container.streams.video[0]
+        return [
+            _describe(stream)
+            for stream in container.streams
+            if stream.index != first.index
+            and stream.type in ("audio", "subtitle", "video")
+            and not (stream.type == "audio" and _is_taken(path, stream.index))
+        ]
+
+
+def _is_taken(path: str | Path, index: int) -> bool:
+    """Return whether MP4 takes a stream, by writing its first packet to a file in memory.
+
+    The header alone does not show this: MP4 accepts PCM, but not without the positions of its
+    channels.
+    """
+    import av
+
+    try:
+        with av.open(str(path)) as source, av.open(io.BytesIO(), "w", format="mp4") as trial:
+            stream = source.streams[index]
+            target = trial.add_stream_from_template(stream)
+            packet = next(source.demux(stream))
+            packet.stream = target
+            trial.mux(packet)
+    except (ValueError, av.error.FFmpegError):
+        return False
+    return True
+
+
+def _begin(packet: Packet) -> Fraction:
+    return (packet.pts or 0) * packet.time_base
+
+
+def _describe(stream: Stream) -> str:
+    codec = "unknown codec" if stream.codec_context is None else stream.codec_context.name
+    return f"stream {stream.index}: {stream.type}, {codec}"
 
 
 @contextlib.contextmanager
@@ -60,30 +147,31 @@ def video_file(
     # The index comes first, so that a browser shows the beginning before it has the end.
     options = {"movflags": "faststart"}
     if like is not None:
-        options["movie_timescale"] = str(_timescale(like.tick))
-    with (
-        atomic_path(path) as temporary,
-        av.open(str(temporary), "w", format="mp4", options=options) as container,
-        _VideoWriter(Path(path), container, Fraction(fps), like) as writer,
-    ):
+        # The beginnings of streams are given in multiples of the time stamps' units.
+        options["movie_timescale"] = str(round_up(_MIN_TIMESCALE, like.tick.denominator))
+    with atomic_path(path) as temporary, contextlib.ExitStack() as stack:
+        opened = av.open(str(temporary), "w", format="mp4", options=options)
+        container = stack.enter_context(opened)
+        source = None if like is None else stack.enter_context(av.open(str(like.path)))
+        writer = _VideoWriter(Path(path), container, Fraction(fps), like, source)
         yield writer.append
         writer.finish()
 
 
-def _timescale(tick: Fraction) -> int:
-    """Return units of a second for streams' beginnings: a multiple of the time stamps' units."""
-    return round_up(_MIN_TIMESCALE, tick.denominator)
-
-
-class _VideoWriter(contextlib.ExitStack):
+class _VideoWriter:
     """Encodes frames, and copies sound between them."""
 
     def __init__(
-        self, path: Path, container: OutputContainer, fps: Fraction, like: VideoInfo | None
+        self,
+        path: Path,
+        container: OutputContainer,
+        fps: Fraction,
+        like: VideoInfo | None,
+        source: InputContainer | None,
     ) -> None:
-        super().__init__()
         self._path = path
         self._container = container
+        self._source = source
         self._rate = fps if like is None else like.rate
         self._like = like
         self._durations: dict[int, int] = {}
@@ -101,7 +189,8 @@ class _VideoWriter(contextlib.ExitStack):
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._stream is None:
             self._stream = self._add_stream(frame)
-            self._sound = self.enter_context(copied_sound(self._like, self._container))
+            if self._like is not None and self._source is not None:
+                self._sound = SoundCopy(self._like, self._source, self._container)
         if frame.shape[:2] != (self._stream.height, self._stream.width):
             raise ValueError(
                 f"{self._path}: a frame of {frame.shape[:2]} pixels in a video of "

@@ -16,7 +16,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import estimated_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.advice.resources import FLOAT32, USABLE, Fit, training_hours
+from vrtspike.deblurring.advice.resources import FLOAT32, Fit, training_hours
 from vrtspike.deblurring.training_cost import ClipCost, TrainingCost
 
 MAX_BATCH_GROWTH = 4
@@ -52,7 +52,7 @@ def batch_advice(
             memory = task.memory(settings)
         else:
             continue
-        text = advise_batch(settings, *memory, _usable_gib(machine), hours)
+        text = advise_batch(settings, *memory, machine.usable_gib, hours)
         if text:
             yield name, text
 
@@ -92,7 +92,7 @@ def advise_batch(
     """
     accumulates = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS > 1
     step_samples = settings.TRAIN.samples_per_step
-    fitting = _fitting_samples(fixed, sample, usable)
+    fitting = int((usable - fixed) / sample)
     if fitting < 1:
         return ""
     proposals = []
@@ -124,22 +124,12 @@ def micro_batch_keys(settings: RunSettings, cost: TrainingCost, machine: Machine
         keys and values; empty if no sample fits.
     """
     fixed, sample = _counted_memory(cost.largest, machine)
-    fitting = _fitting_samples(fixed, sample, _usable_gib(machine))
+    fitting = int((machine.usable_gib - fixed) / sample)
     if fitting < 1:
         return ""
     step_samples = settings.TRAIN.samples_per_step
     batch = _largest_divisor(step_samples, fitting)
     return _batch_keys(batch, step_samples // batch, accumulates=True)
-
-
-def _fitting_samples(fixed: float, sample: float, usable: float) -> int:
-    """Return how many samples of a micro-step fit; below 1 if none does."""
-    return int((usable - fixed) / sample)
-
-
-def _usable_gib(machine: Machine) -> float:
-    """Return the GiB that a training may fill: of a GPU, or of the system without one."""
-    return USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
 
 
 def _largest_divisor(number: int, limit: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
@@ -12,14 +13,7 @@ from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.advice.resources import (
-    Fit,
-    PresetData,
-    Resources,
-    assess,
-    find_data,
-    reason,
-)
+from vrtspike.deblurring.advice.resources import Fit, PresetData, assess, find_data, reason
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
@@ -47,6 +41,10 @@ BUNDLED_DATA = ("demo", "general")
 """Kinds of data that are generated for presets of the project alone."""
 
 _ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
+_METHOD = (
+    "Memory and hours are estimated from a counted step (docs/presets.md); validation is not "
+    "included."
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,24 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     """
     deblurring = DeblurringWorkflow(workflow)
     free = free_bytes(deblurring.results)
-    presets = _training_presets(workflow, deblurring)
-    data = _data_of_presets(presets, deblurring)
-    resources = Resources(machine, free, max_hours)
-    fits = [assess(name, settings, data[name], resources) for name, settings in presets.items()]
+    # Presets of a sweep are left out: they need about as much as their base.
+    presets = {
+        name: settings
+        for name, settings in deblurring.presets.items()
+        if name in workflow.presets and settings.untrained_weights is None
+    }
+    measured = cache(partial(find_data, deblurring.results))
+    data = {name: measured(deblurring.dataset(name)) for name in presets}
+
+    def fit_of(name: str, settings: Settings) -> Fit:
+        return assess(name, settings, data[name], machine, free, max_hours)
+
+    fits = [fit_of(name, settings) for name, settings in presets.items()]
+    keys: dict[str, str] = {}
+    for fit in fits:
+        batch = fitting_micro_batch(fit, presets[fit.name], machine, fit_of)
+        if batch is not None:
+            keys[fit.name] = batch
     fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
     lines = [
@@ -87,11 +99,11 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
         *_cure_lines(fits),
         *_batch_lines(batches),
         "",
-        *_method_lines(fits),
     ]
-    fitting = _fitting_presets(fits, presets, data, resources)
+    if fits:
+        lines.append(_METHOD)
     train = f"snakemake --cores {machine.cpus} train_"
-    command, cause = recommend(fitting, train)
+    command, cause = recommend(keys, data, train)
     if not presets and batches:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
         cause = "its batches fit; hours are estimated for the deblurring only"
@@ -100,64 +112,16 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
     return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)
 
 
-def _data_of_presets(
-    presets: Mapping[str, Settings], deblurring: DeblurringWorkflow
-) -> dict[str, PresetData]:
-    """Return the data of each preset; presets of one data set share it."""
-    datasets = {name: deblurring.dataset(name) for name in presets}
-    data = {
-        dataset: find_data(deblurring.results, dataset)
-        for dataset in dict.fromkeys(datasets.values())
-    }
-    return {name: data[dataset] for name, dataset in datasets.items()}
-
-
-@dataclass(frozen=True)
-class FittingPreset:
-    """A preset that fits a machine.
-
-    Attributes:
-        data: paths and size of the preset's data set.
-        keys: smaller micro-batches with which it fits; empty if it fits as it is.
-    """
-
-    data: PresetData
-    keys: str
-
-
-def _fitting_presets(
-    fits: Sequence[Fit],
-    presets: Mapping[str, Settings],
-    data: Mapping[str, PresetData],
-    resources: Resources,
-) -> dict[str, FittingPreset]:
-    """Return the presets that fit, as they are or with smaller micro-batches.
-
-    Args:
-        fits: the presets as they are; those that are not in ``presets`` are left out.
-        presets: settings by name.
-        data: data by name.
-        resources: what a training may use.
-    """
-    fitting = {}
-    for fit in fits:
-        if fit.name in presets:
-            keys = _fitting_keys(fit, presets[fit.name], data[fit.name], resources)
-            if keys is not None:
-                fitting[fit.name] = FittingPreset(data[fit.name], keys)
-    return fitting
-
-
-def _fitting_keys(
-    fit: Fit, settings: Settings, data: PresetData, resources: Resources
+def fitting_micro_batch(
+    fit: Fit, settings: Settings, machine: Machine, fit_of: Callable[[str, Settings], Fit]
 ) -> str | None:
     """Return the keys of smaller micro-batches with which a preset fits.
 
     Args:
         fit: the preset as it is.
         settings: settings of the preset.
-        data: data of the preset.
-        resources: what a training may use.
+        machine: the machine to train on.
+        fit_of: function that assesses a preset with other settings.
 
     Returns:
         keys; empty if the preset fits as it is, None if no micro-batch fits.
@@ -166,47 +130,39 @@ def _fitting_keys(
         return ""
     if fit.cost is None:
         return None
-    keys = micro_batch_keys(settings, fit.cost, resources.machine)
+    keys = micro_batch_keys(settings, fit.cost, machine)
     changed = override_settings(settings, parse_overrides(keys.split(), fit.name), fit.name)
-    again = assess(fit.name, deblurring_settings(changed), data, resources)
+    again = fit_of(fit.name, deblurring_settings(changed))
     return None if again.reasons else keys
 
 
-def _training_presets(workflow: Workflow, deblurring: DeblurringWorkflow) -> dict[str, Settings]:
-    """Return the presets of the deblurring that train.
-
-    The presets of a sweep are left out: they need about as much as their base.
-    """
-    return {
-        name: settings
-        for name, settings in deblurring.presets.items()
-        if name in workflow.presets and settings.untrained_weights is None
-    }
-
-
-def recommend(fitting: Mapping[str, FittingPreset], train: str) -> tuple[str | None, str]:
+def recommend(
+    keys: Mapping[str, str], data: Mapping[str, PresetData], train: str
+) -> tuple[str | None, str]:
     """Return the command for the best preset that fits, and the reason.
 
     Args:
-        fitting: the presets that fit.
+        keys: keys of smaller micro-batches by the name of each preset that fits; empty keys for one
+            that fits as it is.
+        data: data by the name of the preset.
         train: beginning of the command.
     """
-    useful = {name: preset for name, preset in fitting.items() if name not in COMPARISONS}
-    names = [name for name in useful if useful[name].data.dataset.kind not in BUNDLED_DATA]
+    useful = [name for name in keys if name not in COMPARISONS]
+    names = [name for name in useful if data[name].dataset.kind not in BUNDLED_DATA]
     if names:
         best = min(names, key=_preference)
         command = f"{train}{shlex.quote(best)}"
         cause = "it fits"
-        if useful[best].keys:
-            command += f' --config SET="{useful[best].keys}"'
+        if keys[best]:
+            command += f' --config SET="{keys[best]}"'
             cause += " with these micro-batches; repeat --config in later commands"
-        if useful[best].data.missing:
+        if data[best].missing:
             cause += "; its data are missing, set DATA.ROOT first"
         return command, cause
-    if any(preset.data.dataset.kind == "demo" for preset in useful.values()):
+    if any(data[name].dataset.kind == "demo" for name in useful):
         return DEMO_COMMAND, "only the preset of the generated data fits this machine"
-    if fitting:
-        return None, f"what fits is not for a first model: {', '.join(fitting)} (README.md#presets)"
+    if keys:
+        return None, f"what fits is not for a first model: {', '.join(keys)} (README.md#presets)"
     return None, "no preset fits"
 
 
@@ -292,16 +248,6 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
         symptoms = "; ".join(entry["symptom"] for entry in fit.reasons)
         yield _ROW.format(fit.name, *cells, f"no: {symptoms}" if symptoms else "yes")
-
-
-def _method_lines(fits: Sequence[Fit]) -> list[str]:
-    """Return lines on the method of the table's estimates."""
-    if not fits:
-        return []
-    return [
-        "Memory and hours are estimated from a counted step (docs/presets.md); validation is not "
-        "included."
-    ]
 
 
 def _cure_lines(fits: Sequence[Fit]) -> list[str]:

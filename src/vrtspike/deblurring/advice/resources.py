@@ -20,8 +20,6 @@ from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 from vrtspike.training.workers import resolve_workers
 
-USABLE = 0.9
-"""Share of a GPU's memory that a training may fill."""
 FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
 MIN_STEPS = 1000
@@ -70,21 +68,6 @@ class PresetData:
 
 
 @dataclass(frozen=True)
-class Resources:
-    """Resources that a training may use.
-
-    Attributes:
-        machine: the machine to train on.
-        free: bytes of disk for stores and checkpoints.
-        max_hours: largest duration of a training.
-    """
-
-    machine: Machine
-    free: int
-    max_hours: float
-
-
-@dataclass(frozen=True)
 class Fit:
     """Resources that a preset needs, and the reasons why it does not fit.
 
@@ -129,22 +112,29 @@ def _stored_bytes(folder: Path) -> dict[int, int]:
     return sizes
 
 
-def assess(name: str, settings: Settings, data: PresetData, resources: Resources) -> Fit:
+def assess(
+    name: str,
+    settings: Settings,
+    data: PresetData,
+    machine: Machine,
+    free: int,
+    max_hours: float,
+) -> Fit:
     """Assess whether a preset fits, with all reasons against it.
 
     Args:
         name: name of the preset.
         settings: settings of the preset.
         data: data of the preset.
-        resources: what a training may use.
+        machine: the machine to train on.
+        free: bytes of disk for stores and checkpoints.
+        max_hours: largest duration of a training.
     """
-    machine = resources.machine
-    gpus = machine.gpu.count if machine.gpu else 0
     sequences, frames = _training_size(settings, data)
-    cost = training_cost(name, settings, sequences, frames, gpus)
+    cost = training_cost(name, settings, sequences, frames, machine.gpu_count)
     if cost is None:
         return Fit(name, [reason("uncounted")])
-    memory = _memory_gib(settings, cost, gpus, machine.cpus)
+    memory = _memory_gib(settings, cost, machine)
     hours = training_hours(cost, machine, cost.batch)
     stores = data.missing_bytes(StoreOptions.of(settings.DATA))
     disk = stores + cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
@@ -152,10 +142,10 @@ def assess(name: str, settings: Settings, data: PresetData, resources: Resources
         *_data_reasons(settings, data, cost.steps),
         *_memory_reasons(cost, memory, machine),
     ]
-    if hours > resources.max_hours:
-        reasons.append(reason("hours", most=resources.max_hours))
-    if disk > resources.free:
-        reasons.append(reason("disk", needed=disk / GB, free=resources.free / GB))
+    if hours > max_hours:
+        reasons.append(reason("hours", most=max_hours))
+    if disk > free:
+        reasons.append(reason("disk", needed=disk / GB, free=free / GB))
     reasons += [
         reason("weights", key=key, path=path)
         for key, path in training_weights(settings).items()
@@ -171,8 +161,7 @@ def training_hours(cost: TrainingCost, machine: Machine, batch: int) -> float:
         moved_tb=cost.clips * cost.moved_tb,
         tflop=cost.clips * cost.run_tflop,
     )
-    gpus = machine.gpu.count if machine.gpu else 0
-    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
+    efficiency = _MULTI_GPU_EFFICIENCY if machine.gpu_count > 1 else 1.0
     return seconds / efficiency / 3600
 
 
@@ -206,16 +195,17 @@ def _memory_reasons(
     """Return the reasons against a preset in the memory of GPU and system."""
     reasons: list[Mapping[str, str]] = []
     gpu = machine.gpu
-    if gpu is not None and cost.gpu_gib > USABLE * gpu.memory_gib:
+    if gpu is not None and cost.gpu_gib > machine.usable_gib:
         reasons.append(reason("gpu_memory", needed=cost.gpu_gib, there=gpu.memory_gib))
     if memory_gib > machine.memory_gib:
         reasons.append(reason("memory", needed=memory_gib, there=machine.memory_gib))
     return reasons
 
 
-def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
+def _memory_gib(settings: Settings, cost: TrainingCost, machine: Machine) -> float:
     """Return the system memory of a training: its processes, their workers, and the cache."""
-    workers = resolve_workers(settings.DATALOADER, gpus, cpus)
+    gpus = machine.gpu_count
+    workers = resolve_workers(settings.DATALOADER, gpus, machine.cpus)
     process = _PROCESS_GIB["cuda" if gpus else "cpu"]
     process += (workers.train + workers.val) * _WORKER_GIB
     memory = max(1, gpus) * process

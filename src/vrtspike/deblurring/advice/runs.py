@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.task_advice import TaskAdvice
+from vrtspike.analysis.advice.task_advice import TaskAdvice
 from vrtspike.config.run_schema import UNLIMITED
 from vrtspike.runs.named_models import missing_pretrained_advice
 from vrtspike.settings import Settings

@@ -15,40 +15,33 @@ MISSING = "missing"
 """Version of missing inputs: the job meets the same error and reports it."""
 
 
-def damaged_sequences(folder: Path, shard: str, kind: ManifestKind[Shard]) -> str:
-    """Describe the damaged sequences among those that the file of a shard lists.
-
-    A sequence whose raw files could not be read counts as damaged.
-
-    Args:
-        folder: results of ``ingest`` or ``voxelize``.
-        shard: name of the shard.
-        kind: kind of the shard's file.
-
-    Returns:
-        The number of damaged sequences and the name of the first; empty if there are none.
-    """
-    try:
-        entries = read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"]
-    except DataError:
-        return ""
-    damaged = [name for name, entry in sorted(entries.items()) if is_damaged(folder, name, entry)]
-    if not damaged:
-        return ""
-    return f"results missing or damaged: {len(damaged)}, the first {damaged[0]}"
-
-
 def shard_damage(results: Path, folder: str, kind: ManifestKind[Shard]) -> Callable[[Any], str]:
-    """Return a function for :func:`damaged_sequences` of the shard of a job, from its wildcards.
+    """Return a function that describes the damaged sequences of the shard of a job.
+
+    These are among the sequences that the file of the shard lists. A sequence whose raw files could
+    not be read counts as damaged.
 
     Args:
         results: folder of all results.
         folder: results of ``ingest`` or ``voxelize`` below it, with wildcards.
         kind: kind of the shard's file.
+
+    Returns:
+        a function from the wildcards of the job to the number of damaged sequences and the name of
+        the first, as text; empty if there are none.
     """
 
     def damage(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-        return damaged_sequences(results / folder.format(**wildcards), wildcards["shard"], kind)
+        place = results / folder.format(**wildcards)
+        try:
+            shard = read_manifest(place / "shards" / f"{wildcards['shard']}.json", kind)
+        except DataError:
+            return ""
+        entries = sorted(shard["sequences"].items())
+        damaged = [name for name, entry in entries if is_damaged(place, name, entry)]
+        if not damaged:
+            return ""
+        return f"results missing or damaged: {len(damaged)}, the first {damaged[0]}"
 
     return damage
 

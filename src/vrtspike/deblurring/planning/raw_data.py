@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from vrtspike.io.manifests import read_manifest, size_and_date
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, list_faults, named_faults
 from vrtspike.system.home import DEMO_COMMAND
-from vrtspike.workflow.local_devices import ALL_CORES
+from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.workflow.messages import Notices
 
 NO_DATA = f"""Before this can run: {{error}}
@@ -127,6 +127,44 @@ class RawData:
         has_spikes = sequences["spikes"]
         other_roots = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
         require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, other_roots)
+
+    def wildcards_of(self, preset: str, *, alone: bool) -> dict[str, str | int]:
+        """Return the wildcards of the job that writes the manifest of a preset's data.
+
+        The data are checked, as far as names and configuration show.
+
+        Args:
+            preset: name of a preset of the deblurring.
+            alone: see :meth:`DeblurringWorkflow.require_dataset`.
+
+        Raises:
+            UserError: if the preset is invalid or does not fit its data.
+        """
+        settings = self._workflow.preset(preset)
+        self.require_spikes(preset, settings)
+        self.require_sequences_to_hold_out(preset, settings)
+        self.note_own_data(preset)
+        dataset = self._workflow.require_dataset(preset, alone=alone)
+        return {"dataset": dataset.name, "bins": settings.DATA.NUM_VOXEL_BINS}
+
+    def checked_files(self, presets: Iterable[str], *, alone: bool) -> list[str]:
+        """Return the tables of alignments and the acceptances of the data of presets, each once.
+
+        Args:
+            presets: names of presets of the deblurring.
+            alone: see :meth:`DeblurringWorkflow.require_dataset`.
+
+        Raises:
+            UserError: if a preset is invalid or needs spikes that its data do not have.
+        """
+        files: dict[str, None] = {}
+        for preset in presets:
+            settings = self._workflow.preset(preset)
+            self.require_spikes(preset, settings)
+            folder = self.folder(self._workflow.require_dataset(preset, alone=alone))
+            files[f"{folder}/alignment.csv"] = None
+            files[f"{folder}/k{settings.DATA.NUM_VOXEL_BINS}/accepted.json"] = None
+        return list(files)
 
     def note_own_data(self, preset: str) -> None:
         """Add a notice if a preset trains on generated data although the user set DATA.ROOT."""

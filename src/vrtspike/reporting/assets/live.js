@@ -16,7 +16,7 @@ function showFacts() {
   const progress = document.getElementById("progress");
   progress.hidden = run.share === null;
   progress.value = run.share ?? 0;
-  const rows = run.facts.map(({ title, text }) => el("div", {}, el("dt", { textContent: title }), el("dd", { textContent: text })));
+  const rows = Object.entries(run.facts).map(([title, text]) => el("div", {}, el("dt", { textContent: title }), el("dd", { textContent: text })));
   document.getElementById("facts").replaceChildren(el("dl", {}, ...rows));
 }
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from vrtspike.reporting.offline_page import Verdict
-from vrtspike.reporting.page_data.evaluation import Video
-from vrtspike.reporting.page_data.example_pictures import (
+from vrtspike.reporting.page_data import (
     Gallery,
     GalleryExample,
     GalleryWords,
+    MetricOnPage,
     PictureFacts,
+    Video,
 )
-from vrtspike.reporting.page_data.metrics import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
 
 FrameMetrics = Sequence[Mapping[str, Any]]

@@ -12,7 +12,7 @@ import numpy as np
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.error_maps import Picture, coloured, error_map
-from vrtspike.reporting.page_data.example_pictures import PictureFacts
+from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
 from vrtspike.restoration.folder.frame_metrics import RestoredClip

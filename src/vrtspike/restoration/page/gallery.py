@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vrtspike.reporting.error_maps import ERROR_TOP
-from vrtspike.reporting.page_data.example_pictures import Gallery
+from vrtspike.reporting.page_data import Gallery
 
 TOPS = {"error": ERROR_TOP, "difference": 2 * ERROR_TOP, "residual": ERROR_TOP // 4}
 """Grey values that maps show in the brightest colour."""

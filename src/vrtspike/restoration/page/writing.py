@@ -11,7 +11,7 @@ from vrtspike.io.files import atomic_write_text, finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage
-from vrtspike.reporting.page_data.evaluation import Video
+from vrtspike.reporting.page_data import Video
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from vrtspike.data.raw.numbering import frame_order
 from vrtspike.system.errors import DataError
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -67,6 +68,17 @@ class SequenceFiles:
     def has_spikes(self) -> bool:
         """True if there is any spike file."""
         return bool(self.spikes or self.stream)
+
+    @property
+    def spikes_by_frame(self) -> dict[str, str]:
+        """The spike file of each blurry frame that has one, in the order of the frames.
+
+        A recording of the whole sequence is that of all frames, with partners or without.
+        """
+        frames = sorted(self.blur, key=frame_order)
+        if self.stream:
+            return dict.fromkeys(frames, self.stream)
+        return {name: self.spikes[name] for name in frames if name in self.spikes}
 
     @property
     def paths(self) -> list[str]:

@@ -6,10 +6,10 @@ import contextlib
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.system.errors import DataError, is_text, shown
@@ -126,10 +126,15 @@ def list_frames(
         return FolderListing()
     folder, _, prefix = place.rpartition("/")
     if not (root / folder).is_dir():
-        return FolderListing(faults=_missing_folder_faults(root, folder))
+        misspelt = find_other_case(root, folder)
+        if misspelt is None:
+            return FolderListing()  # a folder may be missing
+        return FolderListing(faults=[f"found the folder {misspelt}, expected {folder}; rename it"])
     stems: dict[str, str] = {}
     others: dict[str, str] = {}
-    for name in _visible_names(root / folder, prefix):
+    for name in sorted(path.name for path in (root / folder).iterdir()):
+        if not name.startswith(prefix) or name.startswith("."):
+            continue
         is_read = name.lower().endswith(suffixes)
         rest = name[len(prefix) :]
         stem = rest.rpartition(".")[0] if is_read else rest.partition(".")[0]
@@ -139,26 +144,23 @@ def list_frames(
             stems[name] = stem
         else:
             others[name] = stem
-    files, faults = _files_by_frame(folder, stems, frame_names)
-    misnamed = _misnamed_files(others, frame_names, files)
+    listing = _files_by_frame(folder, stems, frame_names)
+    misnamed = _misnamed_files(others, frame_names, listing.files)
     unread = [name for name in misnamed if not (root / folder / name).is_dir()]
     if unread:
-        faults.append(_unread_fault(folder, unread, suffixes))
-    return FolderListing(files, faults)
-
-
-def _missing_folder_faults(root: Path, folder: str) -> list[str]:
-    """Return the fault of a missing folder if its name is misspelt; a folder may be missing."""
-    misspelt = find_other_case(root, folder)
-    if misspelt is None:
-        return []
-    return [f"found the folder {misspelt}, expected {folder}; rename it"]
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
+        listing.faults.append(
+            f"{folder} holds {shown(unread[0])}{more}, not read; expected "
+            f"{' or '.join(suffixes)}{array}: convert, rename or remove"
+        )
+    return listing
 
 
 def _files_by_frame(
     folder: str, stems: Mapping[str, str], frame_names: Collection[str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the paths of files by the names of their frames, and the faults.
+) -> FolderListing:
+    """Return files by the names of their frames.
 
     Args:
         folder: folder that holds them.
@@ -167,7 +169,7 @@ def _files_by_frame(
     """
     frames = {frame_key(name): name for name in frame_names}
     files: dict[str, str] = {}
-    faults = []
+    faults: list[str] = []
     for name, stem in stems.items():
         path = f"{folder}/{name}"
         if not is_text(name):
@@ -179,7 +181,7 @@ def _files_by_frame(
             faults.append(f"two files for frame {frame}: {files[frame]} and {path}{reason}")
         else:
             files[frame] = path
-    return files, faults
+    return FolderListing(files, faults)
 
 
 def _misnamed_files(
@@ -203,23 +205,6 @@ def _misnamed_files(
     return misnamed
 
 
-def _unread_fault(folder: str, names: Sequence[str], suffixes: Sequence[str]) -> str:
-    """Return the fault of files that have the names of frames and are not read."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
-    return (
-        f"{folder} holds {shown(names[0])}{more}, not read; expected {' or '.join(suffixes)}"
-        f"{array}: convert, rename or remove"
-    )
-
-
-def _visible_names(folder: Path, prefix: str) -> list[str]:
-    """Return sorted names in a folder that begin with a prefix and are not hidden."""
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries]
-    return sorted(name for name in names if name.startswith(prefix) and name[0] != ".")
-
-
 @listing_errors()
 def find_other_case(root: Path, place: str) -> str | None:
     """Return a path that differs from a missing one in capitals only, or None.
@@ -232,8 +217,7 @@ def find_other_case(root: Path, place: str) -> str | None:
         if not (root / path / part).exists():
             if not (root / path).is_dir():
                 return None
-            with os.scandir(root / path) as entries:
-                names = [entry.name for entry in entries]
+            names = [entry.name for entry in (root / path).iterdir()]
             similar_names = [name for name in names if name.casefold() == part.casefold()]
             if not similar_names:
                 return None
@@ -242,33 +226,24 @@ def find_other_case(root: Path, place: str) -> str | None:
     return path if path != place else None
 
 
-class FolderEntries(NamedTuple):
-    """The entries of a folder, without hidden ones.
+def visible_entries(folder: str | Path, foreign: set[str]) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder that are neither hidden nor foreign, in no order.
 
-    Attributes:
-        visible: all but the foreign ones, in no order.
-        foreign: paths of the foreign ones (:data:`FOREIGN`).
-    """
-
-    visible: list[os.DirEntry[str]]
-    foreign: set[str]
-
-
-def list_entries(folder: str | Path) -> FolderEntries:
-    """List a folder.
+    Args:
+        folder: path of the folder.
+        foreign: gets the paths of the foreign entries (:data:`FOREIGN`).
 
     Raises:
         OSError: if it cannot be listed.
     """
     visible = []
-    foreign = set()
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
                 foreign.add(entry.path)
             elif not entry.name.startswith("."):
                 visible.append(entry)
-    return FolderEntries(visible, foreign)
+    return visible
 
 
 def may_be_folder(entry: os.DirEntry[str]) -> bool:

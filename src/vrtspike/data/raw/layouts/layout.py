@@ -25,10 +25,10 @@ from vrtspike.data.raw.layouts.files import (
 )
 from vrtspike.data.raw.layouts.folders import (
     FOREIGN,
-    list_entries,
     list_frames,
     listing_errors,
     may_be_folder,
+    visible_entries,
 )
 from vrtspike.data.raw.numbering import Numbers, frame_numbers
 from vrtspike.system.errors import DataError
@@ -61,13 +61,6 @@ class SequencePlaces(NamedTuple):
         if self.streams:
             patterns.append(f"{self.streams[0]}.dat")
         return " or ".join(patterns)
-
-
-class SequenceNames(NamedTuple):
-    """Names of sequences in folders, and paths of folders there that are passed over."""
-
-    names: list[str]
-    foreign: set[str]
 
 
 @dataclass(frozen=True)
@@ -174,7 +167,9 @@ class Layout:
         )
 
     @listing_errors()
-    def sequence_names(self, root: Path, split: str, spike_root: str | None) -> SequenceNames:
+    def sequence_names(
+        self, root: Path, split: str, spike_root: str | None
+    ) -> tuple[list[str], set[str]]:
         """Return names of the sequences of a split, without hidden folders and stray files.
 
         A sequence of which only some parts exist is listed, too: the missing parts are faults.
@@ -184,6 +179,9 @@ class Layout:
             split: name of the split.
             spike_root: folder of the spikes under a root of their own.
 
+        Returns:
+            the names, and the paths of foreign folders among those of the sequences.
+
         Raises:
             DataError: if a folder cannot be listed.
         """
@@ -191,10 +189,8 @@ class Layout:
         foreign: set[str] = set()
         for folder in self._sequence_folders(root, split, spike_root):
             if folder.is_dir():
-                listing = self._names_in(folder)
-                names.update(listing.names)
-                foreign |= listing.foreign
-        return SequenceNames(sorted(names), foreign)
+                names.update(self._names_in(folder, foreign))
+        return sorted(names), foreign
 
     def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
         """Return folders of a split that contain sequences."""
@@ -210,24 +206,27 @@ class Layout:
                 folders.add(root / above_sequence.format(split=split, gamma=gamma))
         return folders
 
-    def _names_in(self, folder: Path) -> SequenceNames:
-        """Return names of the sequences in a folder, some of them several times."""
-        entries = list_entries(folder)
+    def _names_in(self, folder: Path, foreign: set[str]) -> list[str]:
+        """Return names of the sequences in a folder, some of them several times.
+
+        Args:
+            folder: folder that contains sequences.
+            foreign: gets the paths of foreign folders.
+        """
+        entries = visible_entries(folder, foreign)
         if self.prefix:
-            files = [entry.name for entry in entries.visible if "-" in entry.name]
+            files = [entry.name for entry in entries if "-" in entry.name]
             pictures = [name for name in files if name.lower().endswith(PICTURE_SUFFIXES)]
-            names = [name.rpartition("-")[0] for name in pictures]
-            return SequenceNames(names, entries.foreign)
-        folders = [entry for entry in entries.visible if may_be_folder(entry)]
+            return [name.rpartition("-")[0] for name in pictures]
+        folders = [entry for entry in entries if may_be_folder(entry)]
         if not self.is_nested:
-            return SequenceNames([entry.name for entry in folders], entries.foreign)
+            return [entry.name for entry in folders]
         names = []
-        foreign = entries.foreign
         for outer in folders:
-            inner = list_entries(outer.path)
-            foreign |= inner.foreign
-            names += [f"{outer.name}{NESTED}{e.name}" for e in inner.visible if may_be_folder(e)]
-        return SequenceNames(names, foreign)
+            inner = visible_entries(outer.path, foreign)
+            inner_folders = [entry for entry in inner if may_be_folder(entry)]
+            names += [f"{outer.name}{NESTED}{entry.name}" for entry in inner_folders]
+        return names
 
     @listing_errors()
     def find(
@@ -260,13 +259,10 @@ class Layout:
         stream_files = _existing_files(root, streams)
         tables = [f"{folder}{TABLE}" for folder in self._table_folders(name, places)]
         table_files = _existing_files(root, tables)
-        faults += [
-            *blur.faults,
-            *sharp.faults,
-            *spikes.faults,
-            *_choice_faults(stream_files, "spike files"),
-            *_choice_faults(table_files, "tables of exposures"),
-        ]
+        faults += [*blur.faults, *sharp.faults, *spikes.faults]
+        for kind, paths in (("spike files", stream_files), ("tables of exposures", table_files)):
+            if len(paths) > 1:
+                faults.append(f"several {kind} for the whole sequence: {', '.join(paths)}")
         sharp_files = sharp.files
         if self.has_unpaired_sharp:
             paired = sharp.files.keys() & blur.files.keys()
@@ -380,10 +376,3 @@ def _existing_files(root: Path, paths: Sequence[str]) -> list[str]:
                 existing.append(spelling)
                 break
     return existing
-
-
-def _choice_faults(files: Sequence[str], kind: str) -> list[str]:
-    """Return the fault of several files of a kind of which a sequence has one."""
-    if len(files) <= 1:
-        return []
-    return [f"several {kind} for the whole sequence: {', '.join(files)}"]

@@ -35,14 +35,17 @@ AUTO = "auto"
 """Name for the layout that recognises a folder."""
 
 
-def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None = None) -> Layout:
+def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str] = ()) -> Layout:
     """Return the layout of a split: the wanted one, else the one that recognises its folders.
+
+    A split that none recognises has the layout of the first of ``splits`` that one recognises, or
+    :data:`SPK_GOPRO`.
 
     Args:
         root: the data set's folder.
         split: name of the split.
         wanted: name of a layout.
-        usual: layout of a split that none recognises; None is :data:`SPK_GOPRO`.
+        splits: names of all splits.
 
     Raises:
         DataError: if several recognise them, or a folder cannot be looked at.
@@ -56,9 +59,10 @@ def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None
             f"{root}: the folders of split {split} fit the layouts {names}; set DATA.LAYOUT to the "
             "one that is meant"
         )
-    if matches:
-        return matches[0]
-    return usual or SPK_GOPRO
+    for other in splits:
+        if not matches:
+            matches = [layout for layout in LAYOUTS.values() if layout.recognises(root, other)]
+    return matches[0] if matches else SPK_GOPRO
 
 
 def find_sequence(
@@ -142,7 +146,7 @@ def _jumps(files: SequenceFiles) -> list[str]:
         return [
             f"frame numbers rise by {usual} from each frame to the next, expected {step} in the "
             f"layout {layout.name}: if no frames are missing between them, number them "
-            f"{_first_numbers(step)}; else put them back"
+            f"1, {1 + step}, {1 + 2 * step}; else put them back"
         ]
     remedy = "frames are missing; put them back, or make two sequences of it"
     if len(jumps) > MAX_LINES:
@@ -152,8 +156,3 @@ def _jumps(files: SequenceFiles) -> list[str]:
             f"{remedy}"
         ]
     return [f"frame numbers jump from {name} to {next_name}: {remedy}" for name, next_name in jumps]
-
-
-def _first_numbers(step: int) -> str:
-    """Return the first numbers of frames in a layout, as an example."""
-    return ", ".join(str(1 + step * count) for count in range(3))

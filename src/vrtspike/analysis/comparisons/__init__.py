@@ -1,0 +1,1 @@
+"""Tables that compare evaluated runs: presets, ablations, seeds, sweeps, baselines."""

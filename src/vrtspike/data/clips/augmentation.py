@@ -1,0 +1,287 @@
+"""Augmentation of samples: flips, another camera or sensor, and a sensor with faults."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
+from vrtspike.data.clips.samples import RatioChange, Sample
+
+MAX_THRESHOLD_SPREAD = 0.05
+"""Maximum standard deviation of the threshold between pixels, as a share of it."""
+
+
+def flip_sample(sample: Sample, rows: bool, columns: bool, transpose: bool) -> None:
+    """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
+    if not (rows or columns or transpose):
+        return
+    sample["blur"] = flip_transpose(sample["blur"], 1, rows, columns, transpose)
+    sample["sharp"] = flip_transpose(sample["sharp"], 1, rows, columns, transpose)
+    if "counts" in sample:
+        sample["counts"] = flip_transpose(sample["counts"], 2, rows, columns, transpose)
+
+
+def raise_threshold(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with a higher threshold."""
+    size = sample["counts"].shape[-2:]
+    factor = random.uniform(1, MAX_THRESHOLD)
+    spread = random.uniform(0, MAX_THRESHOLD_SPREAD)
+    factors = np.maximum(1, factor * (1 + spread * random.standard_normal(size)))
+    waiting = factors * random.random(size)
+    sample["counts"] = decimate_counts(sample["counts"], factors, waiting)
+    sample["gain"] = factor * sample["gain"]
+
+
+def add_sensor_faults(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with faults."""
+    rates = {name: random.uniform(0, max_rate) for name, max_rate in MAX_FAULTS.items()}
+    before = sample["counts"].sum(1, dtype=torch.float32)
+    sample["counts"] = add_faults(sample["counts"], sample["bin_steps"], random, **rates)
+    after = sample["counts"].sum(1, dtype=torch.float32)
+    # The gain is that of the faulty sensor: spikes without light lower it.
+    sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
+
+
+def draw_ratio_change(probability: float, random: np.random.Generator) -> RatioChange:
+    """Draw the change of ratio of a batch; both changes are equally probable.
+
+    Args:
+        probability: probability of any change.
+        random: draws it.
+    """
+    draw = random.random()
+    if draw < probability / 2:
+        return "camera"
+    if draw < probability:
+        return "sensor"
+    return ""
+
+
+def change_ratio(sample: Sample, change: RatioChange) -> None:
+    """Replace the frames of a sample, or its spikes, by those of half as many rows and columns."""
+    if change == "camera":
+        sample["blur"] = halve_pictures(sample["blur"])
+        sample["sharp"] = halve_pictures(sample["sharp"])
+    if change == "sensor":
+        # The seed comes from the spikes, so that a batch is the same in every process.
+        random = np.random.default_rng(int(sample["counts"].sum()))
+        sample["counts"] = halve_sensor(sample["counts"], random)
+
+
+def flip_transpose(
+    values: torch.Tensor, axis: int, rows: bool, columns: bool, transpose: bool
+) -> torch.Tensor:
+    """Flip and then transpose two axes.
+
+    OpenCV does it plane by plane, within the processor's cache, in a fifth of the time of torch.
+
+    Args:
+        values: uint8, contiguous.
+        axis: axis of the rows; the columns' axis follows it.
+        rows: reverse the rows.
+        columns: reverse the columns.
+        transpose: exchange rows and columns, after the flips; at least one of the three is true.
+    """
+    if transpose:
+        # Flipping rows and then transposing is transposing and then flipping columns.
+        rows, columns = columns, rows
+    height, width = values.shape[axis : axis + 2]
+    depth = values.shape[axis + 2 :]
+    size = (width, height) if transpose else (height, width)
+    result = np.empty((*values.shape[:axis], *size, *depth), dtype=np.uint8)
+    planes = values.numpy().reshape(-1, height, width, *depth)
+    targets = result.reshape(-1, *size, *depth)
+    flip_code = _flip_code(rows, columns)
+    transposed = np.empty((*size, *depth), dtype=np.uint8)
+    for plane, target in zip(planes, targets, strict=True):
+        if flip_code is None:
+            cv2.transpose(plane, target)
+        elif transpose:
+            cv2.flip(cv2.transpose(plane, transposed), flip_code, target)
+        else:
+            cv2.flip(plane, flip_code, target)
+    return torch.from_numpy(result)
+
+
+def _flip_code(rows: bool, columns: bool) -> int | None:
+    """Return the code by which OpenCV flips these axes; None for no flip."""
+    if rows and columns:
+        return -1
+    if rows:
+        return 0
+    if columns:
+        return 1
+    return None
+
+
+def decimate_counts(
+    counts: torch.Tensor, factor: float | NDArray[np.floating], waiting: NDArray[np.floating]
+) -> torch.Tensor:
+    """Return counts of a sensor with a higher threshold that sees the same light.
+
+    After n spikes of the original sensor, such an integrate-and-fire pixel has fired
+    floor((n + waiting) / m) times: exactly so for a whole m. Charge is carried over from frame to
+    frame, as if exposures abutted.
+
+    Args:
+        counts: integers (T, K, h, w), spikes per bin of successive frames.
+        factor: m, the threshold over that of the original, at least 1; of each pixel (h, w), or
+            of all.
+        waiting: (h, w), 0 <= waiting < m: its charge at the start, in original spikes.
+
+    Returns:
+        uint8 (T, K, h, w).
+    """
+    charge = waiting.astype(np.float32)
+    factors = np.broadcast_to(np.asarray(factor, np.float32), charge.shape)
+    result = np.empty(counts.shape, dtype=np.uint8)
+    planes = counts.numpy().reshape(-1, *charge.shape)
+    targets = result.reshape(-1, *charge.shape)
+    for spikes, target in zip(planes, targets, strict=True):
+        charge += spikes
+        fired = np.floor(charge / factors)
+        charge -= fired * factors
+        target[:] = fired
+    return torch.from_numpy(result)
+
+
+def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
+    """Return pictures of a camera with half as many rows and columns: means of four pixels.
+
+    Args:
+        pictures: uint8 (T, H, W, 3), H and W even.
+
+    Returns:
+        uint8 (T, H / 2, W / 2, 3).
+    """
+    height, width = pictures.shape[1:3]
+    halves = [
+        cv2.resize(picture, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
+        for picture in pictures.numpy()
+    ]
+    return torch.from_numpy(np.stack(halves))
+
+
+def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
+    """Return counts of a sensor with half as many rows and columns.
+
+    Each pixel collects the light of four pixels and fires at four times their charge.
+
+    Args:
+        counts: uint8 (T, K, h, w), spikes per bin of successive frames; h and w even.
+        random: draws the charge of each pixel at the start.
+
+    Returns:
+        uint8 (T, K, h / 2, w / 2).
+    """
+    frames, bins, height, width = counts.shape
+    squares = counts.reshape(frames, bins, height // 2, 2, width // 2, 2)
+    collected = squares.sum(dim=(3, 5), dtype=torch.int32)
+    waiting = 4 * random.random((height // 2, width // 2))
+    return decimate_counts(collected, 4, waiting)
+
+
+def add_faults(
+    counts: torch.Tensor,
+    steps: torch.Tensor,
+    random: np.random.Generator,
+    *,
+    dark: float = 0.0,
+    flipped: float = 0.0,
+    hot: float = 0.0,
+    dead: float = 0.0,
+    late: float = 0.0,
+) -> torch.Tensor:
+    """Return counts of a sensor that has faults.
+
+    Faults are drawn one by one and not for every step of every pixel, which takes a tenth of the
+    time; of several in one bin of a pixel, the last one counts.
+
+    Args:
+        counts: uint8 (T, K, h, w), spikes per bin.
+        steps: uint8 (T, K), steps of each bin.
+        random: draws the faults.
+        dark: probability of a spike without light, for each pixel and step.
+        flipped: probability that a step is read the wrong way round, a spike as none and none as
+            one.
+        hot: share of the pixels that fire at every step.
+        dead: share of the pixels that never fire.
+        late: probability that a spike is read out a step late, and so perhaps in the next bin.
+
+    Returns:
+        uint8 (T, K, h, w).
+    """
+    result = counts.numpy().copy().reshape(-1, *counts.shape[-2:])
+    bin_steps = steps.numpy().ravel().astype(np.int64)
+    _flip_steps(result, bin_steps, random, share=dark, removes_spikes=False)
+    _flip_steps(result, bin_steps, random, share=flipped, removes_spikes=True)
+    _delay_spikes(result, bin_steps, random, share=late, frame_bins=counts.shape[1])
+    draw = random.random(counts.shape[-2:])
+    result[:, draw < hot] = bin_steps[:, None]
+    result[:, draw > 1 - dead] = 0
+    return torch.from_numpy(result.reshape(counts.shape))
+
+
+def _flip_steps(
+    counts: NDArray[np.uint8],
+    bin_steps: NDArray[np.int64],
+    random: np.random.Generator,
+    *,
+    share: float,
+    removes_spikes: bool,
+) -> None:
+    """Add spikes in some steps without one, and optionally remove them in some steps with one.
+
+    Args:
+        counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
+        bin_steps: (B,), steps of each bin.
+        random: draws the steps.
+        share: share of all steps of all pixels.
+        removes_spikes: remove the spike in steps with one; else such steps stay as they are.
+    """
+    values = counts.reshape(-1)
+    pixels = counts.shape[1] * counts.shape[2]
+    bin_of_step = np.repeat(np.arange(len(bin_steps)), bin_steps)
+    number = random.poisson(share * len(bin_of_step) * pixels)
+    bins = bin_of_step[random.integers(len(bin_of_step), size=number)]
+    places = bins * pixels + random.integers(pixels, size=number)
+    spikes = values[places].astype(np.int64)
+    # The step is any of its bin, so it has a spike with the probability spikes / steps.
+    has_spike = random.random(number) * bin_steps[bins] < spikes
+    change_of_spike = -1 if removes_spikes else 0
+    values[places] = spikes + np.where(has_spike, change_of_spike, 1)
+
+
+def _delay_spikes(
+    counts: NDArray[np.uint8],
+    bin_steps: NDArray[np.int64],
+    random: np.random.Generator,
+    *,
+    share: float,
+    frame_bins: int,
+) -> None:
+    """Move some last spikes of a bin to the next one.
+
+    Args:
+        counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
+        bin_steps: (B,), steps of each bin.
+        random: draws the spikes.
+        share: share of the last steps of all bins and pixels.
+        frame_bins: bins of a frame; the last spike of an exposure is not in the next one, as the
+            frames of a clip are read apart.
+    """
+    values = counts.reshape(-1)
+    pixels = counts.shape[1] * counts.shape[2]
+    number = random.poisson(share * len(bin_steps) * pixels)
+    bins = random.integers(len(bin_steps), size=number)
+    places = bins * pixels + random.integers(pixels, size=number)
+    is_last_bin = (bins + 1) % frame_bins == 0
+    following = np.where(is_last_bin, places, places + pixels)
+    has_spike = random.random(number) * bin_steps[bins] < values[places]
+    has_room = values[following] < bin_steps[following // pixels]
+    moves = has_spike & has_room & ~is_last_bin
+    values[places[moves]] -= 1
+    values[following[moves]] += 1

@@ -1,0 +1,1 @@
+"""Start and end of trainings: devices, processes, torchrun, signals."""

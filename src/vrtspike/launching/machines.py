@@ -1,0 +1,164 @@
+"""Training processes on one or several machines: their devices, their start, their exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.cluster.slurm_job import rendezvous_endpoint, srun_command
+from vrtspike.cluster.time_limit import TimeLimit
+from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
+from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
+from vrtspike.launching.torchrun import ProgramExit, run, run_training
+from vrtspike.monitoring.display import LOG_FILE, Messages
+from vrtspike.runs.folder import read_record
+from vrtspike.system.endings import describe_status
+from vrtspike.system.options import integer_from
+from vrtspike.system.processes import stop_with_parent
+
+_FORWARDED = signal.SIGUSR1
+"""Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines and GPUs that a training asks for.
+
+    Attributes:
+        gpus: number of GPUs of each machine; ``auto`` for all that are free, 0 for the CPU.
+        nodes: number of machines; more than one needs a Slurm job of that size.
+        max_gpus: upper limit for ``auto`` on one machine; None for all that are free.
+    """
+
+    gpus: int | Literal["auto"]
+    nodes: int = 1
+    max_gpus: int | None = None
+
+
+def gpus_option(text: str) -> int | Literal["auto"]:
+    """Parse ``auto`` or a number of GPUs from a command line.
+
+    >>> gpus_option("auto"), gpus_option("0")
+    ('auto', 0)
+    >>> gpus_option("-1")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: found -1, expected 0 or more
+    """
+    return "auto" if text == "auto" else integer_from(text, min_value=0)
+
+
+def require_machines(machines: Machines) -> None:
+    """Require that training can reach its devices from here.
+
+    Raises:
+        ConfigError: if there are several nodes, and this is no Slurm job of that size.
+        RunError: if this machine has fewer GPUs.
+    """
+    if machines.nodes > 1:
+        srun_command(machines.nodes, machines.gpus)
+    elif machines.gpus != "auto":
+        usable_gpus(machines.gpus)
+
+
+def train(
+    folder: Path,
+    machines: Machines,
+    program: Path,
+    messages: Messages,
+    limit: TimeLimit | None = None,
+) -> int:
+    """Run the training program in as many processes as there are GPUs, to its end.
+
+    Args:
+        folder: folder of the run.
+        machines: machines and GPUs of the training.
+        program: the training program.
+        messages: receiver of the launcher's messages and the training's log.
+        limit: the batch job's time limit; None for none.
+
+    Returns:
+        the exit status of the training; 1 if a process crashed.
+
+    Raises:
+        ConfigError: if this is no Slurm job of that size.
+        RunError: if devices are missing.
+    """
+    taken: AbstractContextManager[Devices] = nullcontext(Devices())
+    if machines.nodes == 1:  # several machines lock theirs in train_on_node
+        batches = (read_record(folder) or {}).get("micro_batches")
+        taken = take_gpus(
+            machines.gpus, max_count=machines.max_gpus, batches=batches, show=messages.show
+        )
+    # GPUs are taken before anything in the run's folder changes, because this may take hours.
+    with taken as devices, status_file(folder) as path:
+        environment = {STATUS_FILE: str(path.absolute())}
+        if messages.log is not None:
+            environment[LOG_FILE] = str(messages.log.absolute())
+        if machines.nodes == 1:
+            program_exit = run_training(folder, devices, program, environment, limit=limit)
+        else:
+            program_exit = _train_on_nodes(folder, machines, program, environment, limit)
+        status = read_status(path)
+    if isinstance(status, int):
+        return status
+    if program_exit.was_stopped and status is None:
+        messages.show("stopped before training had begun; the same command begins again")
+        return EXIT_RESUMABLE
+    failure = (
+        "training failed while it was stopping" if program_exit.was_stopped else "training failed"
+    )
+    messages.show(
+        f"{failure}: a process {describe_status(program_exit.code)}. What was saved stays in "
+        f"{folder}; the same command continues from there"
+    )
+    return 1
+
+
+def _train_on_nodes(
+    folder: Path,
+    machines: Machines,
+    program: Path,
+    environment: dict[str, str],
+    limit: TimeLimit | None,
+) -> ProgramExit:
+    """Start ``train_node.py`` on each node of this Slurm job, and wait for the end of all.
+
+    Raises:
+        ConfigError: if this is no Slurm job of that size.
+    """
+    starter = program.with_name("train_node.py")
+    command = [*srun_command(machines.nodes, machines.gpus), sys.executable, str(starter)]
+    command += ["--run-dir", str(folder)]
+    command += ["--program", str(program)]
+    command += ["--gpus", str(machines.gpus)]
+    command += ["--nodes", str(machines.nodes)]
+    command += ["--endpoint", rendezvous_endpoint()]
+    return run(
+        command,
+        lambda srun: srun.send_signal(_FORWARDED),
+        {**os.environ, **environment},
+        partial(stop_with_parent, _FORWARDED),
+        limit,
+    )
+
+
+def train_on_node(folder: Path, machines: Machines, program: Path, endpoint: str) -> int:
+    """Run the training processes of one of several nodes, and return their exit status.
+
+    Args:
+        folder: folder of the run.
+        machines: machines and GPUs of the training.
+        program: the training program.
+        endpoint: host and port of one of the nodes, where all processes meet.
+
+    Raises:
+        RunError: if devices are missing.
+    """
+    with take_gpus(machines.gpus) as devices:
+        return run_training(folder, devices, program, {}, machines.nodes, endpoint).code
