@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from vrtspike.models.stages import TMSABlock
 
 from tests.presets import deblurring_presets
 from vrtspike.data.clips.neighbours import voxel_frames
 from vrtspike.models import build_model
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_nafnet import NAFBlock
+from vrtspike.models.stages import TMSABlock
 
 LINE = re.compile(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
 

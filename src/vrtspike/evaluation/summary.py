@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def write_results(
     job: EvaluationJob,
     dataset: DatasetManifest,
     frames: pd.DataFrame,
-    measured: Mapping[EvaluationProtocol, Iterable[ImageMetric]],
+    measured: Mapping[EvaluationProtocol, Collection[ImageMetric]],
     **facts: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
     """Write the page of an evaluation, its tables and its summary, and return the latter.
@@ -78,7 +78,7 @@ def write_results(
 
 def _protocol_entries(
     protocol: EvaluationProtocol,
-    metrics: Iterable[ImageMetric],
+    metrics: Collection[ImageMetric],
     sequences: pd.DataFrame,
     settings: Settings,
 ) -> dict[str, Any]:
@@ -90,7 +90,6 @@ def _protocol_entries(
         sequences: means per protocol and sequence.
         settings: settings of the run.
     """
-    metrics = list(metrics)
     tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
     rows = sequences[sequences["protocol"] == protocol.name]
     return {

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from vrtspike.losses.term import Term
-
-if TYPE_CHECKING:
-    from vrtspike.settings.losses import CharbonnierSettings
+from vrtspike.settings.losses import CharbonnierSettings
 
 
 def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:

@@ -39,9 +39,6 @@ class VggPerceptual(nn.Module):
     Args:
         features: features of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block; at least one.
-
-    Raises:
-        ValueError: if there is no layer.
     """
 
     mean: torch.Tensor
@@ -49,8 +46,6 @@ class VggPerceptual(nn.Module):
 
     def __init__(self, features: nn.Sequential, layers: tuple[str, ...]) -> None:
         super().__init__()
-        if not layers:
-            raise ValueError("layers: found none, expected one or more")
         ends = sorted({RELUS[layer] + 1 for layer in layers})
         self.slices = nn.ModuleList(features[a:b] for a, b in pairwise([0, *ends]))
         # The features are taken before the in-place activations of the next slice touch them.

@@ -39,13 +39,10 @@ def frame_score(network: nn.Module, device: torch.device) -> Score:
 
     distance = LpipsDistance(network).to(device)
 
-    def to_tensor(image: Image) -> torch.Tensor:
-        pixels = torch.from_numpy(np.ascontiguousarray(image)).to(device)
-        return pixels.movedim(-1, 0)[None] / 255
-
     def score(restored: Image, sharp: Image) -> float:
+        pair = torch.from_numpy(np.stack([restored, sharp])).to(device)
         with torch.inference_mode():
-            return float(distance(to_tensor(restored), to_tensor(sharp)))
+            return float(distance(*(pair.movedim(-1, 1)[:, None] / 255)))
 
     return score
 

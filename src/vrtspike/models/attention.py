@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +19,7 @@ from vrtspike.models.layers import Recomputed
 from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.recomputed_attention import recomputed_attention
 from vrtspike.models.windows import Size3, Windows
-
-if TYPE_CHECKING:
-    from vrtspike.settings.model import VRTSettings
+from vrtspike.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
 KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from torch import nn
 
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
@@ -16,12 +17,8 @@ from vrtspike.models.vrt_spike import build_vrt_spike
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
+from vrtspike.settings import Settings
 from vrtspike.settings.differences import differing_model_keys
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from vrtspike.settings import Settings
 
 MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
     "vrt_spike": build_vrt_spike,

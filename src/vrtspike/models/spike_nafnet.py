@@ -8,7 +8,6 @@ activation functions, but products of the two halves of the channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +18,9 @@ from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_neighbours
 from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
+from vrtspike.settings import Settings
+from vrtspike.settings.model import NAFSettings
 from vrtspike.system.rounding import round_up
-
-if TYPE_CHECKING:
-    from vrtspike.settings import Settings
-    from vrtspike.settings.model import NAFSettings
 
 
 def simple_gate(x: Tensor) -> Tensor:

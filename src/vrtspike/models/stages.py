@@ -10,7 +10,6 @@ weights. Indices of stages are counted from 0: index 0 is the published ``stage1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +19,7 @@ from vrtspike.models.layers import GEGLU, DepthToSpace, DropPath, Recomputed, Sp
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
 from vrtspike.models.windows import Size3, Windows, windows_of
-
-if TYPE_CHECKING:
-    from vrtspike.settings.model import ModelSettings, VRTSettings
+from vrtspike.settings.model import ModelSettings, VRTSettings
 
 STAGE_LEVELS = (0, 1, 2, 3, 2, 1, 0)
 """Log2 of the downsampling of each of stages 1 to 7."""

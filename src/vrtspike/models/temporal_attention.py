@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from vrtspike.models.attention import attend
 from vrtspike.models.layers import recomputed, start_at_zero
+from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
 from vrtspike.system.rounding import divide_up
-
-if TYPE_CHECKING:
-    from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
 
 _MLP_RATIO = 2
 

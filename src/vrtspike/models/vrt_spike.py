@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,8 @@ from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAtt
 from vrtspike.models.vrt import NUM_SCALES, VRT
 from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section
-
-if TYPE_CHECKING:
-    from vrtspike.settings import Settings
-    from vrtspike.settings.model import ModelSettings
+from vrtspike.settings import Settings
+from vrtspike.settings.model import ModelSettings
 
 _RECOMPILE_LIMIT = 64
 

@@ -143,20 +143,6 @@ class GalleryExample(TypedDict):
     pictures: Mapping[str, str]
 
 
-class GalleryWords(TypedDict):
-    """Words of the pictures.
-
-    Attributes:
-        model: name of what a run stands for: a preset, a model.
-        videos: heading of the videos.
-        left_out: end of the sentence on frames that were left out.
-    """
-
-    model: str
-    videos: str
-    left_out: str
-
-
 class PictureFacts(TypedDict):
     """Facts on all example pictures of a page.
 

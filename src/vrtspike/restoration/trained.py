@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import file_digest
@@ -26,6 +27,7 @@ from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_compute
 from vrtspike.restoration.restored_folder import RestoredFolder
 from vrtspike.runs.file_names import WEIGHTS
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import GENERAL, find_trained
 from vrtspike.runs.published import read_finished
 from vrtspike.settings import deblurring_settings
@@ -274,13 +276,14 @@ def load_onnx(
             f"{path}: is computed on the CPU in float32, found device {device} and precision "
             f"{precision}; leave them out, or take the run itself"
         )
-    model = read_onnx(path)
+    metadata, compute = read_onnx(path)
+    limits = metadata.get("limits")
     return TrainedModel(
-        model.run,
-        model.weights,
+        RunIdentity.parse(metadata["settings"], path),
+        metadata["weights"],
         torch.device("cpu"),
         "float32",
-        model.compute,
-        ratio=model.ratio,
-        limits=model.limits,
+        compute,
+        ratio=metadata["ratio"],
+        limits=None if limits is None else RecordingLimits.parse(limits),
     )

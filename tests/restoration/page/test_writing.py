@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from tests.restoration.folder_runs import NAMES, restore
+from vrtspike.reporting.offline_page import asset
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.result_record import record_page
 from vrtspike.restoration.page.compared import read_compared
 from vrtspike.restoration.page.frame_pictures import EMBEDDED_BYTES
-from vrtspike.restoration.page.writing import PAGE_BYTES, write_folder_page
+from vrtspike.restoration.page.writing import PAGE_BYTES, SCRIPTS, write_folder_page
 from vrtspike.restoration.trained import TrainedModel
 
 
@@ -81,6 +82,44 @@ def test_the_page_shows_the_record_and_the_frames(model, result):
     first = contents(job.output)
     write(model, job, record | {"seconds_per_frame": 9.0})
     assert contents(job.output) == first
+
+
+KEYED = {"metrics", "frame_values", "galleries", "pictures"}
+"""Mappings by column, kind or task; a list, or the facts on all pictures, is none."""
+
+
+def fields_of(value: object) -> set[str]:
+    """Names of the fields in JSON values, at any depth."""
+    if isinstance(value, list):
+        return set().union(*map(fields_of, value))
+    if not isinstance(value, dict):
+        return set()
+    names = set(value)
+    for name, inner in value.items():
+        is_keyed = name in KEYED and isinstance(inner, dict) and "form" not in inner
+        names |= fields_of(list(inner.values()) if is_keyed else inner)
+    return names
+
+
+def is_read(name: str, script: str) -> bool:
+    """Whether a script reads a name of an object: by a dot or by destructuring."""
+    return re.search(rf"\.{name}\b|[{{,]\s*{name}\s*[,:}}]", script) is not None
+
+
+def test_the_data_are_what_the_scripts_read(model, result):
+    data = write(model, *result)
+    fields = fields_of(data)
+    assert {"runs", "doubtful", "megabytes", "is_beside", "no_metrics", "left_out"} <= fields
+    script = "\n".join(map(asset, SCRIPTS))
+    assert {name for name in fields if not is_read(name, script)} == set()
+    # Scripts that read data of this page only where it has them; others also serve other pages.
+    script = "\n".join(map(asset, ("dom.js", "viewer.js", "restored.js")))
+    for place, values in (
+        ("report", data), ("report.words", data["words"]), ("report.pictures", data["pictures"]),
+    ):  # fmt: skip
+        read = set(re.findall(rf"\b{re.escape(place)}\.(\w+)", script))
+        assert len(read) >= 2
+        assert read <= values.keys()
 
 
 def test_frames_in_doubt_are_marked(model, result):

@@ -95,9 +95,22 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
             model takes other spikes.
         DataError: if an input cannot be used.
     """
-    _require_output_folder(request.output)
-    _require_recorded_spikes(request)
-    _require_apart(request)
+    output = request.output
+    if output.is_file() or output.suffix in (".png", ".mp4"):
+        raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
+    for option in ("sensor", "layout"):
+        if request.spikes is None and getattr(request, option) is not None:
+            raise ConfigError(
+                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
+                f"leave {option} out; the simulated sensor has half the frames' size"
+            )
+    places = [(output / name).resolve() for name in RESULT_PLACES]
+    for path in (request.frames, request.spikes, request.sharp):
+        if path is not None and any(path.resolve().is_relative_to(place) for place in places):
+            raise ConfigError(
+                f"{path}: lies where the results of {output} are written; give another folder for "
+                "them"
+            )
     source = open_clip(
         run,
         request.frames,
@@ -107,45 +120,6 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
         layout=request.layout,
     )
     return source, _open_sharp(request.sharp, source)
-
-
-def _require_output_folder(output: Path) -> None:
-    """Refuse an output that is a file, or is named as one.
-
-    Raises:
-        ConfigError: naming it.
-    """
-    if output.is_file() or output.suffix in (".png", ".mp4"):
-        raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
-
-
-def _require_recorded_spikes(request: Request) -> None:
-    """Refuse a description of recorded spikes without such spikes.
-
-    Raises:
-        ConfigError: naming the option.
-    """
-    for option in ("sensor", "layout"):
-        if request.spikes is None and getattr(request, option) is not None:
-            raise ConfigError(
-                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
-                f"leave {option} out; the simulated sensor has half the frames' size"
-            )
-
-
-def _require_apart(request: Request) -> None:
-    """Refuse an input that results would be written over, or that overwriting would remove.
-
-    Raises:
-        ConfigError: naming it.
-    """
-    places = [(request.output / name).resolve() for name in RESULT_PLACES]
-    for path in (request.frames, request.spikes, request.sharp):
-        if path is not None and any(path.resolve().is_relative_to(place) for place in places):
-            raise ConfigError(
-                f"{path}: lies where the results of {request.output} are written; give another "
-                "folder for them"
-            )
 
 
 def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:

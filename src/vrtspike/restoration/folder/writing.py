@@ -125,7 +125,13 @@ def restore_into(
     record["frames"], misfits = measure_and_write_videos(request, restored, progress)
     record["verdicts"] = frame_verdicts(record["frames"], clip.check)
     write_json(output / RESTORE_RECORD, record)
-    _note_misfits(misfits, note)
+    if misfits:
+        title = "warning: sharp frames that do not fit their blurry ones"
+        advice = (
+            "Compare with the sharp frames of this clip, in the same colours and levels; metrics "
+            "against others say nothing."
+        )
+        note(list_faults(title, misfits, advice, limit=10))
     return record
 
 
@@ -201,14 +207,3 @@ def _note_lost_parts(source: GivenClip, note: Note) -> None:
         title = f"warning: {video.path}: streams that the restored videos lack"
         advice = "An MP4 file takes sound such as AAC: convert it first, or add it afterwards."
         note(list_faults(title, streams, advice))
-
-
-def _note_misfits(misfits: Sequence[str], note: Note) -> None:
-    """Note the sharp frames that do not fit the blurry ones."""
-    if misfits:
-        title = "warning: sharp frames that do not fit their blurry ones"
-        advice = (
-            "Compare with the sharp frames of this clip, in the same colours and levels; metrics "
-            "against others say nothing."
-        )
-        note(list_faults(title, misfits, advice, limit=10))

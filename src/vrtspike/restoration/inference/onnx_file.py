@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.restoration.inference.tiling import Compute, InputArrays
-from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 
@@ -38,27 +36,14 @@ EMPTY_SEAL = (_PREFIX + _ZEROS).decode()
 _SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class OnnxModel:
-    """A model in an ONNX file.
-
-    Attributes:
-        run: identity of the run that trained it.
-        weights: SHA-256 of the run's file of weights.
-        compute: restores a batch of tiles on the CPU, in float32.
-        ratio: pixels of a frame for each spike pixel along each side.
-        limits: ranges of the recordings that it was trained on; None if these were not stored.
-    """
-
-    run: RunIdentity
-    weights: str
-    compute: Compute
-    ratio: int
-    limits: RecordingLimits | None
-
-
-def read_onnx(path: Path) -> OnnxModel:
+def read_onnx(path: Path) -> tuple[dict[str, Any], Compute]:
     """Read a model that ``vrtspike export`` has written.
+
+    Returns:
+        its metadata: ``settings`` of the run, SHA-256 of the run's file of ``weights``, ``ratio``
+        (pixels of a frame for each spike pixel along each side) and ``limits`` of the recordings
+        that it was trained on, null if these were not stored; and the function that restores a
+        batch of tiles on the CPU, in float32.
 
     Raises:
         RunError: if the file is missing, was written by another program, or was changed.
@@ -70,12 +55,11 @@ def read_onnx(path: Path) -> OnnxModel:
     is_sealed = _check_seal(path)
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        metadata = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
+        metadata: dict[str, Any] = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
         if metadata["schema"] not in (SCHEMA, _UNSEALED_SCHEMA):
             raise ValueError(f"found schema {metadata['schema']}, expected {SCHEMA}")
         if metadata["schema"] == SCHEMA and not is_sealed:
             raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
-        limits = metadata.get("limits")
     except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
             f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
@@ -92,13 +76,7 @@ def read_onnx(path: Path) -> OnnxModel:
             restored.append(session.run(None, inputs)[0])
         return np.stack(restored)
 
-    return OnnxModel(
-        RunIdentity.parse(metadata["settings"], path),
-        metadata["weights"],
-        compute,
-        metadata["ratio"],
-        None if limits is None else RecordingLimits.parse(limits),
-    )
+    return metadata, compute
 
 
 def _check_seal(path: Path) -> bool:

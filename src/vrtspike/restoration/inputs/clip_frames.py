@@ -92,7 +92,11 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         for path in paths[frames]:
             picture = read_picture(path)
             require_size(str(path), picture.rgb, size)
-            _require_kind(path, picture, first)
+            if (picture.kind, picture.bits) != (first.kind, first.bits):
+                raise DataError(
+                    f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
+                    f"{first.bits}-bit as in the first frame; convert the frames to one kind"
+                )
             images.append(picture.rgb)
         clip: NDArray[Any] = np.stack(images)
         return clip
@@ -106,19 +110,6 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         bits=first.bits,
         conversion=_conversion(first),
     )
-
-
-def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
-    """Refuse a frame whose channels or depth differ from those of the first one.
-
-    Raises:
-        DataError: naming it.
-    """
-    if (picture.kind, picture.bits) != (first.kind, first.bits):
-        raise DataError(
-            f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
-            f"{first.bits}-bit as in the first frame; convert the frames to one kind"
-        )
 
 
 def _conversion(first: Picture) -> str:

@@ -221,7 +221,14 @@ def array_spikes(
             exposures.exposure_of(len(part), f"spikes of frame {number}")
             for number, part in enumerate(recordings)
         ]
-    _require_exposures_of_frames(exposures, recordings)
+    elif len(exposures) != count or any(
+        exposure.start < 0 or exposure.stop > len(part)
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ):
+        raise DataError(
+            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
+            "the steps of its spikes"
+        )
 
     def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
         return PackedSpikes.pack(part[steps.start : steps.stop])
@@ -269,25 +276,6 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
             f"spikes: found {len(recordings)} arrays of {sum(map(len, recordings))} steps "
             f"({', '.join(kinds)}), expected one for each of the {count} frames, uint8 (S, h, w) "
             f"of 0 and 1 of one sensor, or one for all, of a multiple of {count} steps"
-        )
-
-
-def _require_exposures_of_frames(
-    exposures: Sequence[Exposure], recordings: Sequence[NDArray[np.uint8]]
-) -> None:
-    """Refuse exposures that are not one for each frame, within its spikes.
-
-    Raises:
-        DataError: with the exposures found.
-    """
-    count = len(recordings)
-    if len(exposures) != count or any(
-        exposure.start < 0 or exposure.stop > len(part)
-        for exposure, part in zip(exposures, recordings, strict=True)
-    ):
-        raise DataError(
-            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
-            "the steps of its spikes"
         )
 
 

@@ -1,23 +1,14 @@
-"""Contents of the page of restored frames: types of its data, metrics, doubts, words.
-
-The page's scripts read :class:`RestoredData` as JSON.
-"""
+"""Metrics, doubts and words of the page of restored frames."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from vrtspike.reporting.offline_page import Verdict
-from vrtspike.reporting.page_data import (
-    Gallery,
-    GalleryExample,
-    GalleryWords,
-    MetricOnPage,
-    PictureFacts,
-    Video,
-)
+from vrtspike.reporting.page_data import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
 
 FrameMetrics = Sequence[Mapping[str, Any]]
@@ -57,86 +48,6 @@ _REASONS = {
 }
 _KEPT = "the blurry frame was kept, as it fits the spikes better"
 _MISFIT = "its spikes do not fit the blurry frame"
-
-
-class RestoredExample(GalleryExample):
-    """A frame with pictures.
-
-    Attributes:
-        time: number of the frame in the clip.
-        doubts: reasons to doubt it.
-    """
-
-    time: int
-    doubts: list[str]
-
-
-class RestoredEvaluation(TypedDict):
-    """The metrics and pictures of a model, as those of an evaluation.
-
-    Attributes:
-        dataset: name of the clip.
-        split: always empty.
-        metrics: metrics that were measured; the first one ranks the frames.
-        examples: frames with pictures, the worst first.
-        videos: videos beside the page.
-    """
-
-    dataset: str
-    split: str
-    metrics: list[MetricOnPage]
-    examples: list[RestoredExample]
-    videos: list[Video]
-
-
-class RestoredRun(TypedDict):
-    """The results of a model.
-
-    Attributes:
-        name: name of the model.
-        task: name of the gallery of its pictures.
-        doubtful: numbers of the frames in doubt.
-        frame_values: a value for each frame, by column; None if it was not measured.
-        evaluation: metrics and pictures.
-    """
-
-    name: str
-    task: str
-    doubtful: list[int]
-    frame_values: dict[str, list[float | None]]
-    evaluation: RestoredEvaluation
-
-
-class RestoredWords(GalleryWords):
-    """Words of the page, with the sentence in place of metrics."""
-
-    no_metrics: str
-
-
-class RestoredData(TypedDict):
-    """The data of the page of restored frames.
-
-    Attributes:
-        best: name of the model whose pictures are shown first.
-        frames: names of the frames.
-        origin: names and values of inputs and model, and doubts.
-        orders: orders of the frames that a reader may choose.
-        galleries: kinds of pictures, by name of the gallery.
-        colours: colours of maps from 0 to the brightest, in CSS.
-        words: words of the page.
-        pictures: facts on the pictures.
-        runs: the results of the model, and of the one to compare with if there is one.
-    """
-
-    best: str
-    frames: list[str]
-    origin: list[tuple[str, str]]
-    orders: tuple[str, ...]
-    galleries: dict[str, Gallery]
-    colours: list[str]
-    words: RestoredWords
-    pictures: PictureFacts
-    runs: list[RestoredRun]
 
 
 @dataclass(frozen=True)
@@ -185,17 +96,29 @@ def frame_doubts(
 
 def model_contents(
     model: ModelOnPage, clip_name: str, pictures: Mapping[int, Mapping[str, str]]
-) -> RestoredRun:
+) -> dict[str, Any]:
     """Return the data of a model for the scripts of the page, without videos.
 
     Args:
         model: its results.
         clip_name: sequence name, from the folder or file of the blurry frames.
         pictures: files of the pictures by kind, by number of the frame.
+
+    Returns:
+        its name and gallery, numbers of the frames in doubt, a value for each frame by column (None
+        if it was not measured), and metrics and frames with pictures, the worst first, in the form
+        of an evaluation.
     """
     metrics = model_metrics(model.frame_metrics)
     columns = [column for metric in metrics for column in metric["columns"]]
-    examples: list[RestoredExample] = [
+    ranking = metrics[0]["name"] if metrics else ""
+
+    def rank(number: int) -> float:
+        """Return the value that ranks a frame, the worst first; frames without it come last."""
+        value = model.frame_metrics[number].get(ranking)
+        return math.inf if value is None else float(value)
+
+    examples = [
         {
             "label": clip_name,
             "frame": model.clip.source.names[number],
@@ -205,7 +128,7 @@ def model_contents(
             "doubts": list(model.doubts.get(model.clip.source.names[number], [])),
             "pictures": pictures[number],
         }
-        for number in _worst_first(model.frame_metrics, list(pictures), metrics)
+        for number in sorted(pictures, key=rank)
     ]
     return {
         "name": model.label,
@@ -255,21 +178,6 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
             }
         )
     return metrics
-
-
-def _worst_first(
-    frame_metrics: FrameMetrics, frames: Sequence[int], metrics: Sequence[MetricOnPage]
-) -> list[int]:
-    """Sort numbers of frames by the first metric; those without it come last."""
-    if not metrics:
-        return list(frames)
-    name = metrics[0]["name"]
-
-    def rank(number: int) -> float:
-        value = frame_metrics[number].get(name)
-        return float("inf") if value is None else float(value)
-
-    return sorted(frames, key=rank)
 
 
 def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp,
 from vrtspike.restoration.checks.no_reference import reblur_residual
 from vrtspike.restoration.folder.frame_metrics import RestoredClip
 from vrtspike.restoration.folder.result_record import PAGE_PICTURES, remove_page_pictures
-from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
 from vrtspike.restoration.page.gallery import TOPS
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import DataError
@@ -180,24 +180,16 @@ def frame_pictures(clips: Sequence[RestoredClip], number: int) -> dict[str, Pict
     pictures: dict[str, Picture] = {"blurry": blur}
     if truth is not None:
         pictures["sharp"] = truth
-    if source.spikes is not None:
-        pictures |= _spike_picture(source.spikes, number, blur)
+    spikes = None if source.spikes is None else source.spikes.frames[number]
+    if spikes is not None and spikes.path is not None:
+        # Without a single spike there is no gain.
+        with contextlib.suppress(DataError):
+            pictures["spikes"] = instant_picture(*spikes.around(0), blur, str(spikes.path))
     for model, clip in enumerate(clips):
         restored = to_8_bit(read_picture(clip.files[number]).rgb)
         for kind, picture in _model_pictures(clip, number, blur, restored, truth).items():
             pictures[f"{kind}-{model}"] = picture
     return pictures
-
-
-def _spike_picture(spikes: ClipSpikes, number: int, blur: Image) -> dict[str, Picture]:
-    """Return the picture of recorded spikes, if there are any."""
-    frame = spikes.frames[number]
-    if frame.path is None:
-        return {}
-    try:
-        return {"spikes": instant_picture(*frame.around(0), blur, str(frame.path))}
-    except DataError:  # without a single spike there is no gain
-        return {}
 
 
 def _model_pictures(

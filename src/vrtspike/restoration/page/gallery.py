@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vrtspike.reporting.error_maps import ERROR_TOP
-from vrtspike.reporting.page_data import Gallery, PictureKind
+from vrtspike.reporting.page_data import Gallery
 
 TOPS = {"error": ERROR_TOP, "difference": 2 * ERROR_TOP, "residual": ERROR_TOP // 4}
 """Grey values that maps show in the brightest colour."""
@@ -32,20 +32,17 @@ _NOTES = {
 }
 
 
-def _kind(name: str) -> PictureKind:
-    """Return a kind of pictures by its name."""
-    top = TOPS.get(name)
-    return {
-        "name": name,
-        "title": _TITLES[name],
-        "is_beside": name not in _AT_BOUNDARY,
-        "note": _NOTES.get(name, "").format(top=top),
-        "top": top,
-    }
-
-
 GALLERY: Gallery = {
-    "kinds": [_kind(name) for name in _TITLES],
+    "kinds": [
+        {
+            "name": name,
+            "title": title,
+            "is_beside": name not in _AT_BOUNDARY,
+            "note": _NOTES.get(name, "").format(top=TOPS.get(name)),
+            "top": TOPS.get(name),
+        }
+        for name, title in _TITLES.items()
+    ],
     "left": "blurry",
     "right": "restored",
     "by": "Restored by",

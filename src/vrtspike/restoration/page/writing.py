@@ -21,8 +21,6 @@ from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
     ModelOnPage,
-    RestoredData,
-    RestoredRun,
     frame_doubts,
     headline,
     model_contents,
@@ -147,8 +145,8 @@ def _data(
     models: Sequence[ModelOnPage],
     record: dict[str, Any],
     compared: ComparedFrames | None,
-    runs: list[RestoredRun],
-) -> RestoredData:
+    runs: list[dict[str, Any]],
+) -> dict[str, Any]:
     """Return the data of the page; facts on its pictures are still empty."""
     paths = record["paths"]
     origin = [
