@@ -12,7 +12,7 @@ from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.restoration.page.page_data import RestoredData, RestoredWords
 from vrtspike.restoration.page.writing import SCRIPTS
 
-PAGE_SCRIPTS = ("dom.js", "viewer.js", "restored.js")
+PAGE_SCRIPTS = ("dom.js", "viewer.js", "gallery.js", "restored.js")
 """Scripts that read data of this page only where it has them; others also serve other pages."""
 
 
