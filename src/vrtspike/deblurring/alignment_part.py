@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.reporting.page_data import TableRow
 from vrtspike.reporting.report_data import DataPart, Dot, DotPlot
-from vrtspike.reporting.run_quality import read_table, records
+from vrtspike.reporting.run_quality import json_rows, read_table
 
 _MISSING = "Nothing can be said: these sequences do not move enough."
 _NOTE = "A dot is the median of a sequence, the line reaches from its lowest to its highest frame."
@@ -50,13 +50,13 @@ def read_alignment(path: Path) -> AlignmentOfDataset | None:
         aggregations[f"{name}_high"] = (name, "max")
     groups = table.groupby(["split", "sequence"], as_index=False)
     sequences = groups.agg(**aggregations)
-    (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
+    (medians,) = json_rows(table[["offset", "correlation"]].median().to_frame().T)
     return AlignmentOfDataset(
         dataset=path.parent.name,
         exposures=len(table),
         offset=medians["offset"],
         correlation=medians["correlation"],
-        rows=records(sequences),
+        rows=json_rows(sequences),
     )
 
 

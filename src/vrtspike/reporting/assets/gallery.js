@@ -19,159 +19,208 @@ function showMaps(place) {
 function showPictures() {
   const place = body("pictures");
   const withExamples = report.runs.map((_, index) => index).filter((run) => examplesOf(run).length);
-  const maps = showMaps(place);
-  if (!withExamples.length) {
-    if (maps) {
-      return;
-    }
+  const hasMaps = showMaps(place);
+  if (withExamples.length) {
+    look.run = withExamples.find((run) => report.runs[run].name === report.best) ?? withExamples[0];
+    new Gallery(place, withExamples).show();
+    showVideos(place);
+  } else if (!hasMaps) {
     const reasons = report.runs.map((run) => `${run.name}: ${run.evaluation.reason ?? "the evaluation has kept no examples; evaluate again"}`);
     place.append(el("p", { className: "absent", textContent: `No pictures. ${reasons.join(" · ")}` }));
-    return;
   }
-  look.run = withExamples.find((run) => report.runs[run].name === report.best) ?? withExamples[0];
-  const stage = new View("stage", (x) => moveSplit(100 * x));
-  const left = el("div", { className: "layer" });
-  const right = el("div", { className: "layer" });
-  const handle = el("div", {
-    className: "handle",
-    tabIndex: 0,
-    attributes: {
-      role: "slider",
-      "aria-label": "Boundary between the two pictures",
-      "aria-orientation": "horizontal",
-      "aria-valuemin": 0,
-      "aria-valuemax": 100,
-    },
-  });
-  const choices = { left: sideChoice("left"), right: sideChoice("right") };
-  stage.element.append(right, left, handle, choices.left, choices.right);
-  const strip = el("div", {
-    className: "strip",
-    attributes: { role: "listbox", "aria-label": "Frames" },
-  });
-  const caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
-  const panels = el("div", { className: "panels" });
-  const together = el("div", { className: "together" }, stage.element, panels);
-  const order = el("select", {}, ...report.orders.map((title) => el("option", { textContent: title })));
-  order.addEventListener("change", fillStrip);
-  let frames = [];
-  let chosen = 0;
-  const beside = kindsOf(withExamples).filter(({ is_beside }) => is_beside);
-  const shown = new Set(beside.slice(0, SHOWN_PANELS).map(({ name }) => name));
-  const toggles = el("span", { className: "bar" });
-  const zoomText = el("output", { className: "zoom number" });
-  views.add({ place: () => (zoomText.textContent = `${Math.round(100 * look.zoom)} %`) });
+}
 
-  function moveSplit(value) {
-    look.split = clamp(value, 0, 100);
-    left.style.clipPath = `inset(0 ${100 - look.split}% 0 0)`;
-    handle.style.left = `${look.split}%`;
-    const names = picturesOf(shownExample());
-    const rounded = Math.round(look.split);
-    handle.setAttribute("aria-valuenow", rounded);
-    handle.setAttribute(
-      "aria-valuetext",
-      `${names.get(look.left).title} up to ${rounded} %, then ${names.get(look.right).title}`,
+const KEY_MOVES = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
+const KEY_PANS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+const KEY_ZOOMS = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
+
+/** The frames of the runs: the stage with two pictures and their boundary, panels beside it, and a strip of all frames. */
+class Gallery {
+  constructor(place, runs) {
+    this.place = place;
+    this.runs = runs;
+    /** The frames of the strip in their order, and the place of the shown one. */
+    this.frames = [];
+    this.chosen = 0;
+    this.stage = new View("stage", (x) => this.moveBoundary(100 * x));
+    this.layers = { left: el("div", { className: "layer" }), right: el("div", { className: "layer" }) };
+    this.handle = this.makeHandle();
+    this.choices = { left: this.makeChoice("left"), right: this.makeChoice("right") };
+    this.stage.element.append(this.layers.right, this.layers.left, this.handle, this.choices.left, this.choices.right);
+    this.strip = this.makeStrip();
+    this.caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
+    this.panels = el("div", { className: "panels" });
+    this.together = el("div", { className: "together" }, this.stage.element, this.panels);
+    this.order = el("select", {}, ...report.orders.map((title) => el("option", { textContent: title })));
+    this.order.addEventListener("change", () => this.fillStrip());
+    const beside = kindsOf(runs).filter(({ is_beside }) => is_beside);
+    this.shownKinds = new Set(beside.slice(0, SHOWN_PANELS).map(({ name }) => name));
+    this.toggles = el("span", { className: "bar" });
+  }
+
+  /** Put everything into the section. */
+  show() {
+    const frames = el("label", { className: "choice" }, "Frames", this.order);
+    this.place.append(
+      el(
+        "div",
+        { className: "gallery" },
+        el("div", {}, this.together, this.caption),
+        el("div", { className: "thumbs" }, frames, this.strip),
+      ),
+      this.makeBar(),
+      ...pictureNotes(),
+    );
+    this.fillStrip();
+    new ResizeObserver(keepInside).observe(this.stage.element);
+  }
+
+  /** The choice of a run, switches of the panels, buttons to zoom. */
+  makeBar() {
+    const zoomText = el("output", { className: "zoom number" });
+    views.add({ place: () => (zoomText.textContent = `${Math.round(100 * look.zoom)} %`) });
+    return el(
+      "div",
+      { className: "bar" },
+      this.runs.length > 1 ? el("label", {}, report.words.model, this.makeRunChoice()) : null,
+      this.toggles,
+      el("span", { className: "gap" }),
+      zoomButton("−", "Zoom out", () => zoomTo(look.zoom / 1.5, 0.5, 0.5)),
+      zoomText,
+      zoomButton("+", "Zoom in", () => zoomTo(look.zoom * 1.5, 0.5, 0.5)),
+      zoomButton("Whole", "Show the whole picture", () => zoomTo(1, 0, 0)),
     );
   }
 
-  handle.addEventListener("keydown", (event) => {
-    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
-    const pans = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-    const zooms = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
-    if (event.shiftKey && event.key in pans) {
-      panBy(...pans[event.key].map((step) => step / 10));
-    } else if (event.key in steps) {
-      moveSplit(look.split + steps[event.key]);
-    } else if (event.key === "Home" || event.key === "End") {
-      moveSplit(event.key === "Home" ? 0 : 100);
-    } else if (event.key in zooms) {
-      zoomTo(look.zoom * zooms[event.key], 0.5, 0.5);
-    } else if (event.key === "0") {
+  makeRunChoice() {
+    const options = this.runs.map((run) => el("option", { value: run, textContent: report.runs[run].name }));
+    const choice = el("select", {}, ...options);
+    choice.value = look.run;
+    choice.addEventListener("change", () => {
+      look.run = Number(choice.value);
+      this.fillStrip();
+    });
+    return choice;
+  }
+
+  makeHandle() {
+    const handle = el("div", {
+      className: "handle",
+      tabIndex: 0,
+      attributes: {
+        role: "slider",
+        "aria-label": "Boundary between the two pictures",
+        "aria-orientation": "horizontal",
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+      },
+    });
+    handle.addEventListener("keydown", (event) => this.pressKey(event));
+    return handle;
+  }
+
+  /** Move, pan or zoom by the keyboard. */
+  pressKey(event) {
+    const { key } = event;
+    if (event.shiftKey && key in KEY_PANS) {
+      panBy(...KEY_PANS[key].map((step) => step / 10));
+    } else if (key in KEY_MOVES) {
+      this.moveBoundary(look.split + KEY_MOVES[key]);
+    } else if (key === "Home" || key === "End") {
+      this.moveBoundary(key === "Home" ? 0 : 100);
+    } else if (key in KEY_ZOOMS) {
+      zoomTo(look.zoom * KEY_ZOOMS[key], 0.5, 0.5);
+    } else if (key === "0") {
       zoomTo(1, 0, 0);
     } else {
       return;
     }
     event.preventDefault();
-  });
+  }
 
-  function sideChoice(side) {
+  moveBoundary(value) {
+    look.split = clamp(value, 0, 100);
+    this.layers.left.style.clipPath = `inset(0 ${100 - look.split}% 0 0)`;
+    this.handle.style.left = `${look.split}%`;
+    const names = picturesOf(shownExample());
+    const rounded = Math.round(look.split);
+    this.handle.setAttribute("aria-valuenow", rounded);
+    this.handle.setAttribute(
+      "aria-valuetext",
+      `${names.get(look.left).title} up to ${rounded} %, then ${names.get(look.right).title}`,
+    );
+  }
+
+  /** The choice of the picture on a side. */
+  makeChoice(side) {
     const choice = el("select", { className: `side ${side}` });
     choice.setAttribute("aria-label", `Picture on the ${side}`);
     choice.addEventListener("change", () => {
       look[side] = choice.value;
-      fillStage();
+      this.fillStage();
     });
     return choice;
   }
 
-  function fillStage() {
+  fillStage() {
     const example = shownExample();
     const pictures = picturesOf(example);
+    this.stage.images = [];
     for (const side of ["left", "right"]) {
       look[side] = pictures.has(look[side]) ? look[side] : galleryOf(look.run)[side];
-      choices[side].replaceChildren(
-        ...[...pictures].map(([name, picture]) =>
-          el("option", { value: name, textContent: picture.title, selected: name === look[side] }),
-        ),
+      const options = [...pictures].map(([name, { title }]) =>
+        el("option", { value: name, textContent: title, selected: name === look[side] }),
       );
+      this.choices[side].replaceChildren(...options);
+      const picture = pictures.get(look[side]);
+      const image = this.stage.image(picture.address(), `${picture.title}: ${frameName(example)}`);
+      this.layers[side].replaceChildren(image);
     }
-    stage.images = [];
-    for (const [layer, side] of [[left, look.left], [right, look.right]]) {
-      const picture = pictures.get(side);
-      layer.replaceChildren(stage.image(picture.address(), `${picture.title}: ${frameName(example)}`));
-    }
-    stage.images[0].addEventListener("load", (event) => {
+    this.stage.images[0].addEventListener("load", (event) => {
       const { naturalWidth, naturalHeight } = event.target;
-      place.style.setProperty("--ratio", naturalWidth / naturalHeight);
+      this.place.style.setProperty("--ratio", naturalWidth / naturalHeight);
       keepInside();
     });
-    moveSplit(look.split);
+    this.moveBoundary(look.split);
   }
 
-  function fillPanels() {
+  /** Show the kinds of pictures that are switched on beside the stage. */
+  fillPanels() {
     for (const view of views) {
       if (view.isPanel) {
         views.delete(view);
       }
     }
     const example = shownExample();
-    const wanted = galleryOf(look.run).kinds.filter(({ name, is_beside }) => is_beside && name in example.pictures);
-    toggles.replaceChildren(
-      ...wanted.map(({ name, title }) => {
-        const button = el("button", {
-          type: "button",
-          textContent: title,
-          attributes: { "aria-pressed": shown.has(name) },
-        });
-        button.addEventListener("click", () => {
-          if (!shown.delete(name)) {
-            shown.add(name);
-          }
-          fillPanels();
-          [...toggles.children].find((other) => other.textContent === button.textContent).focus();
-        });
-        return button;
-      }),
-    );
-    together.classList.toggle("alone", !wanted.some(({ name }) => shown.has(name)));
-    panels.replaceChildren(
-      ...wanted.filter(({ name }) => shown.has(name)).map((kind) => {
-        const view = new View("panel");
-        view.isPanel = true;
-        view.element.append(view.image(pictureAddress(example, kind.name), `${kind.title}: ${frameName(example)}`));
-        const words = [kind.title, kind.top === null ? null : mapScale(kind.top)];
-        return el("figure", {}, view.element, el("figcaption", {}, ...words.filter(Boolean)));
-      }),
-    );
+    const kinds = galleryOf(look.run).kinds.filter(({ name, is_beside }) => is_beside && name in example.pictures);
+    this.toggles.replaceChildren(...kinds.map((kind) => this.makeToggle(kind)));
+    const shown = kinds.filter(({ name }) => this.shownKinds.has(name));
+    this.together.classList.toggle("alone", !shown.length);
+    this.panels.replaceChildren(...shown.map((kind) => panel(kind, example)));
     keepInside();
   }
 
-  function fillCaption() {
+  makeToggle({ name, title }) {
+    const button = el("button", {
+      type: "button",
+      textContent: title,
+      attributes: { "aria-pressed": this.shownKinds.has(name) },
+    });
+    button.addEventListener("click", () => {
+      if (!this.shownKinds.delete(name)) {
+        this.shownKinds.add(name);
+      }
+      this.fillPanels();
+      [...this.toggles.children].find((other) => other.textContent === title).focus();
+    });
+    return button;
+  }
+
+  fillCaption() {
     const example = shownExample();
     const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.columns[1] in example.metrics);
     const isTypical = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
-    caption.replaceChildren(
+    this.caption.replaceChildren(
       el("div", { textContent: isTypical ? typicalName(example, metrics[0]) : frameName(example) }),
       el("dl", {}, ...metrics.map((metric) => valuesOf(example, metric))),
       ...(example.doubts ?? []).map((text) => el("div", { className: "loss", textContent: `In doubt: ${text}` })),
@@ -179,9 +228,10 @@ function showPictures() {
   }
 
   /** Show the frame at a place of the strip. */
-  function choose(at, focus = false) {
-    chosen = at;
-    look.example = frames[at].index;
+  choose(at, focus = false) {
+    const { strip } = this;
+    this.chosen = at;
+    look.example = this.frames[at].index;
     [...strip.children].forEach((thumb, other) => {
       thumb.setAttribute("aria-selected", other === at);
       thumb.tabIndex = other === at ? 0 : -1;
@@ -194,40 +244,31 @@ function showPictures() {
       left: thumb.offsetLeft - strip.offsetLeft - strip.clientWidth / 2 + thumb.clientWidth / 2,
       top: thumb.offsetTop - strip.offsetTop - strip.clientHeight / 2 + thumb.clientHeight / 2,
     });
-    fillStage();
-    fillPanels();
-    fillCaption();
+    this.fillStage();
+    this.fillPanels();
+    this.fillCaption();
   }
 
-  strip.addEventListener("keydown", (event) => {
-    const last = strip.children.length - 1;
-    const to = {
-      ArrowRight: chosen + 1,
-      ArrowDown: chosen + 1,
-      ArrowLeft: chosen - 1,
-      ArrowUp: chosen - 1,
-      Home: 0,
-      End: last,
-    }[event.key];
-    if (to !== undefined) {
-      event.preventDefault();
-      choose(clamp(to, 0, last), true);
-    }
-  });
-
-  function fillStrip() {
-    frames = ordered(look.run, order.value);
-    strip.replaceChildren(...frames.map(({ example }, at) => thumbnail(example, at)));
-    choose(0);
+  makeStrip() {
+    const strip = el("div", { className: "strip", attributes: { role: "listbox", "aria-label": "Frames" } });
+    strip.addEventListener("keydown", (event) => {
+      const last = strip.children.length - 1;
+      const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -last, End: last };
+      if (event.key in steps) {
+        event.preventDefault();
+        this.choose(clamp(this.chosen + steps[event.key], 0, last), true);
+      }
+    });
+    return strip;
   }
 
-  function chooseRun(run) {
-    look.run = run;
-    look.example = 0;
-    fillStrip();
+  fillStrip() {
+    this.frames = ordered(look.run, this.order.value);
+    this.strip.replaceChildren(...this.frames.map(({ example }, at) => this.makeThumbnail(example, at)));
+    this.choose(0);
   }
 
-  function thumbnail(example, at) {
+  makeThumbnail(example, at) {
     const metric = report.runs[look.run].evaluation.metrics[0];
     const value = metric && example.metrics[metric.columns[1]];
     const thumb = el(
@@ -243,48 +284,18 @@ function showPictures() {
         example.doubts?.length ? el("div", { className: "loss", textContent: "in doubt" }) : null,
       ),
     );
-    thumb.addEventListener("click", () => choose(at));
+    thumb.addEventListener("click", () => this.choose(at));
     return thumb;
   }
-
-  const bar = el("div", { className: "bar" });
-  if (withExamples.length > 1) {
-    const choice = el("select", {});
-    choice.append(
-      ...withExamples.map((run) => el("option", { value: run, textContent: report.runs[run].name })),
-    );
-    choice.value = look.run;
-    choice.addEventListener("change", () => chooseRun(Number(choice.value)));
-    bar.append(el("label", {}, report.words.model, choice));
-  }
-  bar.append(
-    toggles,
-    el("span", { className: "gap" }),
-    zoomButton("−", "Zoom out", () => zoomTo(look.zoom / 1.5, 0.5, 0.5)),
-    zoomText,
-    zoomButton("+", "Zoom in", () => zoomTo(look.zoom * 1.5, 0.5, 0.5)),
-    zoomButton("Whole", "Show the whole picture", () => zoomTo(1, 0, 0)),
-  );
-  place.append(
-    el(
-      "div",
-      { className: "gallery" },
-      el("div", {}, together, caption),
-      el("div", { className: "thumbs" }, el("label", { className: "choice" }, "Frames", order), strip),
-    ),
-    bar,
-    ...pictureNotes(),
-  );
-  chooseRun(look.run);
-  new ResizeObserver(keepInside).observe(stage.element);
-  showVideos(place);
 }
 
-function zoomButton(text, label, action) {
-  const button = el("button", { type: "button", textContent: text });
-  button.setAttribute("aria-label", label);
-  button.addEventListener("click", action);
-  return button;
+/** A picture of a frame beside the stage, with the scale of a map. */
+function panel(kind, example) {
+  const view = new View("panel");
+  view.isPanel = true;
+  view.element.append(view.image(pictureAddress(example, kind.name), `${kind.title}: ${frameName(example)}`));
+  const scale = kind.top === null ? null : mapScale(kind.top);
+  return el("figure", {}, view.element, el("figcaption", {}, kind.title, scale));
 }
 
 function frameName(example) {
@@ -317,19 +328,6 @@ function valuesOf(example, metric) {
     el("dt", { textContent: metric.title }),
     el("dd", { textContent: withUnit(words, metric.unit) + extra }),
   );
-}
-
-/** Kinds of pictures that any example of these runs has, each once. */
-function kindsOf(runs) {
-  const kinds = new Map();
-  for (const run of runs.filter((index) => examplesOf(index).length)) {
-    for (const kind of galleryOf(run).kinds) {
-      if (examplesOf(run).some(({ pictures }) => kind.name in pictures)) {
-        kinds.set(kind.name, kind);
-      }
-    }
-  }
-  return [...kinds.values()];
 }
 
 function mapScale(top) {

@@ -16,6 +16,19 @@ function galleryOf(run) {
   return report.galleries[report.runs[run].task];
 }
 
+/** Kinds of pictures that any example of these runs has, each once. */
+function kindsOf(runs) {
+  const kinds = new Map();
+  for (const run of runs.filter((index) => examplesOf(index).length)) {
+    for (const kind of galleryOf(run).kinds) {
+      if (examplesOf(run).some(({ pictures }) => kind.name in pictures)) {
+        kinds.set(kind.name, kind);
+      }
+    }
+  }
+  return [...kinds.values()];
+}
+
 function shownExample() {
   return examplesOf(look.run)[look.example];
 }
@@ -78,6 +91,13 @@ function zoomTo(zoom, x, y) {
   look.y += y / look.zoom - y / wanted;
   look.zoom = wanted;
   keepInside();
+}
+
+function zoomButton(text, label, action) {
+  const button = el("button", { type: "button", textContent: text });
+  button.setAttribute("aria-label", label);
+  button.addEventListener("click", action);
+  return button;
 }
 
 function panBy(x, y) {
