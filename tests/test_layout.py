@@ -47,7 +47,7 @@ TESTED_WITH = {
         "paper_figures/xt",
         "plotting/paper_style",
     ],
-    "reporting/test_page.py": ["reporting/embedding"],
+    "reporting/test_page.py": ["reporting/embedding", "reporting/verdict"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_published.py": ["runs/validation_pictures"],

@@ -57,6 +57,7 @@ def test_findings_name_evidence_and_keys(analysed):
     contents = read_json(output / "findings.json")
     assert contents["preset"] == "slow"
     assert contents["measurements"]["speed"]["data_ms"] == 50  # 300 ms for six micro-batches
+    assert contents["findings"][0]["evidence"].startswith("50.0 ms wait for each batch")
     assert contents["proposed"] == {
         "DATALOADER.TOTAL_WORKERS": "auto",
         "DATALOADER.TRAIN_PREFETCH_FACTOR": 8,

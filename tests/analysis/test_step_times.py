@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.step_times import NAMES, comparison_text, ratio_of_times
+from vrtspike.analysis.step_times import NAMES, ratio_of_times, times_text
 
 
 def turn(*step_s: float, samples: float = 1.0, mb: float = 100.0) -> pd.DataFrame:
@@ -63,7 +63,7 @@ QUIET = [turn(1.0), turn(1.01), turn(1.0)]
     ],
 )
 def test_times_are_compared_by_the_sample(before, after, lines):
-    assert comparison_text(join_turns(before, after)).endswith("\n".join(lines) + "\n")
+    assert times_text(join_turns(before, after)).endswith("\n".join(lines) + "\n")
 
 
 def test_two_pairs_by_hand():

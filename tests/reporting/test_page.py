@@ -21,8 +21,9 @@ from tests.reporting.results import (
     write_picture,
 )
 from vrtspike.io.files import read_json, write_json
-from vrtspike.reporting.page import verdict, write_report_page
+from vrtspike.reporting.page import write_report_page
 from vrtspike.reporting.run_data import read_run
+from vrtspike.reporting.verdict import verdict
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.errors import RunError
 

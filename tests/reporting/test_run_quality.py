@@ -153,6 +153,7 @@ def test_no_value_is_shown_of_a_summary_that_was_changed(tmp_path):
     [
         ("frames.csv", None, r"frames\.csv: no such file.*evaluate again"),
         ("summary.json", "{", r"summary\.json: damaged"),
+        ("examples/examples.json", '{"choice": ""}', r"examples\.json: examples missing; evaluate"),
         (
             *(
                 "summary.json",

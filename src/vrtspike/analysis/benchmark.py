@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.advice.task_advice import task_advice
-from vrtspike.analysis.step_times import NAMES, comparison_text
+from vrtspike.analysis.step_times import NAMES, times_text
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.config.workflow import Workflow
@@ -130,7 +130,7 @@ def run_benchmark(
         f"{length.turns} turns of each, {length.steps} steps of a turn timed after {length.warm_up}"
     )
     lines += [f"timed are the first steps, with {key}" for key in first_steps]
-    lines += ["", comparison_text(times)]
+    lines += ["", times_text(times)]
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ def ratio_of_times(times: pd.DataFrame) -> tuple[float, float, float]:
     return value, low, high
 
 
-def comparison_text(times: pd.DataFrame) -> str:
+def times_text(times: pd.DataFrame) -> str:
     """Format times, memory and ratio of two settings; the text ends with a newline.
 
     Args:

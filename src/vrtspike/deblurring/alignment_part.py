@@ -9,7 +9,7 @@ from typing import cast
 import pandas as pd
 
 from vrtspike.reporting.report_data import DataPart, Dot, DotPlot
-from vrtspike.reporting.run_quality import read_table, records
+from vrtspike.reporting.run_quality import json_rows, read_table
 
 _MISSING = "Nothing can be said: these sequences do not move enough."
 _NOTE = "A dot is the median of a sequence, the line reaches from its lowest to its highest frame."
@@ -53,7 +53,7 @@ def _plot(table: pd.DataFrame, column: str, title: str, axis: str) -> DotPlot:
         "title": title,
         "axis": axis,
         "missing": _MISSING,
-        "dots": cast("list[Dot]", records(dots)),
+        "dots": cast("list[Dot]", json_rows(dots)),
     }
 
 

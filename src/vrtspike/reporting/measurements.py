@@ -14,7 +14,7 @@ from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
 from vrtspike.reporting.page_data import Curve, Curves
-from vrtspike.reporting.run_quality import records
+from vrtspike.reporting.run_quality import json_rows
 from vrtspike.system.rounding import divide_up
 
 POINTS = 800
@@ -55,7 +55,7 @@ def curves_of(
         values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
         finite = rows.assign(values=values).sort_values("step", kind="stable")
         groups = finite.groupby(np.arange(len(finite)) // width)
-        means = records(groups.agg(steps=("step", "last"), values=("values", "mean")))
+        means = json_rows(groups.agg(steps=("step", "last"), values=("values", "mean")))
         curves[title] = {
             "steps": [mean["steps"] for mean in means],
             "values": [mean["values"] for mean in means],
@@ -103,7 +103,7 @@ def performance(analysis: Analysis) -> dict[str, Any]:
         "process_mb": _finite(memory.process_mb),
         "gpu_peak_mb": _finite(memory.gpu_peak_mb),
         "parts": dict(speed.step_parts),
-        "sections": records(summarize_sections(logs.timing)),
+        "sections": json_rows(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
         "findings": [

@@ -3,141 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from vrtspike.analysis.intervals import LEVEL
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.embedding import (
-    embed_examples,
-    embed_validation_pictures,
-    embed_videos,
-    evaluation_of,
-)
+from vrtspike.reporting.embedding import embed_examples, embed_validation_pictures, embed_videos
 from vrtspike.reporting.error_maps import error_colours
 from vrtspike.reporting.offline_page import OfflinePage, Verdict
-from vrtspike.reporting.page_data import MetricMeans
-from vrtspike.reporting.report_data import DataPart, EvaluationOnPage, ReportData, RunOnPage
+from vrtspike.reporting.report_data import DataPart, ReportData, RunOnPage
 from vrtspike.reporting.run_data import read_run
-from vrtspike.reporting.task_page import TaskPage, task_page, task_pages, validation_note
+from vrtspike.reporting.task_page import TaskPage, task_pages, validation_note
+from vrtspike.reporting.verdict import verdict
 from vrtspike.runs.published import read_published
-
-
-def verdict(runs: Sequence[RunOnPage]) -> Verdict:
-    """Write the verdict on the best of the evaluated runs.
-
-    The best run has the best result by the first evaluation's main metric, among the runs with the
-    same test frames, because values of different frames cannot be compared.
-
-    Args:
-        runs: runs from :func:`vrtspike.reporting.run_data.read_run`, at least one.
-    """
-    evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
-    if not evaluated:
-        return _verdict_without_values(runs)
-    comparable = [entry for entry in evaluated if entry.compared_by == evaluated[0].compared_by]
-    best = max if evaluated[0].metric["larger_is_better"] else min
-    leader = best(comparable, key=lambda entry: entry.result)
-    facts = _facts(leader)
-    names = [entry.run["name"] for entry in comparable]
-    others = [entry.run["name"] for entry in evaluated if entry.run["name"] not in names]
-    if others:
-        facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
-    return Verdict(_sentence(leader, len(comparable)), facts, leader.run["name"])
-
-
-@dataclass(frozen=True)
-class _LeadingResult:
-    """A run with the metric of the page's first sentence, whose means are finite.
-
-    Attributes:
-        run: run that the sentence is about.
-        evaluation: evaluation of the run.
-        metric: most important metric, with its means.
-        reference: mean of the reference.
-        result: mean of the result.
-        gain: improvement of the result over the reference.
-    """
-
-    run: RunOnPage
-    evaluation: EvaluationOnPage
-    metric: MetricMeans
-    reference: float
-    result: float
-    gain: float
-
-    @property
-    def compared_by(self) -> tuple[str, dict[str, Any]]:
-        """The metric and the test frames, which are equal for comparable runs."""
-        return self.metric["name"], self.evaluation["test_frames"]
-
-
-def _leading_result(run: RunOnPage) -> _LeadingResult | None:
-    """Return the result of a run by its first metric with finite means; None without one."""
-    evaluation = evaluation_of(run)
-    if evaluation is None:
-        return None
-    for metric in evaluation["metrics"]:
-        reference = metric["reference"]
-        result = metric["result"]
-        gain = metric["gain"]
-        if reference is not None and result is not None and gain is not None:
-            return _LeadingResult(run, evaluation, metric, reference, result, gain)
-    return None
-
-
-def _verdict_without_values(runs: Sequence[RunOnPage]) -> Verdict:
-    """Return the verdict on runs without values of test frames, with the reasons."""
-    trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
-    default = "the evaluation has no finite value"
-    reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
-    return Verdict(f"Trained, without metrics of test frames: {trained}.", reasons)
-
-
-def _facts(leader: _LeadingResult) -> list[str]:
-    """Return short statements on the best run."""
-    metric = leader.metric
-    evaluation = leader.evaluation
-    facts = [
-        *evaluation["warnings"],
-        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
-        f"{evaluation['split']}",
-    ]
-    if metric["gain_interval"] is not None:
-        low, high = (f"{end:+.{metric['decimals']}f}" for end in metric["gain_interval"])
-        ends = f"{low} to {high} {metric['unit']}".rstrip().replace("-", "−")
-        facts.append(f"{100 * LEVEL:.0f} % interval of the gain, over sequences: {ends}")
-    if leader.run["training_seconds"] is not None:
-        origin = dict(leader.run["origin"]["facts"])
-        facts.append(f"trained: {origin['training']}, {origin['machine']}")
-    return facts
-
-
-def _sentence(leader: _LeadingResult, compared: int) -> str:
-    """Return the main result of the best run in a sentence, with the number of compared runs."""
-    run = leader.run
-    metric = leader.metric
-    evaluation = leader.evaluation
-
-    def bold(value: float) -> str:
-        text = f"{value:.{metric['decimals']}f} {metric['unit']}"
-        return f"**{text.strip()}**"
-
-    best = f", best of {compared}," if compared > 1 else ""
-    change = f"a {'gain' if leader.gain >= 0 else 'loss'} of {bold(abs(leader.gain))}"
-    if bold(abs(leader.gain)) == bold(0.0):
-        change = "no change"
-    is_implied = metric["title"] == task_page(run["task"]).implied_metric
-    title = "" if is_implied else f"{metric['title']} "
-    lower = "" if metric["larger_is_better"] else ", lower is better"
-    return (
-        f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
-        f"{evaluation['dataset']} from {title}{bold(leader.reference)} "
-        f"({metric['before']}) to {bold(leader.result)} ({metric['after']}{lower}): "
-        f"{change}, at {run['origin']['commit']}."
-    )
-
 
 PAGE_BYTES = 19_000_000
 """Size to which pictures may fill a page; with their names it stays below 20 MB."""
@@ -146,7 +22,9 @@ SCRIPTS = (
     "dom.js",
     "tables.js",
     "viewer.js",
+    "gallery.js",
     "charts.js",
+    "report_charts.js",
     "saving.js",
     "validations.js",
     "page.js",

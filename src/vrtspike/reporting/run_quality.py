@@ -67,7 +67,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
     metrics = _metrics(page, summary, protocol, sequences)
-    sequence_rows = records(sequences)
+    sequence_rows = json_rows(sequences)
     step = max(1, divide_up(len(frames), MAX_FRAMES))
     examples = read_examples(folder / EXAMPLES) if page.examples else NO_EXAMPLES
     return {
@@ -115,7 +115,7 @@ def _frame_rows(frames: pd.DataFrame, metrics: Sequence[MetricMeans]) -> list[li
     """Return sequence, name and metrics of frames, for the plot of all frames."""
     columns = [column for metric in metrics for column in metric["columns"]]
     drawn = frames.reindex(columns=["sequence", "frame", *columns])
-    return [[*row.values()] for row in records(drawn)]
+    return [[*row.values()] for row in json_rows(drawn)]
 
 
 def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
@@ -229,10 +229,10 @@ def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
     return table[table["protocol"] == protocol].dropna(axis=1, how="all")
 
 
-def records(table: pd.DataFrame) -> list[TableRow]:
+def json_rows(table: pd.DataFrame) -> list[TableRow]:
     """Convert rows to JSON values: numbers with six digits, None for numbers that are not finite.
 
-    >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, float("inf")]}))
+    >>> json_rows(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, float("inf")]}))
     [{'name': 'a', 'rate': 1.23457e-07}, {'name': 'b', 'rate': None}]
     """
     short = table.map(lambda value: float(f"{value:.6g}") if isinstance(value, float) else value)

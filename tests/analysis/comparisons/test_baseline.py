@@ -78,9 +78,10 @@ def test_missing_runs_and_damaged_baselines_are_refused(tmp_path, runs, publish)
         below_baseline(path, runs)
     with pytest.raises(RunError, match="write it with --write-baseline"):
         below_baseline(tmp_path / "nosuch.json", runs)
-    path.write_text("{}")
-    with pytest.raises(RunError, match="no baseline of this version"):
-        below_baseline(path, runs)
+    for damaged in ({}, {"schema": 1, "runs": {"one": {}}}):
+        write_json(path, damaged)
+        with pytest.raises(RunError, match="no baseline of this version"):
+            below_baseline(path, runs)
     path.write_text("{")
     with pytest.raises(RunError, match="no JSON"):
         write_baseline(path, runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import shutil
 
 import pandas as pd
@@ -50,6 +51,9 @@ def test_runs_side_by_side(publish, tmp_path):
         "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips",
     ):
         assert text in page
+    titles = re.findall(r"<th[^>]*>([^<]*)</th>", page.partition("</thead>")[0])
+    kinds = ("blurry", "restored", "gain", "standard error")
+    assert titles == ["preset", *(f"{name} {kind}" for name in ("psnr", "ssim") for kind in kinds)]
 
 
 def test_only_differing_keys_are_listed(publish, tmp_path):

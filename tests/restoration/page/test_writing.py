@@ -113,7 +113,7 @@ def test_the_data_are_what_the_scripts_read(model, result):
     script = "\n".join(map(asset, SCRIPTS))
     assert {name for name in fields if not is_read(name, script)} == set()
     # Scripts that read data of this page only where it has them; others also serve other pages.
-    script = "\n".join(map(asset, ("dom.js", "viewer.js", "restored.js")))
+    script = "\n".join(map(asset, ("dom.js", "viewer.js", "gallery.js", "restored.js")))
     for place, values in (
         ("report", data), ("report.words", data["words"]), ("report.pictures", data["pictures"]),
     ):  # fmt: skip

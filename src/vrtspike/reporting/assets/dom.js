@@ -59,6 +59,11 @@ function withUnit(text, unit) {
   return unit ? `${text} ${unit}` : text;
 }
 
+/** Title and unit of a metric. */
+function metricLabel({ title, unit }) {
+  return unit ? `${title}, ${unit}` : title;
+}
+
 /** A value of a metric with its unit; a dash where there is none. */
 function valueText(metric, value) {
   const text = number(value, metric.decimals);

@@ -109,7 +109,7 @@ function remarks(evaluated) {
 /** The table by sequence, of one metric at a time; `chosen` is called with another one. */
 function sequences(evaluated, metrics, chosen) {
   const holder = el("div");
-  const show = (metric) => holder.replaceChildren(table(...sequenceTable(evaluated, metric), { tall: true, caption: `By sequence: ${withUnit(`${metric.title},`, metric.unit).replace(/,$/, "")}` }));
+  const show = (metric) => holder.replaceChildren(table(...sequenceTable(evaluated, metric), { tall: true, caption: `By sequence: ${metricLabel(metric)}` }));
   show(metrics[0]);
   const choose = select("Metric", metrics.map((metric) => metric.title), (title) => {
     const metric = metrics.find((other) => other.title === title);
@@ -150,7 +150,7 @@ function sequenceTable(evaluated, metric) {
 function worstFrames(evaluated, metric) {
   const columns = [
     ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
-    { title: withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""), show: (value) => number(value, metric.decimals) },
+    { title: metricLabel(metric), show: (value) => number(value, metric.decimals) },
     { title: "sequence", text: true },
     { title: "frame", text: true },
   ];

@@ -123,10 +123,10 @@ function meansTable(evaluated, metrics, caption) {
       const extra = entry?.extra?.mean ?? null;
       const qualifier = extra !== null && entry.extra.qualifier ? ` (${entry.extra.qualifier})` : "";
       const change = entry?.gain ?? null;
-      const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
+      const sign = signClass({ signed: metric.decimals }, change) ?? "";
       return [
         ...(severalRuns ? [name] : []),
-        withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
+        metricLabel(metric),
         number(entry?.result, metric.decimals),
         el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
         ...(withIntervals ? [intervalText(entry)] : []),

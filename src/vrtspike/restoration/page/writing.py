@@ -36,7 +36,15 @@ from vrtspike.system.progress_bar import Progresses
 PAGE_BYTES = 29_000_000
 """Size of the page with its pictures; with the names of files it stays below 30 MB."""
 
-SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "saving.js", "restored.js")
+SCRIPTS = (
+    "dom.js",
+    "tables.js",
+    "viewer.js",
+    "gallery.js",
+    "charts.js",
+    "saving.js",
+    "restored.js",
+)
 SECTIONS = {"pictures": "Pictures", "curves": "Metrics", "origin": "Origin"}
 ORDERS = ("in doubt first", "in time", "worst first", "best first")
 
