@@ -89,10 +89,9 @@ def train_preset(
     request = Launch(
         preset=preset,
         configfile=[ROOT / "config" / "config.yaml"],
-        config={"SET": pairs},
+        config={"SET": pairs, "RUNS": str(folder / "runs")},
         dataset=dataset,
         output=folder / "result",
-        runs=folder / "runs",
         gpus=0,
     )
     status = launch(ROOT / "scripts" / "train.py", request)

@@ -26,7 +26,6 @@ def main() -> int:
     add_preset(parser)
     parser.add_argument("--dataset", type=Path, required=True, help="manifest of the data set")
     parser.add_argument("--output", type=Path, required=True, help="folder of the result")
-    parser.add_argument("--runs", type=Path, help="folder of all runs (default: RUNS)")
     parser.add_argument(
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )

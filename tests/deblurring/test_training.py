@@ -83,7 +83,13 @@ def test_changed_code_is_reported_and_retrained_on_request(place, repository, re
             *(sys.executable, str(repository / "scripts" / "launch_training.py")),
             *("--preset", "tiny", "--configfile", str(place / "config.yaml"), "--gpus", "0"),
             *("--dataset", str(place / "k4" / "dataset.json")),
-            *("--runs", str(tmp_path / "runs"), "--output", str(tmp_path / "result"), *options),
+            *(
+                "--config",
+                f"RUNS={tmp_path / 'runs'}",
+                "--output",
+                str(tmp_path / "result"),
+                *options,
+            ),
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -40,7 +40,11 @@ def data(arguments: argparse.Namespace) -> int:
 
     sets = read_public_sets()
     if arguments.action is None:
-        _refuse_without_effect(arguments)
+        if arguments.spike_root is not None:
+            raise ConfigError(
+                f"--spike-root {arguments.spike_root}: found no PATH to check, expected: vrtspike "
+                "data check PATH --spike-root FOLDER"
+            )
         print("\n\n".join("\n".join(describe_set(public_set)) for public_set in sets))
         return 0
     if arguments.path is None:
@@ -50,19 +54,6 @@ def data(arguments: argparse.Namespace) -> int:
         print(f"! {fault}")
     print(f"incomplete ({len(faults)})" if faults else "complete")
     return 1 if faults else 0
-
-
-def _refuse_without_effect(arguments: argparse.Namespace) -> None:
-    """Refuse an option that the table would ignore.
-
-    Raises:
-        ConfigError: naming the option and the command that takes it.
-    """
-    if arguments.spike_root is not None:
-        raise ConfigError(
-            f"--spike-root {arguments.spike_root}: found no PATH to check, expected: vrtspike data "
-            "check PATH --spike-root FOLDER"
-        )
 
 
 def describe_set(public: PublicSet) -> list[str]:

@@ -76,11 +76,6 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def _refuse_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Refuse words that argparse leaves over, as most commands do."""
-    return False
-
-
 def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
@@ -91,8 +86,8 @@ def run_command(words: Sequence[str]) -> int | None:
     complete(parser)
     require_command(parser, words)
     arguments, extra = parser.parse_known_args(words)
-    accept_extra = getattr(arguments, "accept_extra", _refuse_extra)
-    if extra and not accept_extra(arguments, extra):
+    accept_extra = getattr(arguments, "accept_extra", None)
+    if extra and (accept_extra is None or not accept_extra(arguments, extra)):
         parser.error(f"unrecognized arguments: {' '.join(extra)}")
     status: int | None = arguments.run(arguments)
     return status

@@ -165,12 +165,11 @@ def verify(arguments: argparse.Namespace) -> None:
     store_faults = _store_faults(datasets)
     if store_faults:
         messages.append(list_faults("damaged stores", store_faults, ADVICE))
-    missing = _missing_models(models)
-    model_faults = _model_faults([model for model in models if model not in missing])
-    if model_faults:
-        messages.append(list_faults("damaged models", model_faults, MODEL_ADVICE))
+    missing, damaged = _check_models(models)
+    if damaged:
+        messages.append(list_faults("damaged models", damaged, MODEL_ADVICE))
     if missing:
-        messages.append(list_faults("no such models", [*missing.values()], MODEL_NAMES))
+        messages.append(list_faults("no such models", missing, MODEL_NAMES))
     if messages:
         raise DataError("\n".join(messages))
 
@@ -194,29 +193,30 @@ def _store_faults(datasets: Sequence[Path]) -> list[str]:
     return faults
 
 
-def _missing_models(models: Sequence[str]) -> dict[str, str]:
-    """Find names that no trained model has: messages by name."""
-    messages = {}
-    for model in models:
-        try:
-            if not find_trained(model).exists():
-                messages[model] = f"{model}: no such file or folder"
-        except UserError as error:
-            messages[model] = str(error)
-    return messages
+def _check_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Check trained models, and report those that exist one by one.
 
-
-def _model_faults(models: Sequence[str]) -> list[str]:
-    """Check trained models, and report them one by one."""
+    Returns:
+        messages on names that no model has, and on damaged models.
+    """
     from vrtspike.restoration.trained import load
 
-    faults = []
+    missing = []
+    damaged = []
     for model in models:
+        try:
+            exists = find_trained(model).exists()
+        except UserError as error:
+            missing.append(str(error))
+            continue
+        if not exists:
+            missing.append(f"{model}: no such file or folder")
+            continue
         try:
             load(model, device="cpu")
         except UserError as error:
-            faults.append(str(error))
+            damaged.append(str(error))
             print(f"{model}: damaged")
         else:
             print(f"{model}: sound")
-    return faults
+    return missing, damaged

@@ -64,13 +64,14 @@ def watch(arguments: argparse.Namespace) -> None:
             "leave them out"
         )
     from vrtspike.reporting.live_state import LiveRun
+    from vrtspike.reporting.live_words import text_lines
 
     run = LiveRun(find_run(arguments.run_path))
     serves = arguments.no_browser or bool(arguments.port) or has_display()
     if serves and not in_terminal:
         _serve(run, arguments.port, opens_browser=not arguments.no_browser and has_display())
     elif arguments.once or not sys.stdout.isatty():
-        _print(run.read())
+        print("\n".join(text_lines(run.read())))
     else:
         show_in_terminal(run)
 
@@ -122,13 +123,6 @@ def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> 
             raise server.fault
         if deadline is not None and time.monotonic() >= deadline:
             return
-
-
-def _print(snapshot: Snapshot) -> None:
-    """Print the progress once, without control characters."""
-    from vrtspike.reporting.live_words import text_lines
-
-    print("\n".join(text_lines(snapshot)))
 
 
 def show_in_terminal(run: LiveRun) -> None:

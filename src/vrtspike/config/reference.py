@@ -109,15 +109,10 @@ def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
     values = _names(field.annotation)
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
-    names = ", ".join(_mark(name, field) for name, field in keys)
+    mark = "\\*" if is_operational(field) else ""
+    names = ", ".join(f"`{name}`{mark}" for name, _ in keys)
     default = translate("required") if field.is_required() else f"`{json.dumps(field.default)}`"
     return f"| {names} | {default} | {meaning} |"
-
-
-def _mark(name: str, field: FieldInfo) -> str:
-    """Return a key's name; an operational key has an asterisk."""
-    mark = "\\*" if is_operational(field) else ""
-    return f"`{name}`{mark}"
 
 
 def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type

@@ -77,27 +77,16 @@ def usable_gpus(min_count: int = 0) -> list[Gpu]:
 
 
 def _select_gpus(installed: Sequence[Gpu], visible: str) -> list[Gpu]:
-    """Select GPUs by the names in a value of ``CUDA_VISIBLE_DEVICES``."""
-    selected = []
-    for name in visible.split(","):
-        name = name.strip()
-        if not name:
-            continue
-        gpu = _find_gpu(installed, name)
-        if gpu is None:
+    """Select GPUs by their indices, or beginnings of UUIDs, in ``CUDA_VISIBLE_DEVICES``."""
+    selected: list[Gpu] = []
+    for name in filter(None, map(str.strip, visible.split(","))):
+        matches = [gpu for gpu in installed if str(gpu.index) == name or gpu.uuid.startswith(name)]
+        if not installed and name != "-1":
+            matches = [Gpu(name, is_part=name.startswith("MIG-"))]
+        if not matches:
             break
-        selected.append(gpu)
+        selected.append(matches[0])
     return selected
-
-
-def _find_gpu(installed: Sequence[Gpu], name: str) -> Gpu | None:
-    """Find a GPU by its index or the beginning of its UUID."""
-    if not installed and name != "-1":
-        return Gpu(name, is_part=name.startswith("MIG-"))
-    for gpu in installed:
-        if str(gpu.index) == name or gpu.uuid.startswith(name):
-            return gpu
-    return None
 
 
 @contextlib.contextmanager
@@ -127,9 +116,14 @@ def take_gpus(
         RunError: if there are too few GPUs, too few become free in time, or the file system does
             not support locks.
     """
-    min_count = 0 if wanted == "auto" else wanted
-    usable = [] if wanted == 0 else usable_gpus(min_count)
-    counts = _allowed_counts(usable, max_count, batches) if wanted == "auto" else [wanted]
+    if wanted == "auto":
+        usable = usable_gpus()
+        limit = 1 if usable and usable[0].is_part else len(usable)
+        limit = min(limit, max_count or limit)
+        counts = [n for n in range(1, limit + 1) if batches is None or batches % n == 0]
+    else:
+        usable = usable_gpus(wanted) if wanted else []
+        counts = [wanted]
     if not usable or not usable[0].total:  # assigned by a batch system, invisible to NVML
         used = usable[: max(counts, default=0)]
         yield Devices(tuple(gpu.uuid for gpu in used))
@@ -140,15 +134,6 @@ def take_gpus(
     finally:
         for descriptor in locks.values():
             os.close(descriptor)
-
-
-def _allowed_counts(usable: Sequence[Gpu], max_count: int | None, batches: int | None) -> list[int]:
-    """Return the numbers of GPUs that ``auto`` may take, see :func:`take_gpus`."""
-    limit = 1 if usable and usable[0].is_part else len(usable)
-    if max_count:
-        limit = min(limit, max_count)
-    counts = range(1, limit + 1)
-    return [count for count in counts if batches is None or batches % count == 0]
 
 
 def _wait_for_gpus(
@@ -177,7 +162,10 @@ def _wait_for_gpus(
     announced = False
     while True:
         locks, obstacles = _lock_free_gpus(usable, max(counts))
-        _release_surplus(locks, counts)
+        # GPUs beyond an allowed number are released.
+        kept = max((count for count in counts if count <= len(locks)), default=0)
+        for uuid in list(locks)[kept:]:
+            os.close(locks.pop(uuid))
         if locks:
             break
         waited_s = time.monotonic() - begun
@@ -193,13 +181,6 @@ def _wait_for_gpus(
     if announced:
         show(f"free now: {', '.join(locks)}")
     return locks
-
-
-def _release_surplus(locks: dict[str, int], counts: Sequence[int]) -> None:
-    """Release locks until an allowed number of GPUs is left, or none."""
-    kept = max((count for count in counts if count <= len(locks)), default=0)
-    for uuid in list(locks)[kept:]:
-        os.close(locks.pop(uuid))
 
 
 def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, int], list[str]]:

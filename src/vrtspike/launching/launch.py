@@ -40,7 +40,6 @@ class Launch:
         config: values that override them.
         dataset: the manifest of the data set.
         output: folder of the published result.
-        runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.
         max_gpus: upper limit for ``auto``; None for all that are free.
         retrain: if true, a run whose code has changed is set aside and trained from the start.
@@ -53,7 +52,6 @@ class Launch:
     config: Mapping[str, Any]
     dataset: Path
     output: Path
-    runs: Path | None = None
     gpus: int | Literal["auto"] | None = None
     max_gpus: int | None = None
     retrain: bool = False
@@ -80,8 +78,7 @@ def launch(program: Path, request: Launch) -> int:
     settings = workflow.preset(request.preset)
     check_training(settings)
     run = identify(request.preset, settings, request.dataset)
-    runs = request.runs or Path(workflow.settings.RUNS)
-    folder = runs / run.name / run.fingerprint
+    folder = Path(workflow.settings.RUNS) / run.name / run.fingerprint
     gpus = workflow.settings.GPUS if request.gpus is None else request.gpus
     machines = Machines(gpus, workflow.settings.NODES, request.max_gpus)
     messages = Messages(request.log)

@@ -132,25 +132,16 @@ def restore_training_state(
         folder: folder of the checkpoints, for messages.
         checkpoint: checkpoint from :func:`read_checkpoint`.
         fingerprint: digest that identifies the run's computation.
-        parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
-            type for the whole run, and loss scaling (``precision``) must stay on or off.
+        parts: the objects with a state, by their keys in a checkpoint; loss scaling
+            (``precision``) must stay on or off.
 
     Raises:
-        RunError: if it belongs to another run, another optimiser or another half precision.
+        RunError: if it belongs to another run or another half precision.
     """
     if checkpoint["fingerprint"] != fingerprint:
         raise RunError(
             f"{folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this is run "
             f"{fingerprint}: settings, data or weights have changed. Use a new run folder"
-        )
-    saved_type = checkpoint["optimizer_type"]
-    current_type = type(parts["optimizer"]).__name__
-    if saved_type != current_type:
-        raise RunError(
-            f"{folder}: the run was started with the optimiser {saved_type}, found "
-            f"{current_type}; a run cannot change its optimiser. Remove the folder to begin again "
-            "(earlier versions trained TRAIN.OPTIM.TYPE adamw8bit as adamw where bitsandbytes was "
-            "missing)"
         )
     if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
         raise RunError(

@@ -114,7 +114,7 @@ class Trainer:
             checkpoint: checkpoint of this run; None begins at the first step.
 
         Raises:
-            RunError: if it belongs to another run, another optimiser or another half precision.
+            RunError: if it belongs to another run or another half precision.
         """
         counters = self.counters
         if checkpoint is not None:
@@ -297,7 +297,6 @@ class Trainer:
                     "step": self.counters.step,
                     "fingerprint": self.log.fingerprint,
                     "micro_batches": self.micro_batches,
-                    "optimizer_type": type(self.learner.optimizer).__name__,
                     **{name: part.state_dict() for name, part in self.parts.items()},
                 }
                 save_checkpoint(self.log.checkpoints, state, self.train_settings.KEEP_LAST)

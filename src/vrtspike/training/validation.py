@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -52,7 +51,12 @@ def validate_model(
             # In the last round this process may have no batch left.
             for raw in islice(source, 1):
                 batch = objective.prepare(raw, ranks.device)
-                with section("forward"), uncompiled(), precision.autocast():
+                with (
+                    section("forward"),
+                    # Each size of whole frames would be compiled.
+                    torch.compiler.set_stance("force_eager"),
+                    precision.autocast(),
+                ):
                     output = objective.forward(model, batch).float()
                 if not output.isfinite().all():
                     raise FloatingPointError("the model gives values that are not finite")
@@ -65,11 +69,6 @@ def validate_model(
     samples = list(chain.from_iterable(ranks.gather(metrics)))
     means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
     return means, pictures
-
-
-def uncompiled() -> AbstractContextManager[object]:
-    """Return a context without compiled code: each size of whole frames would be compiled."""
-    return torch.compiler.set_stance("force_eager")
 
 
 def watched_metric(

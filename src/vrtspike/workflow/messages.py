@@ -64,11 +64,12 @@ class MessageRewriter:
             path, reason = fields[RERUN_REASON]
             self._rerun_reasons[path] = reason
             return False
-        kept = _kept_file(record)
-        if kept is not None:
-            record.msg = f"{kept.parent}: the former result is kept"
+        kept = _KEPT.match(str(record.msg))
+        if kept is not None and record.levelno == logging.WARNING:
+            path = Path(kept[1])
+            record.msg = f"{path.parent}: the former result is kept"
             # Snakemake reports each kept file of a result; one message is enough.
-            return kept.name == WEIGHTS
+            return path.name == WEIGHTS
         if fields.get("event") == "job_info":
             self._explain_job(fields)
         elif record.levelno >= logging.ERROR:
@@ -90,14 +91,6 @@ class MessageRewriter:
         text = _explanation(str(record.msg), exception, self._arguments, self._rule_names)
         if text is not None:
             record.msg = f"error: {text}"
-
-
-def _kept_file(record: logging.LogRecord) -> Path | None:
-    """Return the file that Snakemake reports as kept after a failure; None for other messages."""
-    if record.levelno != logging.WARNING:
-        return None
-    match = _KEPT.match(str(record.msg))
-    return None if match is None else Path(match[1])
 
 
 def _explanation(

@@ -161,35 +161,33 @@ def short_reasons(reason: str) -> list[str]:
 def _changed_params(text: str) -> list[str]:
     """Describe the params that Snakemake reports as changed."""
     match = _PARAMS.search(text)
-    before = _parse_params(match["before"]) if match else {}
-    now = _parse_params(match["now"]) if match else {}
+    if match is None:
+        return ["its parameters changed"]
+    before = _parse_params(match["before"])
+    now = _parse_params(match["now"])
     changes = []
     for name in {**now, **before}:
         old = before.get(name)
         new = now.get(name)
-        if old != new:
-            changes.append(_describe_change(name, old, new))
+        if old == new:
+            continue
+        if _VERSION.fullmatch(new or old or ""):
+            changes.append(f"code of {name}" if name.endswith(".py") else f"{name} changed")
+        elif old is None or new is None:
+            changes.append(f"{name} {new or old}".strip())
+        else:
+            changes.append(f"{name} {old} -> {new}")
     return changes or ["its parameters changed"]
 
 
 def _parse_params(text: str) -> dict[str, str]:
-    """Parse Snakemake's list of quoted params into keys and values."""
-    return dict(_key_and_value(single or double) for single, double in _ITEM.findall(text))
-
-
-def _describe_change(name: str, old: str | None, new: str | None) -> str:
-    """Describe one changed param; None marks a missing one."""
-    if _VERSION.fullmatch(new or old or ""):
-        return f"code of {name}" if name.endswith(".py") else f"{name} changed"
-    if old is None or new is None:
-        return f"{name} {new or old}".strip()
-    return f"{name} {old} -> {new}"
-
-
-def _key_and_value(line: str) -> tuple[str, str]:
-    """Split a line of params, ``KEY: value`` or ``file digest``."""
-    if ": " in line:
-        key, _, value = line.partition(": ")
-    else:
-        key, _, value = line.rpartition(" ")
-    return key, value
+    """Parse Snakemake's list of quoted params, ``KEY: value`` or ``file digest``."""
+    params = {}
+    for single, double in _ITEM.findall(text):
+        line = single or double
+        if ": " in line:
+            key, _, value = line.partition(": ")
+        else:
+            key, _, value = line.rpartition(" ")
+        params[key] = value
+    return params
