@@ -15,8 +15,9 @@ from vrtspike.config.loading import load_preset
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
 from vrtspike.io.files import atomic_write_text
 from vrtspike.settings import Settings
-from vrtspike.system import cli
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import HelpFormatter
+from vrtspike.system.program import run
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "images"
@@ -26,7 +27,7 @@ _SOURCE_FRAMES = 11
 
 def main() -> None:
     """Parse the arguments and write or compare the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
     arguments = parser.parse_args()
     for name, text in drawings().items():
@@ -58,4 +59,4 @@ def load(preset: str) -> Settings:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run(main)

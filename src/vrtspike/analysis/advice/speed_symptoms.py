@@ -159,7 +159,7 @@ def _change_of_part(part: str, run: RunFacts) -> str:
 
     Args:
         part: the largest part of a step.
-        run: the run.
+        run: measurements and settings of the run.
     """
     cheaper_network = (
         "half precision and compiled blocks (TRAIN.PRECISION, COMPILE_MODEL), or "

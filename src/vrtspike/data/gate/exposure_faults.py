@@ -119,9 +119,11 @@ class OtherLength(NamedTuple):
     """The match of another window of spikes with a blurry frame.
 
     Attributes:
+        steps: steps of the window.
         likeness: correlation with the blurry frame.
         gain: its lead over the correlation of the exposure, less the part of counting noise.
         exposure: steps of the exposure.
+        exposure_likeness: correlation of the exposure with the blurry frame.
     """
 
     steps: int
