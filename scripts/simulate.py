@@ -13,7 +13,7 @@ from pathlib import Path
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.data.simulation.folders import (
-    FRAMES_PER_EXPOSURE,
+    DEFAULT_FRAMES_PER_EXPOSURE,
     STEPS_OF_PAIRS,
     option_name,
     simulate,
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         "--frames-per-exposure",
         type=positive_int,
         help="frames averaged into a blurry one; default: the number in a name such as "
-        f"GOPR0372_07_00, else {FRAMES_PER_EXPOSURE}",
+        f"GOPR0372_07_00, else {DEFAULT_FRAMES_PER_EXPOSURE}",
     )
     parser.add_argument(
         "--steps-per-frame",

@@ -13,6 +13,7 @@ from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.data_size import GOPRO, DataSize, measure_data
 from vrtspike.data.data_source import DataSource
+from vrtspike.data.exposure import TABLE, Exposure, exposure_table
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -87,6 +88,15 @@ def test_stores_have_the_predicted_bytes(tmp_path, name, sequence, context, step
     size = measure_data(dataset(root))
     options = StoreOptions(bins=8, context=context)
     assert size.store_bytes(options) == pytest.approx(frame_bytes, abs=1)
+
+
+def test_the_longest_exposure_of_a_sequence_counts(root, tmp_path):
+    copy = shutil.copytree(root, tmp_path / "walk")
+    exposures = [Exposure(0, 24, 8), Exposure(0, 64, 32), Exposure(8, 32, 16)]
+    table = {f"{number:06d}": exposure for number, exposure in enumerate(exposures, start=1)}
+    (copy / "train/a" / TABLE).write_text(exposure_table(table))
+    size = measure_data(dataset(copy))
+    assert (size.spike_frames, size.recorded_steps) == (64, 88)
 
 
 def test_spikes_that_cannot_be_read_count_as_those_of_gopro(root, tmp_path):

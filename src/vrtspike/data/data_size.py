@@ -71,27 +71,23 @@ def measure_data(dataset: DataSource) -> DataSize:
         DataError: if the data set is missing, or none of its sequences can be used.
     """
     splits = (dataset.train_split, dataset.test_split)
-    contents = survey(
-        dataset.root,
-        splits,
-        dataset.blur_dir,
-        dataset.layout,
-        spike_root=dataset.spike_root,
+    data_survey = survey(
+        dataset.root, splits, dataset.blur_dir, dataset.layout, spike_root=dataset.spike_root
     )
     sequences = dict.fromkeys(splits, 0)
     frames = dict.fromkeys(splits, 0)
-    for sequence in contents["sequences"]:
+    for sequence in data_survey["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
     files = find_sequence(
-        dataset.root, surveyed(contents)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
+        dataset.root, surveyed(data_survey)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
     )
     root = Path(dataset.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
     sensor = None
     steps = 0
     recorded = 0
-    if contents["spikes"]:
+    if data_survey["spikes"]:
         size, area = sequence_sensor(root, files, (height, width), dataset.spike_size)
         sensor = area.size
         lengths = []
@@ -103,5 +99,5 @@ def measure_data(dataset: DataSource) -> DataSize:
             lengths = [(spikes.exposure.steps, spikes.total) for spikes in recordings.values()]
         steps, recorded = max(lengths, default=(_USUAL_STEPS, _USUAL_STEPS))
     return DataSize(
-        sequences, frames, (height, width), sensor, steps, recorded, contents["excluded"]
+        sequences, frames, (height, width), sensor, steps, recorded, data_survey["excluded"]
     )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import (
+    WINDOW,
     Alignment,
     align,
     center_tolerance,
@@ -29,8 +30,6 @@ from vrtspike.io.images import read_gray
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.system.errors import DataError
 
-WINDOW = 9
-"""Steps of the sliding window."""
 WINDOWS = 5
 """Windows of the picture, evenly over the file."""
 MAX_STEPS = 2000

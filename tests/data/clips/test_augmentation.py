@@ -11,6 +11,7 @@ import torch
 
 from tests.data.clips.filmed import equal, settings
 from tests.data.prepared import layout_of, random_frames
+from vrtspike.data.clips import augmentation
 from vrtspike.data.clips.augmentation import (
     add_faults,
     decimate_counts,
@@ -151,6 +152,13 @@ def flip_transpose(values, axis, rows, columns, transpose):
         axes.append(axis + 1)
     flipped = values.flip(axes)
     return flipped.transpose(axis, axis + 1) if transpose else flipped
+
+
+@pytest.mark.parametrize("flips", [*itertools.product((False, True), repeat=3)][1:])
+def test_rows_and_columns_are_flipped_and_then_transposed(flips):
+    pictures = torch.randint(256, (2, 3, 4, 3), dtype=torch.uint8)
+    flipped = augmentation.flip_transpose(pictures, 1, *flips)
+    assert torch.equal(flipped, flip_transpose(pictures, 1, *flips))
 
 
 def test_augmentation_flips_all_arrays_alike(filmed):

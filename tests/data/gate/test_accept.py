@@ -92,11 +92,6 @@ def test_sound_sequences_pass(gate):
             rf"\(1\):\n  - {C}: its 3 exposures hold not a single spike",
         ),
         (
-            [SOUND[0], manifest(B, has_spikes=False), manifest(C, has_spikes=False)],
-            {},
-            rf"\(2\):(.|\n)*{B}: no spikes, but other(.|\n)*{C}: no spikes, but other",
-        ),
-        (
             [manifest(A, pictures="1SS"), manifest(B), manifest(C, pictures="2S")],
             {},
             rf"\(1\):\n  - {C}: 1 of its 2 sharp frames are frames of {A}, .* remove it, or set "

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
 from vrtspike.data.clips.samples import RatioChange, Sample
 
+_FLIP_CODES = {(True, True): -1, (True, False): 0, (False, True): 1}
+"""The codes by which OpenCV flips rows and columns."""
 MAX_THRESHOLD_SPREAD = 0.05
 """Maximum standard deviation of the threshold between pixels, as a share of it."""
 
@@ -94,7 +96,7 @@ def flip_transpose(
     result = np.empty((*values.shape[:axis], *size, *depth), dtype=np.uint8)
     planes = values.numpy().reshape(-1, height, width, *depth)
     targets = result.reshape(-1, *size, *depth)
-    flip_code = _flip_code(rows, columns)
+    flip_code = _FLIP_CODES.get((rows, columns))
     transposed = np.empty((*size, *depth), dtype=np.uint8)
     for plane, target in zip(planes, targets, strict=True):
         if flip_code is None:
@@ -104,17 +106,6 @@ def flip_transpose(
         else:
             cv2.flip(plane, flip_code, target)
     return torch.from_numpy(result)
-
-
-def _flip_code(rows: bool, columns: bool) -> int | None:
-    """Return the code by which OpenCV flips these axes; None for no flip."""
-    if rows and columns:
-        return -1
-    if rows:
-        return 0
-    if columns:
-        return 1
-    return None
 
 
 def decimate_counts(

@@ -38,16 +38,13 @@ class _Sequence:
     """
 
     name: str
-    has_spikes: bool
     pictures: list[str]
     thumbnails: Thumbnails
     faults: list[str]
 
 
 def accept(
-    manifests: Sequence[str | Path],
-    options: GateOptions,
-    surveyed: Faults | None = None,
+    manifests: Sequence[str | Path], options: GateOptions, surveyed: Faults | None = None
 ) -> Acceptance:
     """Let a data set pass only if none of its sequences has a fault.
 
@@ -111,7 +108,6 @@ def _read_sequence(manifest: CheckedSequence) -> _Sequence:
         faults.append(f"its {len(counts)} exposures hold not a single spike")
     return _Sequence(
         name=f"{manifest['split']}/{manifest['sequence']}",
-        has_spikes=bool(manifest["spikes"]),
         pictures=[frame["picture"] for frame in frames],
         thumbnails=read_thumbnails(frame["thumbnail"] for frame in frames),
         faults=faults,
@@ -119,9 +115,7 @@ def _read_sequence(manifest: CheckedSequence) -> _Sequence:
 
 
 def find_faults(
-    manifests: Iterable[CheckedSequence],
-    splits: tuple[str, str] = ("train", "test"),
-    surveyed: Faults | None = None,
+    manifests: Iterable[CheckedSequence], splits: tuple[str, str], surveyed: Faults
 ) -> Faults:
     """Return the faults of a data set, of each sequence and between sequences.
 
@@ -137,7 +131,7 @@ def find_faults(
     for sequence in map(_read_sequence, manifests):
         sequences[sequence.name] = sequence
     _compare(sequences, GateOptions(splits=splits))
-    return _collect_faults(sequences, surveyed or {})
+    return _collect_faults(sequences, surveyed)
 
 
 def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[str, Counter[str]]:
@@ -146,10 +140,6 @@ def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[s
     Returns:
         training frames in test sequences, as of :func:`_find_overlaps`.
     """
-    without_spikes = [sequence for sequence in sequences.values() if not sequence.has_spikes]
-    if len(without_spikes) < len(sequences):
-        for sequence in without_spikes:
-            sequence.faults.append("no spikes, but other sequences of the data set have them")
     _report_copies(sequences)
     overlaps = _find_overlaps(sequences, options.splits)
     if options.test_on_training_frames:

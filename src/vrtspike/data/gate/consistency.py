@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from vrtspike.data.gate.frame_views import FrameView, Grey, PictureView, SpikeView
+from vrtspike.data.gate.frame_views import FrameView, Gray, PictureView, SpikeView
 from vrtspike.data.gate.levels import MAX_FLAT, LevelComparison
 from vrtspike.data.gate.similarity import correlation
 
@@ -111,18 +111,16 @@ class Consistency:
         # Darker sharp frames have less detail, too; other faults are more specific than levels.
         if set(self._faults) - {"detail"}:
             return
-        fault = self._levels.colour_fault()
-        if fault is not None:
-            self._faults["colours"].append(fault)
-            return
-        fault = self._levels.brightness_fault()
-        if fault is not None:
+        colours = self._levels.colour_fault()
+        brightness = self._levels.brightness_fault()
+        contrast = self._levels.contrast_fault()
+        if colours is not None:
+            self._faults["colours"].append(colours)
+        elif brightness is not None:
             self._faults.pop("detail", None)
-            self._faults["levels"].append(fault)
-            return
-        fault = self._levels.contrast_fault()
-        if fault is not None and not self._faults:
-            self._faults["levels"].append(fault)
+            self._faults["levels"].append(brightness)
+        elif contrast is not None and not self._faults:
+            self._faults["levels"].append(contrast)
 
     def _report_copy(self, partners: str, view: PictureView | SpikeView, partner: str) -> None:
         """Report contents that occur twice with different partners."""
@@ -202,7 +200,7 @@ class Consistency:
             )
 
     def _fits(
-        self, kind: str, parts: Mapping[str, Grey], others: Mapping[str, Grey], min_likeness: float
+        self, kind: str, parts: Mapping[str, Gray], others: Mapping[str, Gray], min_likeness: float
     ) -> bool:
         """Return whether a blurry frame fits its partner, and report it if it does not.
 
@@ -260,7 +258,7 @@ class Consistency:
             )
 
 
-def _reversal_lead(near: Grey, far: Grey, neighbour: Grey) -> float | None:
+def _reversal_lead(near: Gray, far: Gray, neighbour: Gray) -> float | None:
     """Return the lead in correlation of the far end of an exposure over its near end.
 
     Args:

@@ -31,7 +31,7 @@ _HIGH_PASS_SIDE = 22
 above dark ground."""
 _BOX = 11
 
-Grey = NDArray[np.float32]
+Gray = NDArray[np.float32]
 
 
 class PictureView(NamedTuple):
@@ -54,12 +54,12 @@ class PictureView(NamedTuple):
 
     path: str
     digest: str
-    coarse: Grey
+    coarse: Gray
     detail: float
-    colours: Grey
-    mean: Grey
+    colours: Gray
+    mean: Gray
     brightness: float
-    spread: Grey
+    spread: Gray
     contrast: float
     thumbnail: NDArray[np.uint8]
 
@@ -85,12 +85,12 @@ class SpikeView(NamedTuple):
     digest: str
     total: int
     assessable: bool
-    blur: Grey
-    mean: Grey
+    blur: Gray
+    mean: Gray
     scene: float
     has_clear_ends: bool
-    first: Grey
-    last: Grey
+    first: Gray
+    last: Gray
 
 
 class FrameView(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.frame_views import Grey, PictureView
+from vrtspike.data.gate.frame_views import Gray, PictureView
 from vrtspike.data.gate.similarity import correlation
 
 MAX_FLAT = 1.0
@@ -48,8 +48,8 @@ class LevelComparison:
     def __init__(self) -> None:
         self._first_pair = ("", "")
         """Paths of the first blurry and sharp frame."""
-        self._level_differences: list[Grey] = []
-        self._spreads: list[Grey] = []
+        self._level_differences: list[Gray] = []
+        self._spreads: list[Gray] = []
         self._colour_shares: list[float] = []
 
     def add(self, blur: PictureView, sharp: PictureView) -> str | None:
@@ -137,6 +137,6 @@ def median_and_error(values: NDArray[np.floating]) -> tuple[Any, Any]:
     return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5
 
 
-def _rms(colours: Grey) -> float:
+def _rms(colours: Gray) -> float:
     """Return the root of the mean square."""
     return float(np.sqrt(np.mean(np.square(colours))))

@@ -113,8 +113,6 @@ def missing_parts(contents: FolderContents, expected: Expected) -> list[str]:
 
 def _recognised_splits(root: Path, layout: Layout) -> list[str]:
     """Splits below a root whose folders look like a layout; an empty name if it has no splits."""
-    if not layout.marks:
-        return []
     if _SPLIT not in layout.blur:
         return [""] if layout.recognises(root, "") else []
     return other_splits(root, [], layout.name)

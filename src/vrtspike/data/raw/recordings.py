@@ -69,6 +69,7 @@ def find_sensor(
         return Sensor(size, layout.area)
     rows, columns = size
     has_whole_frame = frame is not None and frame[1] * rows == frame[0] * columns
+    # Columns at the end of a row that are no picture, of cameras with such a size.
     header = 0
     if not has_whole_frame and size == (1000, 1024):
         header = 24

@@ -132,11 +132,7 @@ class _Search:
             self._add_sequence(layout, split, name, look)
 
     def _add_sequence(
-        self,
-        layout: Layout,
-        split: str,
-        name: str,
-        look: Callable[[SequenceFiles], None] | None,
+        self, layout: Layout, split: str, name: str, look: Callable[[SequenceFiles], None] | None
     ) -> None:
         """Look at the files of a sequence."""
         sequence = f"{split}/{shown(name)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.system.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.system.progress_bar import progress_bar
 
-FRAMES_PER_EXPOSURE = 11
+DEFAULT_FRAMES_PER_EXPOSURE = 11
 """Frames of an exposure, unless an option or the name of the folder gives the number."""
 STEPS_OF_PAIRS = 88
 """Spike steps from one frame of a pair to the next, unless an option gives the number."""
@@ -142,7 +141,7 @@ def simulate_folders(
         output: folder of the data set.
         sensor: the simulated sensor, and the averaging of frames.
         frames_per_exposure: frames of a blurry one; None takes the number in the name of the
-            folder, or :data:`FRAMES_PER_EXPOSURE`.
+            folder, or :data:`DEFAULT_FRAMES_PER_EXPOSURE`.
 
     Raises:
         DataError: with the faults of all folders. Faulty frames are found before anything is
@@ -162,17 +161,15 @@ def simulate_folders(
     )
 
 
-def refuse_pairs(root: Path, splits: Sequence[str] = SPLITS) -> None:
+def refuse_pairs(root: Path) -> None:
     """Refuse a data set with blurry frames, which would be taken for sharp ones.
 
     Raises:
         DataError: naming its layout.
     """
-    for split in splits:
-        with contextlib.suppress(DataError):  # no known layout
-            layout = survey(root, [split], "blur")["layout"]
-            break
-    else:
+    try:
+        layout = survey(root, SPLITS, "blur")["layout"]
+    except DataError:  # no known layout
         return
     raise DataError(
         f"{root}: found blurry frames beside sharp ones (layout {layout}), expected folders of "
@@ -230,13 +227,13 @@ def _sound_sequences(
     Raises:
         DataError: if the data set has spikes, or faulty sequences that are not left out.
     """
-    contents = survey(root, splits or SPLITS, "blur", layout)
-    if contents["spikes"]:
+    data_survey = survey(root, splits or SPLITS, "blur", layout)
+    if data_survey["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
-    required = set(splits or {sequence["split"] for sequence in contents["sequences"]})
+    required = set(splits or {sequence["split"] for sequence in data_survey["sequences"]})
     faulty = {}
     left_out = {}
-    for name, faults in contents["excluded"].items():
+    for name, faults in data_survey["excluded"].items():
         split, _, _ = name.rpartition("/")
         if name in required or split in required:
             faulty[name] = faults
@@ -247,14 +244,11 @@ def _sound_sequences(
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         print(f"left out: {fault}")
-    return surveyed(contents)
+    return surveyed(data_survey)
 
 
 def _for_each(
-    folders: Sequence[FrameFolder],
-    action: Callable[[FrameFolder], None],
-    title: str,
-    advice: str,
+    folders: Sequence[FrameFolder], action: Callable[[FrameFolder], None], title: str, advice: str
 ) -> None:
     """Call a function with each folder, and collect the faults.
 
@@ -285,14 +279,11 @@ def _check_folder(source: FrameFolder, output: Path) -> None:
 
 
 def _simulate_folder(
-    source: FrameFolder,
-    output: Path,
-    sensor: SimulatedSensor,
-    frames_per_exposure: int | None,
+    source: FrameFolder, output: Path, sensor: SimulatedSensor, frames_per_exposure: int | None
 ) -> None:
     """Simulate one sequence, see :func:`simulate_folders`."""
     folder = output / source.split / source.sequence
-    length = frames_per_exposure or source.frames_per_exposure or FRAMES_PER_EXPOSURE
+    length = frames_per_exposure or source.frames_per_exposure or DEFAULT_FRAMES_PER_EXPOSURE
     files = frame_files(source.path)
     with progress_bar(f"simulate {source.split}/{source.sequence}") as progress:
         exposures, left = write_sequence(

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import TABLE, Exposure, exposure_of_average, exposure_table
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
-from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
 from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
@@ -29,7 +28,7 @@ from vrtspike.data.simulation.sensor import (
 )
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
-from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.errors import DataError
 from vrtspike.system.progress_bar import ProgressCallback
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
@@ -136,7 +135,7 @@ def simulate_pairs(
 
     Args:
         root: the data set's folder.
-        files: files of the sequence.
+        files: files of the sequence, without faults.
         folder: folder of the files to write.
         sensor: settings of the sensor.
         progress: called with the frames done and their total.
@@ -145,12 +144,8 @@ def simulate_pairs(
         the number of frames.
 
     Raises:
-        DataError: if frames are missing, unreadable or unfit.
+        DataError: if frames are unreadable or of several sizes.
     """
-    faults = [*files.faults, *frame_faults(files)]
-    if faults:
-        title = f"{files.split}/{files.name} cannot be simulated"
-        raise DataError(list_faults(title, faults, "Fix its files."))
     names = sorted(files.sharp, key=frame_order)
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
@@ -234,6 +229,7 @@ def write_sequence(
     if sensor.DOWNSCALE != SPK_GOPRO_SENSOR.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
+    # Without a table exposures are those of Spk-GoPro; an older one must not remain.
     is_usual = exposure == spk_gopro_exposure(exposure.steps)
     if is_usual and sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME:
         (folder / TABLE).unlink(missing_ok=True)

@@ -106,8 +106,11 @@ class StoreLayout:
         }
         chunks = {}
         for name, (_, *sizes) in self.shapes.items():
-            parts = [_part(size, limit) for size, limit in zip(sizes, limits[name], strict=True)]
-            chunks[name] = (1, *parts)
+            chunk = [1]
+            for size, limit in zip(sizes, limits[name], strict=True):
+                # The fewest equal parts that are no longer than the limit.
+                chunk.append(divide_up(size, divide_up(size, limit)))
+            chunks[name] = tuple(chunk)
         return chunks
 
     @property
@@ -130,9 +133,3 @@ class StoreLayout:
             bins=attributes["bins"],
             exposures=tuple(Exposure(*exposure) for exposure in attributes["exposures"]),
         )
-
-
-def _part(size: int, limit: int) -> int:
-    """Return the length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
-    parts = divide_up(size, limit)
-    return divide_up(size, parts)

@@ -116,10 +116,7 @@ def _is_taken(path: str | Path, index: int) -> bool:
 
 @contextlib.contextmanager
 def video_file(
-    path: str | Path,
-    fps: float | Fraction = FRAMES_PER_SECOND,
-    *,
-    like: VideoInfo | None = None,
+    path: str | Path, fps: float | Fraction = FRAMES_PER_SECOND, *, like: VideoInfo | None = None
 ) -> Iterator[Callable[[Sequence[Image]], None]]:
     """Write an MP4 with H.264 (yuv420p); it stands at ``path`` once the body has ended.
 

@@ -24,12 +24,7 @@ ONE_STREAM = Layout(
     step=None,
 )
 
-M1K40 = replace(
-    ONE_STREAM,
-    name="m1k40",
-    marks=(),
-    sensor=(1000, 1024),
-)
+M1K40 = replace(ONE_STREAM, name="m1k40", marks=(), sensor=(1000, 1024))
 """Rows of 1,024 pixels, of which 1,000 are picture; looks like any stream, so it is to be named."""
 
 UHSR = replace(
