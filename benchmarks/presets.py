@@ -26,7 +26,14 @@ from preset_step_cost import step_cost
 from vrtspike.config.loading import load_preset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.deblurring.advice.hardware import H100, H100_BANDWIDTH
-from vrtspike.deblurring.training_cost import FILE, GIB, ClipCost, clip_cost, model_digest, table
+from vrtspike.deblurring.training_cost import (
+    COSTS_FILE,
+    GIB,
+    ClipCost,
+    clip_cost,
+    counted_costs,
+    model_digest,
+)
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.system.cpus import available_cpus
@@ -128,14 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mode.add_argument("--page", action="store_true", help="compare the page with the counts")
     options = parser.parse_args(arguments)
     if options.write is not None:
-        kept = read_json(FILE)["presets"] if options.write else {}
-        write_json(FILE, {"schema": 3, "presets": kept | count_all(options.write or PRESETS)})
-        table.cache_clear()
+        kept = read_json(COSTS_FILE)["presets"] if options.write else {}
+        write_json(COSTS_FILE, {"schema": 3, "presets": kept | count_all(options.write or PRESETS)})
+        counted_costs.cache_clear()
         atomic_write_text(PAGE, page())
-        print(f"written: {FILE}, {PAGE}")
+        print(f"written: {COSTS_FILE}, {PAGE}")
         return 0
     if options.check is not None:
-        stored = read_json(FILE)["presets"]
+        stored = read_json(COSTS_FILE)["presets"]
         for name, row in count_all(options.check or PRESETS).items():
             require_equal(name, row, stored[name])
     require_current(PAGE, page(), "presets.py --write")

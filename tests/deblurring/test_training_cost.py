@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.advice.hardware import USABLE
-from vrtspike.deblurring.training_cost import clip_cost, state_bytes, table, training_cost
+from vrtspike.deblurring.training_cost import clip_cost, counted_costs, state_bytes, training_cost
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GOPRO = {"sequences": 22, "frames": 2103}
@@ -20,7 +20,7 @@ def preset(name, *overrides):
 
 
 def test_a_clip_of_another_size_costs_in_proportion():
-    row = table()["presets"]["baseline"]
+    row = counted_costs()["presets"]["baseline"]
     whole = clip_cost("baseline", preset("baseline"))
     assert (whole.clip_gib, whole.tflop, whole.run_tflop) == (
         row["clip_gib"], row["tflop"], row["run_tflop"]
@@ -69,7 +69,7 @@ def test_steps_and_clips_of_gopro():
 
 def test_phases_cost_their_mean_and_need_memory_for_the_largest():
     cost = training_cost("compact", preset("compact"), gpus=1, **GOPRO)
-    row = table()["presets"]["compact"]
+    row = counted_costs()["presets"]["compact"]
     # Half of the epochs on a quarter of the area.
     assert cost.run_tflop == pytest.approx(row["run_tflop"] * (1 + 0.25) / 2)
     assert cost.moved_tb == pytest.approx(row["moved_tb"] * (1 + 0.25) / 2)
@@ -121,7 +121,7 @@ def test_both_readmes_name_the_same_presets_and_cards():
 
 def test_checkpoints_hold_weights_and_two_moments():
     cost = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
-    copy = 3 * 4 * table()["presets"]["baseline"]["parameters"] / 2**30
+    copy = 3 * 4 * counted_costs()["presets"]["baseline"]["parameters"] / 2**30
     assert cost.checkpoint_gib(3) == pytest.approx(4 * copy)
 
 

@@ -19,7 +19,7 @@ from vrtspike.settings import Settings
 from vrtspike.training.flops import TRAINING_FACTOR
 from vrtspike.training.optimizers import count_steps
 
-FILE = Path(__file__).with_name("preset_costs.json")
+COSTS_FILE = Path(__file__).with_name("preset_costs.json")
 
 GIB = 2**30
 _FLOAT32 = 4
@@ -30,9 +30,9 @@ _CHECKPOINT = 3 * _FLOAT32
 
 
 @cache
-def table() -> Mapping[str, Any]:
-    """Read :data:`FILE`."""
-    return read_json(FILE)
+def counted_costs() -> Mapping[str, Any]:
+    """Read :data:`COSTS_FILE`."""
+    return read_json(COSTS_FILE)
 
 
 def state_bytes(parameters: int, settings: Settings) -> int:
@@ -75,12 +75,10 @@ class ClipCost:
 
 def model_digest(settings: Settings) -> str:
     """Return a digest of the network of a preset, independent of its initial weights."""
-    model = settings.MODEL.model_dump(mode="json", exclude={"PRETRAINED"})
-    for name in ("PRETRAINED", "SPYNET"):
-        del model["VRT"][name]
+    exclude: dict[str, Any] = {"PRETRAINED": True, "VRT": {"PRETRAINED", "SPYNET"}}
     if settings.MODEL.TYPE == "vrt_spike":
-        del model["NAF"]  # sizes of the light model
-    return json_digest(model)
+        exclude["NAF"] = True  # sizes of the light model
+    return json_digest(settings.MODEL.model_dump(mode="json", exclude=exclude))
 
 
 def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCost | None:
@@ -95,7 +93,7 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
         cost of the clip; None for a model that is not in the table.
     """
     model = model_digest(settings)
-    rows = {key: row for key, row in table()["presets"].items() if row["model"] == model}
+    rows = {key: row for key, row in counted_costs()["presets"].items() if row["model"] == model}
     if not rows:
         return None
     row = rows.get(name) or next(iter(rows.values()))

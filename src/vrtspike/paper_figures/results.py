@@ -145,7 +145,7 @@ def require_frame(results: Sequence[Result], sequence: str, frame: str, option: 
     )
 
 
-def blurry_frame(results: Sequence[Result], sequence: str, frame: str) -> Image:
+def common_blurry_frame(results: Sequence[Result], sequence: str, frame: str) -> Image:
     """The blurry frame of all results.
 
     Raises:
@@ -162,7 +162,7 @@ def blurry_frame(results: Sequence[Result], sequence: str, frame: str) -> Image:
     return blurry
 
 
-def sharp_frame(results: Sequence[Result], sequence: str, frame: str) -> Image | None:
+def common_sharp_frame(results: Sequence[Result], sequence: str, frame: str) -> Image | None:
     """The sharp frame of the first result that has one; None without any."""
     for result in results:
         sharp = result.clips[sequence].sharp

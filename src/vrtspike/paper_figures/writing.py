@@ -19,14 +19,14 @@ from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_
 from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
 from vrtspike.paper_figures.results import (
     Result,
-    blurry_frame,
+    common_blurry_frame,
     common_frames,
     common_sequences,
+    common_sharp_frame,
     is_complete,
     joined_frame_psnr,
     require_frame,
     require_sequence,
-    sharp_frame,
 )
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
 from vrtspike.plotting.paper_style import SUFFIXES, FontName
@@ -118,7 +118,7 @@ class FigureWriter:
         results = self.results
         for place in self.request.crops:
             require_frame(results, place.sequence, place.frame, place.text)
-            place.require_inside(blurry_frame(results, place.sequence, place.frame).shape)
+            place.require_inside(common_blurry_frame(results, place.sequence, place.frame).shape)
         measured = [str(name) for name in dict.fromkeys(self.frame_psnr["sequence"])]
         for sequence in self.request.sequences:
             if sequence not in measured:
@@ -128,7 +128,7 @@ class FigureWriter:
             option = f"--row {sequence}:{row}"
             require_sequence(results, sequence, option)
             frame = common_frames(results, sequence)[0]
-            height = blurry_frame(results, sequence, frame).shape[0]
+            height = common_blurry_frame(results, sequence, frame).shape[0]
             if row >= height:
                 raise ConfigError(
                     f"{option}: found row {row}, outside of the frames of {height} rows: give one "
@@ -151,8 +151,8 @@ class FigureWriter:
         frames = self._differing_frames()
         places = []
         for sequence, frame in frames[:DEFAULT_CROPS]:
-            blurry = blurry_frame(self.results, sequence, frame)
-            sharp = sharp_frame(self.results, sequence, frame)
+            blurry = common_blurry_frame(self.results, sequence, frame)
+            sharp = common_sharp_frame(self.results, sequence, frame)
             size = default_size(*blurry.shape[:2])
             box = differing_box(self._restored(sequence, frame), blurry, sharp, size)
             places.append(CropPlace(sequence, frame, box))
@@ -165,9 +165,12 @@ class FigureWriter:
         Sequences where models differ more come first.
         """
         chosen = []
-        for sequence in common_sequences(self.results):
+        sequences = common_sequences(self.results)
+        if self.request.sequences:
+            sequences = [name for name in sequences if name in self.request.sequences]
+        for sequence in sequences:
             frames = common_frames(self.results, sequence)
-            if not frames or not self._is_chosen(sequence):
+            if not frames:
                 continue
             table = self.frame_psnr
             rows = table[(table["sequence"] == sequence) & table["frame"].isin(frames)]
@@ -184,10 +187,6 @@ class FigureWriter:
             chosen.append((float(difference.max()), sequence, frame))
         chosen.sort(key=lambda entry: -entry[0])
         return [(sequence, frame) for _, sequence, frame in chosen]
-
-    def _is_chosen(self, sequence: str) -> bool:
-        """Return whether the request is for a sequence; without names it is for all."""
-        return not self.request.sequences or sequence in self.request.sequences
 
     def _restored(self, sequence: str, frame: str) -> list[Image]:
         """The restored frame of each model, each restored once."""
@@ -214,8 +213,8 @@ class FigureWriter:
         """The crops of one place."""
         sequence = place.sequence
         frame = place.frame
-        blurry = blurry_frame(self.results, sequence, frame)
-        sharp = sharp_frame(self.results, sequence, frame)
+        blurry = common_blurry_frame(self.results, sequence, frame)
+        sharp = common_sharp_frame(self.results, sequence, frame)
         cells = [compared_cell(BLURRY, blurry, sharp, place.box)]
         spikes = self.results[0].clips[sequence].spikes
         if spikes is not None:
@@ -297,15 +296,15 @@ class FigureWriter:
             raise FigureLeftOut(
                 f"not all frames of sequence {sequence} are at hand, or it has a single one"
             )
-        blurry = (blurry_frame(self.results, sequence, frame) for frame in frames)
+        blurry = (common_blurry_frame(self.results, sequence, frame) for frame in frames)
         slices = {BLURRY: slice_of(blurry, row)}
         for result in self.results:
             slices[result.label] = slice_of(result.restored(sequence, frames), row)
         middle = frames[len(frames) // 2]
-        whole = blurry_frame(self.results, sequence, middle)
-        sharp = sharp_frame(self.results, sequence, middle)
+        whole = common_blurry_frame(self.results, sequence, middle)
+        sharp = common_sharp_frame(self.results, sequence, middle)
         if sharp is not None:
-            truth = (sharp_frame(self.results, sequence, frame) for frame in frames)
+            truth = (common_sharp_frame(self.results, sequence, frame) for frame in frames)
             slices[SHARP] = slice_of((image for image in truth if image is not None), row)
             whole = sharp
         table = slice_table(slices, None if sharp is None else SHARP)

@@ -144,7 +144,10 @@ class BaseTrainer:
         identity = {"data": store.digest}
         if first_weights:
             identity |= weight_digests({"pre_model": Path(first_weights)})
-        self._show_parameters(len(dataset))
+        _show(f"========== {self.title}, {self.area.name} ==========")
+        _show(f"samples: {len(dataset)}, learning_rate: {self.learning_rate}")
+        for name, (key, _) in PARAMETERS.items():
+            _show(f"{name}: {self.settings.get(key)}")
         outcome = fit(
             self.folder,
             SSTObjective.of(dataset),
@@ -201,13 +204,6 @@ class BaseTrainer:
         contents = {"facts": facts, "weights": model.state_dict(), **grid}
         with atomic_path(Path(self.save_path)) as temporary:
             torch.save(contents, temporary)
-
-    def _show_parameters(self, samples: int) -> None:
-        """Print the region, the size of the training split, and every parameter."""
-        _show(f"========== {self.title}, {self.area.name} ==========")
-        _show(f"samples: {samples}, learning_rate: {self.learning_rate}")
-        for name, (key, _) in PARAMETERS.items():
-            _show(f"{name}: {self.settings.get(key)}")
 
 
 def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -39,17 +39,16 @@ def block_length(samples: int) -> int:
     return max(1, samples // 4)
 
 
-def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xarray.DataArray:
-    """Choose places (resample, sample) of a moving block bootstrap.
+def block_choices(samples: int, resamples: int = RESAMPLES) -> xarray.DataArray:
+    """Choose places (resample, sample) of a moving block bootstrap, the same at every call.
 
     Args:
         samples: number of consecutive samples.
-        seed: seed of the choice.
         resamples: number of resamples.
     """
     block = block_length(samples)
     count = divide_up(samples, block)
-    starts = np.random.default_rng(seed).integers(0, samples - block + 1, (resamples, count))
+    starts = np.random.default_rng(0).integers(0, samples - block + 1, (resamples, count))
     places = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
     return xarray.DataArray(places, dims=("resample", "sample"))
 

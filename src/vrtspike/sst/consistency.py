@@ -10,9 +10,12 @@ from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.settings import ICE, MONTHS, SST, month_name
 from vrtspike.system.errors import DataError, first_few
 
-_PLAUSIBLE_K = (250.0, 330.0)
-_ICE = (-0.01, 1.01)
-"""Limits of a concentration; packed numbers may miss 0 and 1 by a little."""
+_LIMITS = {
+    SST: ("temperatures", (250.0, 330.0), "kelvin"),
+    # Packed numbers may miss 0 and 1 by a little.
+    ICE: ("concentrations of ice", (-0.01, 1.01), "a share (are they per cent?)"),
+}
+"""Name, plausible range and unit of each variable."""
 ICE_SHARE = 0.15
 """Concentration from which a cell counts as covered by ice, as is usual for its extent."""
 MAX_CHANGED_SEA = 0.01
@@ -48,12 +51,9 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
     title = f"in area {area.name}"
     # Computed together, so that large data are read once.
     summary = _summary(stored).compute()
-    _require_range(
-        summary, SST, sources.source, _PLAUSIBLE_K, f"{title} has temperatures", "kelvin"
-    )
+    _require_range(summary, SST, sources.source, title)
     if ICE in stored:
-        ice = f"{title} has concentrations of ice"
-        _require_range(summary, ICE, sources.ice_source, _ICE, ice, "a share (are they per cent?)")
+        _require_range(summary, ICE, sources.ice_source, title)
         _require_known_ice(summary, sources.ice_source, title)
     changes = _changes(stored, summary).compute()
     _require_same_sea(changes, sources.source, title)
@@ -86,20 +86,17 @@ def _calendar(field: xarray.DataArray) -> xarray.DataArray:
 
 
 def _require_range(
-    summary: xarray.Dataset,
-    name: str,
-    source: xarray.DataArray,
-    limits: tuple[float, float],
-    title: str,
-    unit: str,
+    summary: xarray.Dataset, name: str, source: xarray.DataArray, title: str
 ) -> None:
-    """Check that the values of every month are within limits."""
+    """Check that the values of every month are within the limits of their variable."""
+    quantity, limits, unit = _LIMITS[name]
     lows = summary[f"{name}_min"].values
     highs = summary[f"{name}_max"].values
     for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
         raise DataError(
-            f"{source.values[place]}: {_month(summary, place)} {title} from {lows[place]:g} to "
-            f"{highs[place]:g}, expected {unit} within {limits}; take the file as it was downloaded"
+            f"{source.values[place]}: {_month(summary, place)} {title} has {quantity} from "
+            f"{lows[place]:g} to {highs[place]:g}, expected {unit} within {limits}; take the file "
+            "as it was downloaded"
         )
 
 

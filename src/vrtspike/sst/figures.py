@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.plotting.drawing import drawn_figure
@@ -49,10 +48,14 @@ def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
 
 
 def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
-    """Draw the RMSE of each cell: a row for each lead, the model next to the best baseline."""
+    """Draw the RMSE of each cell, the model next to the best baseline.
+
+    There is a row for the first, the middle and the last lead.
+    """
     errors = evaluation.errors
     best = evaluation.verdicts["baseline"]
-    leads = _shown_leads(evaluation.table["lead"].values.tolist())
+    leads = evaluation.table["lead"].values.tolist()
+    leads = [leads[place] for place in sorted({0, len(leads) // 2, len(leads) - 1})]
     pairs = [(lead, system) for lead in leads for system in (MODEL, best[lead])]
     limit = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_COLOUR_QUANTILE))
     area = evaluation.dataset.store.grid.area
@@ -67,9 +70,3 @@ def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
             plot.set_title(f"{LABELS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=maps, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
-
-
-def _shown_leads(leads: Sequence[int]) -> list[int]:
-    """Return the first, the middle and the last lead."""
-    places = {0, len(leads) // 2, len(leads) - 1}
-    return [leads[place] for place in sorted(places)]

@@ -119,9 +119,9 @@ def _scan(path: Path) -> list[_Message]:
     eccodes = _eccodes(path)
     messages: list[_Message] = []
     end = 0
+    place = f"{path}: after 0 messages"
     with SerializableLock(_LOCK), path.open("rb") as stream:
         while True:
-            place = f"{path}: after {_last_month(messages)}"
             try:
                 handle = eccodes.codes_grib_new_from_file(stream)
             except eccodes.CodesInternalError as error:
@@ -137,17 +137,12 @@ def _scan(path: Path) -> list[_Message]:
             _require_adjacent(message, end, place)
             messages.append(message)
             end = message.offset + message.length
+            last = f"{message.name} of {month_name(message.month)}"
+            place = f"{path}: after message {len(messages)} ({last})"
     rest = path.stat().st_size - end
     if rest:
         raise DataError(f"{place} stand {rest} bytes that are no whole GRIB message; {_AGAIN}")
     return messages
-
-
-def _last_month(messages: list[_Message]) -> str:
-    if not messages:
-        return "0 messages"
-    last = messages[-1]
-    return f"message {len(messages)} ({last.name} of {month_name(last.month)})"
 
 
 def _require_adjacent(message: _Message, end: int, place: str) -> None:

@@ -47,9 +47,10 @@ def lazy_months(
             return _check(read, key)
         except _UNREADABLE as error:
             month = month_name(_first_unreadable(read, key, axis, months))
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise DataError(
-                f"{title} of {month} cannot be read ({_first_line(error)}); the file is damaged "
-                "or cut: download it again"
+                f"{title} of {month} cannot be read ({reason}); the file is damaged or cut: "
+                "download it again"
             ) from error
 
     sizes = [-1] * len(shape)
@@ -78,8 +79,3 @@ def _first_unreadable(
         except _UNREADABLE:
             return months[place]
     return months[key[axis].start]
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -103,35 +103,23 @@ def prepare(
             sources = fields.drop_vars([SST, ICE], errors="ignore").reindex(time=stored.time)
             for note in check_months(stored, sources, area):
                 show(f"{root}: {note}")
-            present = _months_present(stored)
+            present = stored.notnull().any(CELLS).to_array().all("variable").compute()
             fitted = _fit(stored, present, years, f"{root}: area {area.name}")
             digest = store_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
-    contents = {
+    preliminary = fields.version.notnull() & (fields.version != FINAL)
+    manifest = {
         "schema": PREPARED.schema,
         **header,
         "sea_cells": int(fitted["sea"].sum()),
         "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present.values)],
-        **_source_contents(root, fields),
-        "digest": digest,
-    }
-    write_json(output, contents)
-    return PreparedStore(output)
-
-
-def _source_contents(root: str | Path, fields: xarray.Dataset) -> dict[str, Any]:
-    """Return the entries of a manifest about the downloaded files.
-
-    Args:
-        root: a file, or a folder of files.
-        fields: the months in them.
-    """
-    preliminary = fields.version.notnull() & (fields.version != FINAL)
-    return {
         "files": [file_entry(path.parent, path.name) for path in find_files(root)],
         "preliminary": [month_name(int(n)) for n in fields.time[preliminary]],
         "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
+        "digest": digest,
     }
+    write_json(output, manifest)
+    return PreparedStore(output)
 
 
 def prepared_store(
@@ -140,8 +128,6 @@ def prepared_store(
     resolution: float,
     years: Years | None = None,
     folder: str | Path | None = None,
-    *,
-    show: Callable[[str], None] = print,
 ) -> PreparedStore:
     """Return the store of a region at a resolution; prepare it if the files are new or changed.
 
@@ -154,7 +140,6 @@ def prepared_store(
         resolution: degrees of a cell.
         years: the splits; None divides the whole years of the files.
         folder: folder of the stores; None: ``prepared`` in the folder of the files.
-        show: function called with a line before the store is prepared, and as for :func:`prepare`.
 
     Raises:
         UserError: as :func:`prepare`.
@@ -168,8 +153,8 @@ def prepared_store(
     output = folder / f"{resolution:g}deg-{digest[:12]}.json"
     with locked(output.with_suffix(".lock")):
         if not (output.is_file() and output.with_suffix(".nc").is_file()):
-            show(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
-            prepare(root, area, resolution, output, years, show=show)
+            print(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            prepare(root, area, resolution, output, years)
     return PreparedStore(output)
 
 
@@ -279,11 +264,6 @@ def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
     sst = fields[SST]
     is_open = fields[ICE] < ICE_SHARE if ICE in fields else sst >= ICE_LIMIT_K
     return sst.where(fields["sea"] & is_open)
-
-
-def _months_present(stored: xarray.Dataset) -> xarray.DataArray:
-    """Return a mask (time,): true where every variable has a value."""
-    return stored.notnull().any(CELLS).to_array().all("variable").compute()
 
 
 def _sea(stored: xarray.Dataset, present: xarray.DataArray, title: str) -> xarray.DataArray:

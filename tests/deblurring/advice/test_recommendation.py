@@ -24,7 +24,7 @@ from vrtspike.deblurring.advice.hardware import (
 )
 from vrtspike.deblurring.advice.recommendation import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.deblurring.training_cost import table
+from vrtspike.deblurring.training_cost import counted_costs
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.task import memory
 from vrtspike.system.errors import UserError
@@ -127,11 +127,11 @@ def test_memory_and_hours_are_counted(project):
     assert one.hours / three.hours == pytest.approx(3 * 0.9, rel=5e-3)
     # 73,236 micro-steps of one clip (two of 22 sequences are held out), with the 1.008 TB/s and 165
     # TFLOP/s of the data sheet.
-    row = table()["presets"]["baseline"]
+    row = counted_costs()["presets"]["baseline"]
     step = speed_of_gpu(1.008, 165.0).seconds(row["operations"], row["moved_tb"], row["run_tflop"])
     expected = 73_236 * step / 3600
     assert fits(advise_for("4090"))["baseline"].hours == pytest.approx(expected)
-    clip = table()["presets"]["demo"]["run_tflop"]
+    clip = counted_costs()["presets"]["demo"]["run_tflop"]
     on_cpus = fits(advise_for(None, cpus=2))["demo"].hours
     assert on_cpus == pytest.approx(120 * clip / (0.48 * 0.15) / 3600)
 

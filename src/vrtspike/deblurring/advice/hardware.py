@@ -193,8 +193,12 @@ def measure_speed(gpu: GpuKind | None) -> tuple[StepSpeed, str]:
     rates = gpu.data_sheet
     source = f"of {gpu.name}'s data sheet"
     if rates is None:
-        rates = _measure_gpu(gpu)
         source = "of a copy now"
+        device = torch.device("cuda")
+        try:
+            rates = measure_bandwidth(device), measure_peak(device, torch.bfloat16) / 1e12
+        except (RuntimeError, AssertionError) as error:
+            raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
     bandwidth, tflops = rates
     speed = speed_of_gpu(bandwidth, tflops)
     text = (
@@ -202,19 +206,6 @@ def measure_speed(gpu: GpuKind | None) -> tuple[StepSpeed, str]:
         f"training step, by {bandwidth:.2f} TB/s of memory {source}"
     )
     return speed, text
-
-
-def _measure_gpu(gpu: GpuKind) -> tuple[float, float]:
-    """Measure the TB/s of memory and the TFLOP/s in bfloat16 of this machine's GPU.
-
-    Raises:
-        RunError: if the GPU does not work.
-    """
-    device = torch.device("cuda")
-    try:
-        return measure_bandwidth(device), measure_peak(device, torch.bfloat16) / 1e12
-    except (RuntimeError, AssertionError) as error:
-        raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
 
 
 def measure_bandwidth(device: torch.device) -> float:

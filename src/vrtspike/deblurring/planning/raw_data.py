@@ -45,18 +45,6 @@ class RawState(NamedTuple):
     nbytes: int
 
 
-class _Inspection(NamedTuple):
-    """Result of inspecting a data set.
-
-    Attributes:
-        survey: survey of the data set; None of generated or missing data.
-        states: states by ``<split>/<name>``.
-    """
-
-    survey: Survey | None
-    states: dict[str, RawState]
-
-
 class RawData:
     """The raw data sets of a configuration; each is inspected once.
 
@@ -89,14 +77,16 @@ class RawData:
 
         None of generated data; None, with a notice, of missing data.
         """
-        return self._inspect(dataset).survey
+        sequences, _ = self._inspect(dataset)
+        return sequences
 
     def states(self, dataset: DataSource) -> dict[str, RawState]:
         """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
 
         Empty for generated data, and if ``measures`` is false.
         """
-        return self._inspect(dataset).states
+        _, states = self._inspect(dataset)
+        return states
 
     def folder(self, dataset: DataSource) -> Path:
         """Return the folder of a data set's results."""
@@ -124,9 +114,13 @@ class RawData:
         sequences = self.survey(dataset)
         if not sequences:
             return
-        has_spikes = sequences["spikes"]
-        other_roots = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
-        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, other_roots)
+        other_roots: list[Path] = []
+        if not sequences["spikes"]:
+            first = sequences["sequences"][0]
+            root = Path(dataset.root)
+            other_roots = spike_roots(root, first["split"], first["name"], dataset.layout)
+        title = f"preset {preset}, {dataset.root}"
+        require_spikes(title, sequences["spikes"], settings, other_roots)
 
     def wildcards_of(self, preset: str, *, alone: bool) -> dict[str, str | int]:
         """Return the wildcards of the job that writes the manifest of a preset's data.
@@ -219,10 +213,14 @@ class RawData:
             f"raw files of {name}: {states[name].version[:12]}" for name in members(shard, states)
         ]
 
-    def _inspect_dataset(self, dataset: DataSource) -> _Inspection:
-        """Survey a data set, measure its files, and add notices."""
+    def _inspect_dataset(self, dataset: DataSource) -> tuple[Survey | None, dict[str, RawState]]:
+        """Survey a data set, measure its files, and add notices.
+
+        Returns:
+            the survey, None of generated or missing data; and states by ``<split>/<name>``.
+        """
         if dataset.kind != "raw":
-            return _Inspection(None, {})
+            return None, {}
         states: dict[str, RawState] = {}
 
         def measure(files: SequenceFiles) -> None:
@@ -241,11 +239,11 @@ class RawData:
         except DataError as error:
             self._notices.add(NO_DATA.format(error=error))
             self._notices.exit_status = int(self._is_dry_run())
-            return _Inspection(None, {})
+            return None, {}
         if self._is_dry_run():
             self._note_survey(dataset, sequences)
         accepted = {name: states[name] for name in surveyed(sequences) if name in states}
-        return _Inspection(sequences, accepted)
+        return sequences, accepted
 
     def _measure(self, dataset: DataSource, files: SequenceFiles) -> RawState:
         """Return version and size of a sequence's raw files."""
@@ -302,9 +300,3 @@ class RawData:
             return surveyed(read_manifest(self.folder(dataset) / "survey.json", SURVEY))
         except DataError:
             return []
-
-
-def _nearby_spike_roots(dataset: DataSource, sequences: Survey) -> list[Path]:
-    """Return folders near the root of a data set that hold spikes of its first sequence."""
-    first = sequences["sequences"][0]
-    return spike_roots(Path(dataset.root), first["split"], first["name"], dataset.layout)
