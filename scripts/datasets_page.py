@@ -28,7 +28,6 @@ def main() -> None:
         tables,
         command=f"scripts/{Path(__file__).name}",
         is_check=arguments.check,
-        required=tables,
     )
 
 

@@ -16,7 +16,7 @@ MEASURED = {
         *("time", "ms", "sections", "samples_per_second", "frames_per_second"),
         *("data_share", "flops_per_second", "flop_utilisation"),
     ),
-    "summary.json": ("model_seconds_per_frame", "digest"),  # the digest is over all of it
+    "summary.json": ("model_seconds_per_frame", "seal"),  # the seal is over all of it
     # When and where a run was begun, each time.
     "run.json": ("starts", "updated"),
 }

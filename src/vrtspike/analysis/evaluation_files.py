@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vrtspike.config.tasks import Metric, Task, find_task, incomplete_task
-from vrtspike.io.files import (
-    atomic_write_text,
-    finite_or_null,
-    json_digest,
-    read_mapping,
-    write_json,
-)
+from vrtspike.io.files import atomic_write_text, finite_or_null, read_mapping, write_json
+from vrtspike.io.manifests import SEAL, is_changed, sealed
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import ProgressCallback
@@ -39,8 +34,6 @@ Summary = Mapping[str, Any]
 """The contents of ``summary.json``."""
 SCHEMA = 1
 """Version of ``summary.json``."""
-DIGEST = "digest"
-"""Key of a summary: the digest of all its other keys."""
 
 
 @dataclass(frozen=True)
@@ -233,12 +226,12 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
-    """Write a summary with a digest, which :func:`read_summary` verifies."""
-    write_json(path, {**contents, DIGEST: json_digest(dict(contents))})
+    """Write a summary with a seal, which :func:`read_summary` verifies."""
+    write_json(path, sealed(contents))
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """Read a summary and verify its digest, which earlier versions did not write.
+    """Read a summary and verify its seal, if it has one.
 
     Raises:
         RunError: if the file holds no summary of this version, or was changed after the evaluation
@@ -248,7 +241,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     fault = _summary_fault(summary)
     if fault:
         raise RunError(f"{path}: {fault}; remove it and evaluate again")
-    summary.pop(DIGEST, None)
+    summary.pop(SEAL, None)
     return summary
 
 
@@ -271,15 +264,9 @@ def _summary_fault(summary: Mapping[str, Any]) -> str:
         )
     if "fingerprint" not in summary:
         return "no summary of an evaluation, fingerprint is missing"
-    contents = dict(summary)
-    written = contents.pop(DIGEST, None)
-    digest = json_digest(contents)
-    if written in (None, digest):
-        return ""
-    return (
-        f"changed after the evaluation wrote it (digest of its contents {digest[:8]}, expected "
-        f"{str(written)[:8]}), its values cannot be trusted"
-    )
+    if is_changed(summary):
+        return "changed after the evaluation wrote it, its values cannot be trusted"
+    return ""
 
 
 def evaluation_folder(folder: Path) -> Path:

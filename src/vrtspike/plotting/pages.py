@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -133,7 +133,6 @@ def update_tables(
     *,
     command: str,
     is_check: bool,
-    required: Collection[str] = (),
 ) -> None:
     """Write the generated tables of a page, or refuse a page with old ones; print which it was.
 
@@ -142,10 +141,9 @@ def update_tables(
     Args:
         page: path of the page.
         source: name of the file that the tables are made from.
-        tables: tables in Markdown by name.
+        tables: tables in Markdown by name; the page must have all of them.
         command: command that writes the tables, for the error message.
         is_check: write nothing.
-        required: names of the tables that the page must have. Any page has at least one.
 
     Raises:
         DataError: if the page lacks a table or names an unknown one; in a check also if a table
@@ -154,9 +152,7 @@ def update_tables(
     marker = re.compile(rf"(?<=<!-- from {re.escape(source)}: )(\w+) -->\n(?:\|.*\n)*")
     text = page.read_text(encoding="utf-8")
     names = marker.findall(text)
-    missing = sorted(set(required) - set(names))
-    if not names and not missing:
-        missing = ["NAME"]
+    missing = sorted(tables.keys() - set(names))
     if missing:
         raise DataError(
             f"{page}: found no <!-- from {source}: {missing[0]} -->, expected one above each "

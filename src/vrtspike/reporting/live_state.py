@@ -31,7 +31,6 @@ class Snapshot:
     Attributes:
         name: name of the preset.
         fingerprint: digest that identifies the run.
-        folder: folder of the run's state or result.
         status: ``running``, ``interrupted``, ``failed`` or ``finished``.
         failure: the error of a failed run; empty for none.
         step: finished optimiser steps.
@@ -52,7 +51,6 @@ class Snapshot:
 
     name: str
     fingerprint: str
-    folder: Path
     status: str
     failure: str
     step: int
@@ -129,7 +127,6 @@ class LiveRun:
         return Snapshot(
             name=self.identity.name,
             fingerprint=self.identity.fingerprint,
-            folder=self.folder,
             status=record["status"],
             failure=str(record.get("failure", "")),
             step=int(last.get("step", record.get("step", 0))),

@@ -13,6 +13,7 @@ from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric, find_task, frame_keys
 from vrtspike.io.flatten import unequal
+from vrtspike.plotting.pages import NOTE, note_lines
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.system.errors import RunError
@@ -114,11 +115,12 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
         evaluations: summaries by the name of the run; None is ignored.
     """
     summaries = {name: summary for name, summary in evaluations.items() if summary is not None}
-    names_by_warning: dict[str, list[str]] = {}
-    for name, summary in summaries.items():
-        for warning in summary.get("warnings", ()):
-            names_by_warning.setdefault(warning, []).append(name)
-    notes = [f"{', '.join(names)}: {warning}." for warning, names in names_by_warning.items()]
+    warnings = [
+        (name, warning)
+        for name, summary in summaries.items()
+        for warning in summary.get("warnings", ())
+    ]
+    notes = note_lines(pd.DataFrame(warnings, columns=["run", NOTE]))
     notes += [_different_frames_note(summaries), _different_contents_note(summaries)]
     return " ".join(note for note in notes if note)
 

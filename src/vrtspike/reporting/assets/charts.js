@@ -21,7 +21,6 @@ function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-const COLOURS = 8;
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 
 function lineColour(index) {

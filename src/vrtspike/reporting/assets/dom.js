@@ -84,9 +84,12 @@ function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }
 
+/** Number of colours of runs in the style. */
+const COLOURS = 8;
+
 /** The colour of a run, the same everywhere. */
 function runColour(index) {
-  return `var(--run-${index % 8})`;
+  return `var(--run-${index % COLOURS})`;
 }
 
 const severalRuns = report.runs.length > 1;

@@ -1,5 +1,6 @@
 /* The charts of the report: time and memory, every test frame, the data. */
 
+const NOT_TIMED = "No step was timed (LOG.ENABLE_TIMING_LOG).";
 const SYMBOLS = ["circle", "circle-open", "x", "diamond", "diamond-open", "square"];
 
 function showCost() {
@@ -43,7 +44,7 @@ function showCost() {
       { className: "charts" },
       parts,
       sections,
-      chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", "No step was timed (LOG.ENABLE_TIMING_LOG).")),
+      chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", NOT_TIMED)),
       el("div", {}, ...[memoryChoice()].filter(Boolean), chart("Memory", () => costLines("memory", settings.memory && [settings.memory], "MB", "No memory was logged."))),
     ),
     el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
@@ -79,7 +80,7 @@ function stepParts() {
   const runs = visibleRuns();
   const parts = [...new Set(runs.flatMap(({ run }) => Object.keys(run.performance.parts)))];
   if (!parts.length) {
-    return "No step was timed (LOG.ENABLE_TIMING_LOG).";
+    return NOT_TIMED;
   }
   const names = runs.map(({ run }) => run.name);
   const traces = parts.map((part, place) => {
@@ -139,7 +140,7 @@ function shownSections(run) {
 function sectionBars() {
   const runs = visibleRuns().filter(({ run }) => shownSections(run).length);
   if (!runs.length) {
-    return "No step was timed (LOG.ENABLE_TIMING_LOG).";
+    return NOT_TIMED;
   }
   const traces = runs.map(({ run, index }) => {
     const rows = shownSections(run);
