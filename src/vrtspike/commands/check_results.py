@@ -7,7 +7,7 @@ from typing import Literal
 
 from vrtspike.config.texts import fill_texts, packaged_texts
 
-State = Literal["ok", "note", "missing", "broken"]
+CheckState = Literal["ok", "note", "missing", "broken"]
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     cure: str = ""
 
 
-def fault(symptom: str, detail: str, state: State = "broken", **values: object) -> Check:
+def fault(symptom: str, detail: str, state: CheckState = "broken", **values: object) -> Check:
     """Return the result of a failed check, with the texts of ``checks.yaml``.
 
     Args:

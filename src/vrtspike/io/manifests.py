@@ -54,11 +54,6 @@ def _digest_of_entries(contents: Mapping[str, Any]) -> str:
     return json_digest({key: value for key, value in contents.items() if key != SEAL})
 
 
-def _is_changed(contents: Mapping[str, Any]) -> bool:
-    """Return whether an entry differs from its seal; manifests without one are accepted."""
-    return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
-
-
 def read_manifest(path: str | Path, kind: ManifestKind[Manifest]) -> Manifest:
     """Read a manifest and check its kind, version and seal.
 
@@ -79,7 +74,8 @@ def read_manifest(path: str | Path, kind: ManifestKind[Manifest]) -> Manifest:
             f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
             f"{kind.schema}; {remedy}"
         )
-    if _is_changed(contents):
+    # Manifests without a seal are accepted.
+    if SEAL in contents and contents[SEAL] != _digest_of_entries(contents):
         raise DataError(
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
             f"damaged; delete it and {remedy}"
