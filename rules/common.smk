@@ -15,7 +15,7 @@ from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.runs.file_names import MEMORY, METRICS, TIMING
-from vrtspike.system.home import CONFIG, require_project
+from vrtspike.system.home import CONFIG, require_project, use_home
 from vrtspike.workflow import rule_options, staleness
 from vrtspike.workflow.made_with import version_notice
 from vrtspike.workflow.messages import Notices
@@ -35,7 +35,7 @@ with user_errors():
     require_project()
     SNAKEMAKE.require_read_config(config)
     VERSION_NOTICE = version_notice()
-    PLACES = Places.of_rules(SNAKEMAKE.rules_folder)
+    PLACES = Places(use_home(SNAKEMAKE.rules_folder))
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
@@ -57,7 +57,6 @@ one_of = rule_options.one_of
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 program = PLACES.program
-single_threaded_program = PLACES.single_threaded_program
 code = partial(staleness.code_lines, PLACES.scripts)
 task_code = partial(staleness.task_code_lines, WORKFLOW, PLACES.scripts)
 setting_lines = partial(staleness.setting_lines, WORKFLOW)

@@ -60,7 +60,9 @@ rule ingest:
         versions=raw_versions,
     shell:
         # One process per sequence, each with one thread.
-        single_threaded_program("ingest.py") + " {params.raw_files} {params.sensor}"
+        "OMP_NUM_THREADS=1 "
+        + program("ingest.py")
+        + " {params.raw_files} {params.sensor}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 

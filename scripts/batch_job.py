@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cluster.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
+from vrtspike.cluster.batch_systems import JOBS_FOLDER, SYSTEMS, BatchJob, cancel, job_state, submit
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.program import run
 
@@ -24,7 +24,7 @@ def main() -> int:
     if arguments.command == "submit":
         return _submit(arguments)
     if arguments.command == "state":
-        print(state(arguments.job))
+        print(job_state(arguments.job))
         return 0
     fault = cancel(arguments.jobs)
     if fault:
@@ -60,10 +60,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _submit(arguments: argparse.Namespace) -> int:
     """Submit a job, print its name and return the exit status."""
-    job = Job(
+    job = BatchJob(
         name=arguments.name,
         script=arguments.script,
-        logs=FOLDER.absolute() / "logs",
+        logs=JOBS_FOLDER.absolute() / "logs",
         cores=arguments.cores,
         mem_mb=arguments.mem_mb,
         minutes=arguments.minutes,

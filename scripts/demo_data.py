@@ -15,18 +15,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("data/demo"), help="data set folder")
     parser.add_argument("--seed", type=int, default=0, help="decides camera paths and spikes")
-    parser.add_argument("--height", type=int, default=128, help="rows of a frame, even")
-    parser.add_argument("--width", type=int, default=192, help="columns of a frame, even")
-    parser.add_argument("--exposures", type=int, default=8, help="blurry frames per sequence")
     arguments = parser.parse_args()
-    make_demo_data(
-        arguments.output,
-        seed=arguments.seed,
-        height=arguments.height,
-        width=arguments.width,
-        exposures=arguments.exposures,
-        report=print,
-    )
+    make_demo_data(arguments.output, seed=arguments.seed, report=print)
 
 
 if __name__ == "__main__":

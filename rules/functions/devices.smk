@@ -4,7 +4,7 @@ from vrtspike.launching.gpus import usable_gpus
 from vrtspike.workflow import job_resources
 
 GPUS, NODES = WORKFLOW.settings.GPUS, WORKFLOW.settings.NODES
-memory = job_resources.memory
+memory = job_resources.job_memory
 shard_memory = job_resources.shard_memory
 DEVICES = job_resources.LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
 

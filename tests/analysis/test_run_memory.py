@@ -81,6 +81,13 @@ def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
     assert all(("CACHE" in text) == (cache_gb == 6) for text in messages)
 
 
+def test_prefetched_batches_are_not_to_be_fewer_than_one():
+    loader = {"TRAIN_PREFETCH_FACTOR": 1}
+    settings = Settings.model_validate({"DATALOADER": loader})
+    (message,) = memory_advice(settings, PROCESSES, replace(CALM, shared_used=8.1 * GB))
+    assert message.endswith("a bus error: start the container with a larger --shm-size")
+
+
 def test_a_run_without_processes(publish):
     gone = "no process trains here"
     folder = publish("one")

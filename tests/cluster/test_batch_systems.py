@@ -11,7 +11,7 @@ import pytest
 
 from tests.concurrency import wait_until
 from vrtspike.cluster import batch_systems
-from vrtspike.cluster.batch_systems import SYSTEMS, Job, cancel, state, submit
+from vrtspike.cluster.batch_systems import SYSTEMS, BatchJob, cancel, job_state, submit
 from vrtspike.system.errors import RunError
 
 # One program for all commands: a job is a process of its own; its number is the process's.
@@ -93,14 +93,14 @@ class Site:
     def run(self, script: str, **more) -> str:
         path = self.folder / "script.sh"
         path.write_text(script)
-        name = submit(self.system, Job("vrtspike-train-1", path, self.folder / "logs", **more))
+        name = submit(self.system, BatchJob("vrtspike-train-1", path, self.folder / "logs", **more))
         # Snakemake removes its scripts when it ends.
         path.unlink()
         return name
 
     def ends_as(self, job: str) -> str:
         states: list[str] = []
-        wait_until(lambda: states.append(state(job)) or states[-1] != "running")
+        wait_until(lambda: states.append(job_state(job)) or states[-1] != "running")
         return states[-1]
 
     def calls(self) -> list[list[str]]:
@@ -135,7 +135,7 @@ def site(system, tmp_path, monkeypatch):
 def test_the_state_of_a_job_follows_its_exit_status(site):
     good = site.run("until [ -e go ]; do sleep 0.05; done; echo done > result\n")
     assert good.startswith(f"{site.system}:")
-    assert state(good) == "running"
+    assert job_state(good) == "running"
     (site.folder / "go").touch()
     assert site.ends_as(good) == "success"
     assert (site.folder / "result").read_text() == "done\n"
@@ -151,7 +151,7 @@ def test_a_job_that_asks_for_it_is_submitted_again(site):
         "touch begun $VRTSPIKE_JOB_AGAIN; exit 1\n"
     )
     number = site.folder / ".snakemake/batch" / job.split(":")[2] / "number"
-    wait_until(lambda: state(job) == "running" and number.exists())
+    wait_until(lambda: job_state(job) == "running" and number.exists())
     assert cancel([job]) == ""
     assert site.calls()[-1][1] == number.read_text() != job.split(":")[1]
 
@@ -188,10 +188,10 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
     monkeypatch.setattr(batch_systems, "LOST_S", 0.0)
     job = site.run("until [ -e go ]; do sleep 0.05; done\n")
     (site.folder / "away").touch()
-    assert [state(job) for _ in range(3)] == ["running"] * 3
+    assert [job_state(job) for _ in range(3)] == ["running"] * 3
     monkeypatch.setattr(batch_systems, "QUERY_S", 0.2)
     (site.folder / "hangs").touch()
-    assert state(job) == "running"
+    assert job_state(job) == "running"
     (site.folder / "hangs").unlink()
     refused = cancel([job])
     assert refused.startswith("jobs may go on (")
@@ -206,11 +206,11 @@ def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
     job = site.run("sleep 1000\n")
     cancel([job])
     mark = site.folder / ".snakemake/batch" / job.split(":")[2] / "gone"
-    wait_until(lambda: state(job) == "running" and mark.exists())
+    wait_until(lambda: job_state(job) == "running" and mark.exists())
     # A file system may show its status late; so it is not given up at once.
-    assert state(job) == "running"
+    assert job_state(job) == "running"
     monkeypatch.setattr(batch_systems, "LOST_S", 0.0)
-    assert state(job) == "failed"
+    assert job_state(job) == "failed"
 
 
 def test_a_job_of_grid_engine_in_error_state_is_not_running():

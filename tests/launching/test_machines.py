@@ -19,7 +19,7 @@ from tests.concurrency import run_python
 from vrtspike.launching.gpu_locks import lock_gpu
 from vrtspike.launching.machines import Machines, require_machines
 from vrtspike.launching.signals import LAUNCHER_DIED, status_file
-from vrtspike.launching.torchrun import run
+from vrtspike.launching.torchrun import run_program
 from vrtspike.system.errors import ConfigError, RunError
 
 WAITING = """
@@ -49,12 +49,13 @@ LAUNCHER = """
 import os, sys
 from pathlib import Path
 from vrtspike.cluster.time_limit import time_limit
-from vrtspike.launching.machines import Machines, gpus_option, train
+from vrtspike.launching.machines import Machines, gpus_option, train_on_machines
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
 machines = Machines(gpus_option(sys.argv[2]))
 messages = Messages(folder / "train.log")
-sys.exit(train(folder, machines, folder / "waiting.py", messages, time_limit(os.environ)))
+limit = time_limit(os.environ)
+sys.exit(train_on_machines(folder, machines, folder / "waiting.py", messages, limit))
 """
 
 
@@ -168,7 +169,7 @@ def test_a_signal_while_a_program_starts_stops_it():
 
     previous = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        done = run(
+        done = run_program(
             [sys.executable, "-c", "import time; time.sleep(20)"], stop, dict(os.environ),
             lambda: os.kill(os.getppid(), signal.SIGTERM),
         )  # fmt: skip

@@ -83,7 +83,7 @@ def started(monkeypatch) -> dict[str, list[str] | dict[str, str]]:
         record.update(command=command, environment=environment)
         return ProgramExit(0, was_stopped=False)
 
-    monkeypatch.setattr(torchrun, "run", note)
+    monkeypatch.setattr(torchrun, "run_program", note)
     return record
 
 

@@ -12,7 +12,6 @@ from torch import nn
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.memory import (
-    cache_size_key,
     categories_line,
     gpu_categories,
     gpu_utilisation,
@@ -77,9 +76,12 @@ def test_a_task_without_a_cache_has_no_key_for_it():
     record = {**measure_memory(CPU), "system_percent": 95.0, "gpu": None}
     (warning,) = memory_warnings(record, RunSettings())
     assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning
-    assert cache_size_key(Settings()) == "DATA.CACHE_SIZE_GB"
     for data in ({"CACHE_SIZE_GB": 0}, {"USE_RAM_CACHE": False}):
-        assert cache_size_key(Settings.model_validate({"DATA": data})) is None
+        (without_cache,) = memory_warnings(record, Settings.model_validate({"DATA": data}))
+        assert without_cache == warning
+    alone = RunSettings.model_validate({"DATALOADER": {"TRAIN_WORKERS": 0}})
+    (nothing_to_lower,) = memory_warnings(record, alone)
+    assert "in workers); end other programs before" in nothing_to_lower
 
 
 def test_categories_add_up_parameters_gradients_and_moments():

@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.runs.source_digests import code_digests
-from vrtspike.runs.stage_inputs import STAGE_INPUTS, data_settings, stage_inputs
+from vrtspike.runs.stage_inputs import STAGE_INPUTS, prepared_data_settings, stage_inputs
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
@@ -61,7 +61,7 @@ def test_settings_of_each_stage():
     assert evaluate is not None
     assert {"TRAIN", "DATA", "MODEL", "LOSS"} <= train(Settings()).keys()
     assert evaluate(Settings()).keys() == {"TEST"}
-    prepared = data_settings(SSTSettings(TASK="sst"))
+    prepared = prepared_data_settings(SSTSettings(TASK="sst"))
     assert prepared.keys() == {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
     with pytest.raises(ConfigError, match="deblurring"):
-        data_settings(Settings())
+        prepared_data_settings(Settings())

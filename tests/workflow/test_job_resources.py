@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.job_resources import ALL_CORES, LocalDevices
-from vrtspike.workflow.snakemake_internals import Job
+from vrtspike.workflow.snakemake_internals import DueJob
 
 
 def devices(
@@ -16,11 +16,11 @@ def devices(
 ) -> LocalDevices:
     """Of a machine with ``here`` GPUs and these jobs to do."""
 
-    def job(name: str) -> Job:
+    def job(name: str) -> DueJob:
         rule, preset = name.split()
-        return Job(rule, {"preset": preset}, (name,))
+        return DueJob(rule, {"preset": preset}, (name,))
 
-    jobs = [Job("statistics", {"dataset": "d"}, ("data",)), *map(job, due)]
+    jobs = [DueJob("statistics", {"dataset": "d"}, ("data",)), *map(job, due)]
     snakemake = SimpleNamespace(runs_locally=local, cores=cores, due_jobs=lambda: jobs)
     return LocalDevices(gpus, snakemake, lambda: here)
 
@@ -74,6 +74,14 @@ def test_a_training_asks_for_gpus_of_this_machine_or_for_machines():
     resources = devices("auto", here=4).training_resources(1)
     assert {name: value(None) for name, value in resources.items()} == {"gpu": 2}
     assert devices(4).training_resources(2)["gres"] == "gpu:4"
+    assert devices("auto").training_resources(2) == {
+        "nodes": 2,
+        "tasks": 2,
+        "mpi": "srun",
+        "tasks_per_gpu": 0,
+        "gres": "gpu:1",
+    }
+    assert "gres" not in devices(0).training_resources(2)
 
 
 def test_gpus_granted_by_snakemake_reach_the_launcher_or_are_refused():

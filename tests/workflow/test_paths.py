@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.system.home import HOME_VARIABLE
+from vrtspike.system.home import HOME_VARIABLE, use_home
 from vrtspike.workflow.paths import Places, nested_call
 
 
 @pytest.fixture
 def places(repository, monkeypatch) -> Places:
     monkeypatch.setenv(HOME_VARIABLE, "")  # restored afterwards
-    return Places.of_rules(str(repository / "rules"))
+    return Places(use_home(str(repository / "rules")))
 
 
 def test_in_the_clone_all_are_relative(repository, places, monkeypatch):

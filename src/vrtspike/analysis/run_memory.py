@@ -113,7 +113,9 @@ def memory_advice(
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
         yield f"{finding.evidence}: {finding.change}{keys}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
+        advice = "start the container with a larger --shm-size"
+        if settings.DATALOADER.TRAIN_PREFETCH_FACTOR > 1:
+            advice = f"lower DATALOADER.TRAIN_PREFETCH_FACTOR, or {advice}"
         yield (
-            "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
-            "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
+            f"/dev/shm is nearly full, a worker that finds no space ends with a bus error: {advice}"
         )

@@ -30,7 +30,7 @@ from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.endings import SNAKEMAKE_PROCESS
 from vrtspike.system.errors import RunError
 
-FOLDER = Path(".snakemake/batch")
+JOBS_FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""
 
 LOST_S = 120.0
@@ -39,7 +39,7 @@ LOST_S = 120.0
 SUBMIT_S = 300.0
 """Timeout of a submission; ``bsub`` never ends if LSF does not answer."""
 
-State = Literal["running", "success", "failed"]
+JobState = Literal["running", "success", "failed"]
 
 _UNAVAILABLE = re.compile(
     r"(?i)no answer|connect|contact|not respond|timed out|temporar|unavailable|is down"
@@ -48,7 +48,7 @@ _UNAVAILABLE = re.compile(
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """A job and its resources.
 
     Attributes:
@@ -82,7 +82,7 @@ SYSTEMS: Mapping[str, Mapping[str, str]] = YAML(typ="safe").load(
 """Commands of each batch system, see ``batch_systems.yaml``."""
 
 
-def submit(system: str, job: Job) -> str | None:
+def submit(system: str, job: BatchJob) -> str | None:
     """Submit a job.
 
     Args:
@@ -90,8 +90,8 @@ def submit(system: str, job: Job) -> str | None:
         job: script, resources and logs of the job.
 
     Returns:
-        the job's name for :func:`state` and :func:`cancel`; None if an earlier attempt failed for a
-        reason that a retry cannot change, such as faulty data.
+        the job's name for :func:`job_state` and :func:`cancel`; None if an earlier attempt failed
+        for a reason that a retry cannot change, such as faulty data.
 
     Raises:
         RunError: if the batch system is not installed, refuses the job or does not answer within
@@ -101,7 +101,7 @@ def submit(system: str, job: Job) -> str | None:
         return None
     job.logs.mkdir(parents=True, exist_ok=True)
     token = uuid.uuid4().hex[:12]
-    folder = FOLDER.absolute() / token
+    folder = JOBS_FOLDER.absolute() / token
     folder.mkdir(parents=True)
     # Snakemake removes its script when it ends; the job may still be waiting then.
     shutil.copy(job.script, folder / "job")
@@ -120,7 +120,7 @@ def submit(system: str, job: Job) -> str | None:
         raise
 
 
-def _command(job: Job, batch: Mapping[str, str], log: Path) -> list[str]:
+def _command(job: BatchJob, batch: Mapping[str, str], log: Path) -> list[str]:
     """Return the submit command of a job, without its script."""
     fields = vars(job)
     options = [batch[name] for name in ("gpus", "queue", "account") if fields[name]]
@@ -174,7 +174,7 @@ def _script(folder: Path, minutes: int) -> str:
     )
 
 
-def state(name: str) -> State:
+def job_state(name: str) -> JobState:
     """Return the state of a job.
 
     A job also counts as ``running`` while the batch system does not answer, and if it is submitted
@@ -185,13 +185,13 @@ def state(name: str) -> State:
     """
     system, number, token = name.split(":")
     batch = SYSTEMS[system]
-    folder = FOLDER / token
+    folder = JOBS_FOLDER / token
     ended = folder / "exit"
     request = folder / "again"
     if not ended.exists() and not _is_lost(batch, folder, number):
         return "running"
     record = read_json(folder / "record")
-    result: State = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
+    result: JobState = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
     if result == "failed" and request.exists():
         request.unlink()
         ended.unlink(missing_ok=True)
@@ -216,7 +216,7 @@ def cancel(names: Sequence[str]) -> str:
         an error message; empty if the command succeeded.
     """
     jobs = [name.split(":") for name in names]
-    numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
+    numbers = [_number(JOBS_FOLDER / token, number) for _, number, token in jobs]
     system = jobs[0][0]
     command = [SYSTEMS[system]["cancel"], *numbers]
     fault = query(command, limit_s=60.0).fault
@@ -233,7 +233,7 @@ def _number(folder: Path, first: str) -> str:
 
 def _failure_marker(name: str) -> Path:
     """Return the file that marks a job as failed for good within the present Snakemake run."""
-    return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
+    return JOBS_FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
 def _is_lost(batch: Mapping[str, str], folder: Path, number: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "note", "missing", "broken"]
+CheckState = Literal["ok", "note", "missing", "broken"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     cure: str = ""
 

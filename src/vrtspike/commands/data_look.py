@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vrtspike.commands.projects import ProjectData
 from vrtspike.data.gate.ingest import ingest_sequence
@@ -26,25 +25,16 @@ _VALIDATED_ON_TEST = (
 )
 
 
-class DataLook(NamedTuple):
-    """Result of a first look.
-
-    Attributes:
-        data: keys of DATA.
-        lines: the findings, for the terminal.
-    """
-
-    data: ProjectData
-    lines: list[str]
-
-
-def look_at_data(root: Path) -> DataLook:
+def look_at_data(root: Path) -> tuple[ProjectData, list[str]]:
     """Survey a data set, and check its first sequence as the gate does.
 
     Spikes under a root of their own are found if there is one such root nearby.
 
     Args:
         root: the folder that holds the splits.
+
+    Returns:
+        keys of DATA, and the findings as lines for the terminal.
 
     Raises:
         DataError: if no sequence can be used.
@@ -64,16 +54,11 @@ def look_at_data(root: Path) -> DataLook:
     size = (sensor["size"][0], sensor["size"][1]) if sensor else None
     lines = [*_survey_lines(root, result), *_sequence_lines(manifest)]
     validation = None
-    if _is_trained_on_one_sequence(result):
+    trained = [entry for entry in result["sequences"] if entry["split"] == _SPLITS[0]]
+    if len(trained) == 1:  # none can be held out
         validation = "test"
         lines.append(_VALIDATED_ON_TEST)
-    return DataLook(ProjectData(str(root), layout, spike_root, size, validation), lines)
-
-
-def _is_trained_on_one_sequence(result: Survey) -> bool:
-    """Return True if there is a single training sequence, of which none can be held out."""
-    trained = [entry for entry in result["sequences"] if entry["split"] == _SPLITS[0]]
-    return len(trained) == 1
+    return ProjectData(str(root), layout, spike_root, size, validation), lines
 
 
 def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:

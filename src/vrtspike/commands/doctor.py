@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.check_results import Check, State
+from vrtspike.commands.check_results import Check, CheckState
 from vrtspike.commands.machine_checks import (
     compiler_check,
     packages_check,
@@ -22,7 +22,7 @@ from vrtspike.system.surroundings import environment_faults
 
 MACHINE = "every command, the demo too"
 """Title of the checks of what every command needs."""
-_MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
+_MARKS: dict[CheckState, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
 
 def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:

@@ -65,9 +65,8 @@ def init(arguments: argparse.Namespace) -> None:
     if arguments.from_data is not None:
         from vrtspike.commands.data_look import look_at_data
 
-        look = look_at_data(arguments.from_data)
-        print("\n".join(look.lines))
-        data = look.data
+        data, lines = look_at_data(arguments.from_data)
+        print("\n".join(lines))
     write_project(folder, data)
     print(f"{folder}: a new project; set what to run in config/config.yaml there\n")
     if folder.resolve() != Path.cwd():

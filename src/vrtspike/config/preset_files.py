@@ -63,19 +63,14 @@ def find_presets(folder: Path) -> PresetFiles:
         folder: folder of the presets, as in PRESET_DIR.
     """
     project = _files(folder)
-    workflow = _workflow_files(folder)
+    workflow: dict[str, Path] = {}
+    home = find_home()
+    if home is not None and folder.resolve() != (home / PRESET_DIR).resolve():
+        workflow = _files(home / PRESET_DIR)
     trainings = project
     if folder == Path(PRESET_DIR):
         trainings = dict(sorted({**workflow, **project}.items()))
     return PresetFiles(trainings, project, workflow)
-
-
-def _workflow_files(folder: Path) -> dict[str, Path]:
-    """The presets of the workflow, if they are in another folder than the project's."""
-    home = find_home()
-    if home is None or folder.resolve() == (home / PRESET_DIR).resolve():
-        return {}
-    return _files(home / PRESET_DIR)
 
 
 def _files(folder: Path) -> dict[str, Path]:

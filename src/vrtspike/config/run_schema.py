@@ -25,7 +25,7 @@ from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
 from vrtspike.config.seed_names import MAX_SEEDS
 from vrtspike.config.yaml_documents import Document, document_of
 
-Precision = Annotated[
+PrecisionName = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
     BeforeValidator(lambda value: "32" if value == 32 else value),  # YAML reads it as a number
 ]
@@ -82,7 +82,7 @@ class TrainSettings(Section):
     COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
         "Mode of torch.compile", "default"
     )
-    PRECISION: Precision = key(
+    PRECISION: PrecisionName = key(
         "Arithmetic; mixed: the device's best half type; 16-mixed: float32 on a CPU, which "
         "computes float16 slowly; 32: float32, on a GPU with convolutions in TF32 (PyTorch's "
         "default)",

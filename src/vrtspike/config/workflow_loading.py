@@ -55,7 +55,11 @@ def load_workflow(
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
     above = merge_documents([present_names(layer) for layer in overriding])
-    beneath = {name: _layer_beneath(settings, document, name) for name in TASKS}
+    # Keys of config/config.yaml that presets of a task may override.
+    beneath = {}
+    for name in TASKS:
+        defaults = document_of(find_task(name).SETTINGS.preset_defaults(settings), "")
+        beneath[name] = present_names(Document(defaults.values, document.places))
     files = find_presets(Path(settings.PRESET_DIR))
     presets, broken = _read_presets(files, beneath, above)
     broken |= misnamed(Path(settings.PRESET_DIR), files.trainings)
@@ -134,18 +138,6 @@ def _check_names(
                 f"{place}: {key} names {preset!r}; presets in "
                 f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.preset_names)}"
             )
-
-
-def _layer_beneath(settings: WorkflowSettings, document: Document, task: str) -> Document:
-    """Return the keys of ``config/config.yaml`` that are the lowest layer of a task's presets.
-
-    Args:
-        settings: the contents of the file.
-        document: the same with places, for messages.
-        task: name of the task.
-    """
-    beneath = document_of(find_task(task).SETTINGS.preset_defaults(settings), "")
-    return present_names(Document(beneath.values, document.places))
 
 
 def _below(document: Document, section: str) -> Document:

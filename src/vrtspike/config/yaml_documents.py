@@ -177,26 +177,16 @@ def read_overrides(words: Sequence[str]) -> Document:
     result = Document({}, {})
     for word in words:
         if word.startswith("{"):
-            layer = document_of(_read_json(word, origin), origin)
+            try:
+                layer = document_of(json.loads(word), origin)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{origin} {word}: no JSON ({error}); expected KEY=VALUE or a JSON mapping"
+                ) from error
         else:
             layer = parse_overrides([word], origin)
         result = overlay(result, layer)
     return result
-
-
-def _read_json(word: str, origin: str) -> Mapping[str, Any]:
-    """Read a word of the command line that is a JSON mapping.
-
-    Raises:
-        ConfigError: if it is none.
-    """
-    try:
-        values: Mapping[str, Any] = json.loads(word)
-    except ValueError as error:
-        raise ConfigError(
-            f"{origin} {word}: no JSON ({error}); expected KEY=VALUE or a JSON mapping"
-        ) from error
-    return values
 
 
 def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document:

@@ -80,7 +80,10 @@ def _decode(path: Path) -> NDArray[Any]:
     if image is None:
         unknown = "not a readable image (the file is broken or is no picture)"
         raise DataError(f"{path}: {placeholder_fault(path) or unknown}")
-    return _orient(image, _orientation(exif))
+    orientation = _orientation(exif)
+    if orientation in _MIRRORED:
+        image = image[:, ::-1]
+    return np.ascontiguousarray(np.rot90(image, _QUARTERS.get(orientation, 0)))
 
 
 def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
@@ -112,13 +115,6 @@ def _orientation(exif: bytes) -> int:
     except struct.error:  # cut
         return 1
     return 1
-
-
-def _orient(image: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Mirror and rotate a picture (H, W, ...) by its EXIF orientation."""
-    if orientation in _MIRRORED:
-        image = image[:, ::-1]
-    return np.ascontiguousarray(np.rot90(image, _QUARTERS.get(orientation, 0)))
 
 
 def _require_standard_colours(path: Path, contents: bytes) -> None:

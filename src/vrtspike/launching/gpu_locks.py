@@ -11,16 +11,16 @@ from pathlib import Path
 from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.system.errors import RunError
 
-FOLDER = "VRTSPIKE_GPU_LOCKS"
+FOLDER_VARIABLE = "VRTSPIKE_GPU_LOCKS"
 """Environment variable: folder of the lock files, the same for all runs of this machine."""
 
 _DEFAULT_FOLDER = "/dev/shm/vrtspike-gpus"
 """Folder by default: unlike ``TMPDIR``, it is on the machine, shared by users, and supports
 locks."""
 _OTHER_FILE_SYSTEM = (
-    f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
+    f"set {FOLDER_VARIABLE} to a folder on another one, the same for all runs of this machine"
 )
-_OTHER_FOLDER = f"set {FOLDER} to another folder, the same for all runs of this machine"
+_OTHER_FOLDER = f"set {FOLDER_VARIABLE} to another folder, the same for all runs of this machine"
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening files: follow no link, do not block on a pipe."""
 _BEGINNINGS = (b"process ", b"Slurm job ")
@@ -32,7 +32,7 @@ _OTHER_RUN = "another run"
 
 def lock_folder() -> Path:
     """Return the folder of this machine's lock files."""
-    return Path(os.environ.get(FOLDER) or _DEFAULT_FOLDER)
+    return Path(os.environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER)
 
 
 def lock_gpu(path: Path) -> int | None:

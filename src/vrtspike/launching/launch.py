@@ -16,7 +16,7 @@ from vrtspike.cluster.time_limit import time_limit
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.launching.end_hook import run_end_hook
-from vrtspike.launching.machines import Machines, train
+from vrtspike.launching.machines import Machines, train_on_machines
 from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.monitoring.display import Messages
 from vrtspike.runs.file_names import LAUNCHER_LOCK
@@ -107,7 +107,7 @@ def launch(program: Path, request: Launch) -> int:
         starts = 0 if record is None else len(record["starts"])
         status = 1  # for LOG.ON_END, if this launcher fails
         try:
-            training_status = train(folder, machines, program, messages, limit)
+            training_status = train_on_machines(folder, machines, program, messages, limit)
             if training_status == 0:
                 publish(folder, request.output)
                 messages.note(f"result: {request.output}")

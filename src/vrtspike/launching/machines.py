@@ -15,7 +15,7 @@ from vrtspike.cluster.slurm_job import rendezvous_endpoint, srun_command
 from vrtspike.cluster.time_limit import TimeLimit
 from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
-from vrtspike.launching.torchrun import ProgramExit, run, run_training
+from vrtspike.launching.torchrun import ProgramExit, run_program, run_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
 from vrtspike.system.endings import describe_status
@@ -66,7 +66,7 @@ def require_machines(machines: Machines) -> None:
         usable_gpus(machines.gpus)
 
 
-def train(
+def train_on_machines(
     folder: Path,
     machines: Machines,
     program: Path,
@@ -139,7 +139,7 @@ def _train_on_nodes(
     command += ["--gpus", str(machines.gpus)]
     command += ["--nodes", str(machines.nodes)]
     command += ["--endpoint", rendezvous_endpoint()]
-    return run(
+    return run_program(
         command,
         lambda srun: srun.send_signal(_FORWARDED),
         {**os.environ, **environment},

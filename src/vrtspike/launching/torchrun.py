@@ -72,7 +72,7 @@ def run_training(
         # torchrun would only delay the start by seconds.
         command = [sys.executable, "-u", *training]
         variables |= _SINGLE_PROCESS
-        return run(command, _stop_process, variables, _init_child, limit, devices.locks)
+        return run_program(command, _stop_process, variables, _init_child, limit, devices.locks)
     torchrun = [sys.executable, "-m", __name__]
     # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
     # end. torchrun therefore handles only the signal that is sent when this process has died.
@@ -96,7 +96,7 @@ def run_training(
                 "NCCL_SOCKET_IFNAME": _LOOPBACK,
             }
         command = [*torchrun, "--log-dir", files, *training]
-        return run(command, _stop_processes, variables, _init_child, limit, devices.locks)
+        return run_program(command, _stop_processes, variables, _init_child, limit, devices.locks)
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
@@ -111,7 +111,7 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     }
 
 
-def run(
+def run_program(
     command: Sequence[str],
     stop: Callable[[psutil.Process], None],
     environment: dict[str, str],

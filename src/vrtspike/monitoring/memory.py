@@ -88,13 +88,6 @@ def categories_line(record: dict[str, Any]) -> str:
     return f"memory by category: {', '.join(parts)}"
 
 
-def cache_size_key(settings: RunSettings) -> str | None:
-    """Return the key with the size of a training's cache; None if it reads through none."""
-    if settings.cache_gb == 0:
-        return None
-    return settings.cache_key or None
-
-
 def memory_warnings(record: dict[str, Any], settings: RunSettings) -> Iterator[str]:
     """Yield warnings if the memory of the machine or the GPU is nearly full, with keys to change.
 
@@ -105,9 +98,8 @@ def memory_warnings(record: dict[str, Any], settings: RunSettings) -> Iterator[s
     percent = record["system_percent"]
     if percent >= HIGH_PERCENT:
         keys = []
-        cache_key = cache_size_key(settings)
-        if cache_key is not None:
-            keys.append(cache_key)
+        if settings.cache_gb > 0:
+            keys.append(settings.cache_key)
         if settings.DATALOADER.TRAIN_WORKERS != 0:
             keys.append("DATALOADER.TRAIN_WORKERS")
         advice = f"lower {' or '.join(keys)}" if keys else "end other programs"

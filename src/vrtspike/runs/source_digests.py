@@ -117,7 +117,11 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
     tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
     statements = _used_statements(tree.body, definition) if definition else tree.body
     digest = hashlib.sha256(_text(statements).encode()).hexdigest()
-    return digest, sorted(_imports(statements, path))
+    imports: set[str] = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            imports |= _imported_names(node, path)
+    return digest, sorted(imports)
 
 
 def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
@@ -188,16 +192,8 @@ class _Stripped(ast.NodeTransformer):
         return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
 
 
-def _imports(statements: Sequence[ast.stmt], path: Path) -> set[str]:
-    """Return the dotted names that statements import, and those of classes in texts."""
-    names: set[str] = set()
-    for statement in statements:
-        for node in ast.walk(statement):
-            names |= _imported_names(node, path)
-    return names
-
-
 def _imported_names(node: ast.AST, path: Path) -> set[str]:
+    """Return the dotted names that a node imports, or that of a class in a text."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
     if isinstance(node, ast.ImportFrom):
@@ -207,10 +203,6 @@ def _imported_names(node: ast.AST, path: Path) -> set[str]:
         if node.module:
             module.append(node.module)
         return {".".join([*module, alias.name]) for alias in node.names}
-    if isinstance(node, ast.Constant) and _is_class_name(node.value):
+    if isinstance(node, ast.Constant) and _CLASS_NAME.fullmatch(str(node.value)):
         return {str(node.value)}
     return set()
-
-
-def _is_class_name(value: object) -> bool:
-    return isinstance(value, str) and _CLASS_NAME.fullmatch(value) is not None

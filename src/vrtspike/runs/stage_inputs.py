@@ -17,12 +17,14 @@ copied. A sequence of a shard is compared with its manifest (:mod:`vrtspike.data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import prepared_task
 from vrtspike.runs.identity import evaluation_settings, result_settings
+from vrtspike.runs.source_digests import code_digests
 from vrtspike.system.errors import ConfigError
 
 
@@ -42,7 +44,7 @@ class StageInputs(NamedTuple):
     settings: Callable[[RunSettings], Mapping[str, Any]] | None = None
 
 
-def data_settings(settings: RunSettings) -> Mapping[str, Any]:
+def prepared_data_settings(settings: RunSettings) -> Mapping[str, Any]:
     """Return the keys that change the data that the rule ``prepare`` makes.
 
     Raises:
@@ -76,7 +78,7 @@ STAGE_INPUTS: Mapping[str, StageInputs] = {
     # A shard's job has code of both stages.
     "ingest.py": StageInputs(neutral=("vrtspike.data.store", "vrtspike.settings.stores")),
     "voxelize.py": StageInputs(neutral=("vrtspike.data.gate",)),
-    "prepare.py": StageInputs(parts=("prepare",), settings=data_settings),
+    "prepare.py": StageInputs(parts=("prepare",), settings=prepared_data_settings),
     "train.py": StageInputs(
         parts=("build",),
         # The contents of raw files are part of the data set's digest.
@@ -104,3 +106,18 @@ def stage_inputs(program: str) -> StageInputs:
         program: file name of the program in ``scripts/``.
     """
     return STAGE_INPUTS.get(program, StageInputs())
+
+
+def stage_digests(
+    script: Path, tasks: Collection[str], neutral: Collection[str] = ()
+) -> dict[str, str]:
+    """Digest the source files that change the result of a program.
+
+    Args:
+        script: the program.
+        tasks: dotted names of the modules of the tasks whose parts it uses.
+        neutral: further modules that do not change its result.
+    """
+    inputs = stage_inputs(script.name)
+    uses = [f"{module}.{part}" for part in inputs.parts for module in tasks]
+    return code_digests(script, uses=uses, neutral=[*inputs.neutral, *neutral])

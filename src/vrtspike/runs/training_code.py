@@ -14,8 +14,8 @@ from pathlib import Path
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.file_names import CHECKPOINTS, CODE
-from vrtspike.runs.source_digests import PACKAGE, code_digests
-from vrtspike.runs.stage_inputs import stage_inputs
+from vrtspike.runs.source_digests import PACKAGE
+from vrtspike.runs.stage_inputs import stage_digests
 
 SCHEMA = 3
 
@@ -28,11 +28,8 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
         program: ``scripts/train.py``.
         task: name of the task.
     """
-    inputs = stage_inputs(program.name)
     # Settings are compared by their values.
-    neutral = [*inputs.neutral, find_task(task).SETTINGS.__module__]
-    uses = [f"{TASKS[task]}.{part}" for part in inputs.parts]
-    digests = code_digests(program, neutral=neutral, uses=uses)
+    digests = stage_digests(program, [TASKS[task]], [find_task(task).SETTINGS.__module__])
     return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.runs.file_names import PICTURES
 
-MAX_STEPS = 8
+MAX_VALIDATIONS = 8
 """Validations whose pictures a published result has."""
 _NAME = re.compile(r"step_(\d+)_(.+)\.png")
 
@@ -42,12 +42,12 @@ def find_pictures(folder: Path) -> dict[int, dict[str, Path]]:
 
 
 def spread_steps(steps: Sequence[int]) -> list[int]:
-    """Choose at most :data:`MAX_STEPS` steps, evenly by their number, with the first and last.
+    """Choose at most :data:`MAX_VALIDATIONS` steps, evenly by number, with the first and last.
 
     >>> spread_steps(range(0, 1600, 100))
     [0, 200, 400, 600, 900, 1100, 1300, 1500]
     """
-    if len(steps) <= MAX_STEPS:
+    if len(steps) <= MAX_VALIDATIONS:
         return list(steps)
-    stride = (len(steps) - 1) / (MAX_STEPS - 1)
-    return [steps[round(place * stride)] for place in range(MAX_STEPS)]
+    stride = (len(steps) - 1) / (MAX_VALIDATIONS - 1)
+    return [steps[round(place * stride)] for place in range(MAX_VALIDATIONS)]

@@ -21,9 +21,6 @@ _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0
 """Seconds in which a terminated child must remove its temporary files."""
 
-Outcome = tuple[str, Any]
-"""An item, and the return value or the exception of its work."""
-
 
 def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
     """Have the kernel send a signal to this process when its parent dies (Linux only).
@@ -36,7 +33,7 @@ def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 def for_each(
     work: Callable[[str], Any], items: Sequence[str], processes: int
-) -> Generator[Outcome, None, None]:
+) -> Generator[tuple[str, Any], None, None]:
     """Call ``work`` for each item in several processes, and yield results as they are done.
 
     The processes end with this process, and with the iteration.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from vrtspike.monitoring.memory import cache_size_key
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import RunError
@@ -241,9 +240,8 @@ def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator
         keys = ["DATALOADER.TRAIN_WORKERS"]
         if settings.DATALOADER.TRAIN_PREFETCH_FACTOR > 1:
             keys.append("DATALOADER.TRAIN_PREFETCH_FACTOR")
-        cache_key = cache_size_key(settings)
-        if cache_key is not None:
-            keys.append(cache_key)
+        if settings.cache_gb > 0:
+            keys.append(settings.cache_key)
         raise RunError(
             f"a data loading worker failed, probably because memory or /dev/shm ({size:.0f} MB) is "
             f"full ({error}). Lower {' or '.join(keys)}, which change no result, or start the "

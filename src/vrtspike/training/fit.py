@@ -84,11 +84,19 @@ def fit(
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    attributes = _attributes(objective) if identity is None else dict(identity)
+    # An objective without attributes, such as one with slots, is refused: it is no JSON value.
+    attributes = getattr(objective, "__dict__", objective) if identity is None else dict(identity)
     if attributes:
         parts["identity"] = attributes
+    try:
+        fingerprint = json_digest(parts)[:12]
+    except (TypeError, ValueError) as error:
+        raise RunError(
+            "parameters of models and data sets, and attributes of the objective where there is no "
+            f"identity, must be JSON values, which identify the run: {error}"
+        ) from error
     name = type(objective).__name__
-    run = RunIdentity(name, run_settings, _dotted_name(dataset_class), _fingerprint(parts))
+    run = RunIdentity(name, run_settings, _dotted_name(dataset_class), fingerprint)
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -126,15 +134,6 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     return result
 
 
-def _attributes(objective: Objective) -> Any:  # noqa: ANN401 - JSON values, or an error later
-    """Return the attributes of an objective, which decide the result.
-
-    An objective without ``__dict__``, such as one with slots, stands for itself: it is no JSON
-    value, which :func:`_fingerprint` refuses.
-    """
-    return getattr(objective, "__dict__", objective)
-
-
 def _dotted_name(named: Callable[..., object]) -> str:
     """Return the dotted name of a class or a function.
 
@@ -148,13 +147,3 @@ def _dotted_name(named: Callable[..., object]) -> str:
             "given goes into model_parameters or dataset_parameters"
         )
     return f"{named.__module__}.{name}"
-
-
-def _fingerprint(parts: dict[str, Any]) -> str:
-    try:
-        return json_digest(parts)[:12]
-    except (TypeError, ValueError) as error:
-        raise RunError(
-            "parameters of models and data sets, and attributes of the objective where there is no "
-            f"identity, must be JSON values, which identify the run: {error}"
-        ) from error

@@ -85,7 +85,11 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
     max_workers = cpus // gpus if cpus > 1 else 0
-    total = _total_workers(settings.TOTAL_WORKERS, cpus, gpus)
+    total = settings.TOTAL_WORKERS
+    if isinstance(total, str):
+        share = AUTO_SHARE if total == "auto" else float(total.removeprefix("cpu*"))
+        # The product is rounded first, because 0.7 * 10 is 6.999... in binary.
+        total = max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
     shared = max(1, total // gpus) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
     train = min(train, max_workers)
@@ -93,15 +97,6 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     if settings.VAL_WORKERS != "auto":
         val = min(settings.VAL_WORKERS, max_workers)
     return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
-
-
-def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
-    """Return the number of training workers of this machine for a value of TOTAL_WORKERS."""
-    if isinstance(requested, int):
-        return requested
-    share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
-    # The product is rounded first, because 0.7 * 10 is 6.999... in binary.
-    return max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
 
 
 def start_forkserver(modules: Sequence[str]) -> None:

@@ -22,10 +22,10 @@ _SHARD_MB = 500
 """Memory of a job on a shard, and of each of its processes."""
 
 
-def memory(megabytes: int) -> Callable[[Any, int], int]:
+def job_memory(megabytes: int) -> Callable[[Any, int], int]:
     """Return a resource function with a fixed memory at the first attempt.
 
-    >>> memory(4000)(None, attempt=2)
+    >>> job_memory(4000)(None, attempt=2)
     8000
     """
 
@@ -98,12 +98,19 @@ class LocalDevices:
     def training_resources(self, nodes: int) -> dict[str, Any]:
         """Return the GPUs of a training as resources for Snakemake.
 
+        On several machines, Snakemake's Slurm executor must allocate one task per node, which the
+        launcher starts itself (``mpi``), and GPUs per node; otherwise it derives the number of
+        tasks from the GPUs.
+
         Args:
             nodes: NODES of the configuration. On one machine, the launcher chooses the devices.
         """
-        if nodes > 1:
-            return dict(resources_of_nodes(nodes, self._gpus))
-        return {"gpu": lambda wildcards: self.gpus}
+        if nodes == 1:
+            return {"gpu": lambda wildcards: self.gpus}
+        resources = {"nodes": nodes, "tasks": nodes, "mpi": "srun", "tasks_per_gpu": 0}
+        if self._gpus:
+            resources["gres"] = f"gpu:{1 if self._gpus == 'auto' else self._gpus}"
+        return resources
 
     def options(self, granted: int | None) -> str:
         """Return the launcher's options for GPUs.
@@ -125,27 +132,3 @@ class LocalDevices:
                 "raise the one or lower the other"
             )
         return ""
-
-
-def resources_of_nodes(nodes: int, gpus: int | str) -> dict[str, int | str]:
-    """Return the resources of a training on several machines, for the Slurm executor.
-
-    It must allocate one task per node, which the launcher starts itself (``mpi``), and GPUs per
-    node; otherwise it derives the number of tasks from the GPUs.
-
-    Args:
-        nodes: NODES of the configuration.
-        gpus: GPUS of the configuration; ``auto`` is one per node.
-
-    >>> resources_of_nodes(2, "auto")
-    {'nodes': 2, 'tasks': 2, 'mpi': 'srun', 'tasks_per_gpu': 0, 'gres': 'gpu:1'}
-    """
-    resources: dict[str, int | str] = {
-        "nodes": nodes,
-        "tasks": nodes,
-        "mpi": "srun",
-        "tasks_per_gpu": 0,
-    }
-    if gpus:
-        resources["gres"] = f"gpu:{1 if gpus == 'auto' else gpus}"
-    return resources

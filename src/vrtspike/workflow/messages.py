@@ -73,7 +73,10 @@ class MessageRewriter:
         if fields.get("event") == "job_info":
             self._explain_job(fields)
         elif record.levelno >= logging.ERROR:
-            self._explain_error(record)
+            exception = getattr(record, "exception", "")
+            text = _explanation(str(record.msg), exception, self._arguments, self._rule_names)
+            if text is not None:
+                record.msg = f"error: {text}"
         return True
 
     def _explain_job(self, fields: dict[str, Any]) -> None:
@@ -84,13 +87,6 @@ class MessageRewriter:
             if path in self._rerun_reasons:
                 fields["reason"] = self._rerun_reasons[path]
                 return
-
-    def _explain_error(self, record: logging.LogRecord) -> None:
-        """Replace an error of Snakemake, if there is an explanation."""
-        exception = getattr(record, "exception", "")
-        text = _explanation(str(record.msg), exception, self._arguments, self._rule_names)
-        if text is not None:
-            record.msg = f"error: {text}"
 
 
 def _explanation(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.system.home import HOME_VARIABLE, SNAKEFILE, use_home
+from vrtspike.system.home import HOME_VARIABLE, SNAKEFILE
 
 _ASSETS = "reporting/assets"
 _PACKAGE = Path(__file__).parents[1]
@@ -27,18 +27,6 @@ class Places:
     """
 
     home: Path
-
-    @classmethod
-    def of_rules(cls, folder: str) -> Places:
-        """Find the paths for this process and its jobs.
-
-        Args:
-            folder: folder or address of the running rules.
-
-        Raises:
-            RunError: see :func:`use_home`.
-        """
-        return cls(use_home(folder))
 
     @property
     def is_working_directory(self) -> bool:
@@ -76,14 +64,6 @@ class Places:
         if self.is_working_directory:
             return f"python scripts/{name}"
         return f'python "${HOME_VARIABLE}"/scripts/{name}'
-
-    def single_threaded_program(self, name: str) -> str:
-        """Return the beginning of a shell command whose processes compute with one thread each.
-
-        Args:
-            name: file name of the program.
-        """
-        return f"OMP_NUM_THREADS=1 {self.program(name)}"
 
     def _files(self, folder: Path, pattern: str) -> list[str]:
         return sorted(str(self._shown(path)) for path in folder.glob(pattern) if path.is_file())

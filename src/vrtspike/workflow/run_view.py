@@ -114,36 +114,21 @@ class RunView:
             command = os.environ.get(COMMAND) or shlex.join(["snakemake", *sys.argv[1:]])
             self._print(f"continue: {command}")
         elif self._failed or self._is_stopped:
+            count = len(self._failed)
+            noun = "job" if count == 1 else "jobs"
+            failures = f": {count} {noun} failed" if count else ""
             self._print(
-                f"stopped after {duration}{self._failure_count()}. Finished jobs are kept: fix the "
-                "error, and run the same command again"
+                f"stopped after {duration}{failures}. Finished jobs are kept: fix the error, and "
+                "run the same command again"
             )
         elif self._written:
-            self._print_summaries()
+            for path in map(Path, self._written):
+                if path.name == "summary.txt":
+                    self._print(path.read_text(encoding="utf-8").rstrip())
             self._print(f"done in {duration}")
-            self._print_page()
-
-    def _failure_count(self) -> str:
-        """Return the number of failed jobs, after a colon; empty if none failed."""
-        count = len(self._failed)
-        if count == 0:
-            return ""
-        noun = "job" if count == 1 else "jobs"
-        return f": {count} {noun} failed"
-
-    def _print_summaries(self) -> None:
-        """Show the text summaries that jobs have written."""
-        for path in map(Path, self._written):
-            if path.name == "summary.txt":
-                self._print(path.read_text(encoding="utf-8").rstrip())
-
-    def _print_page(self) -> None:
-        """Show the path of the best report page, if any was written."""
-        for name in _PAGES:
-            for path in self._written:
-                if path.endswith(name):
-                    self._print(f"report: {path}")
-                    return
+            pages = [path for name in _PAGES for path in self._written if path.endswith(name)]
+            if pages:
+                self._print(f"report: {pages[0]}")
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
         """Remember a job that begins."""

@@ -19,7 +19,7 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.workflow.messages import RERUN_REASON, RULE_NAMES
 
 
-class Job(NamedTuple):
+class DueJob(NamedTuple):
     """A job of a plan.
 
     Attributes:
@@ -237,14 +237,14 @@ class SnakemakeInternals:
             self._rerun_reasons[path] = reason
             _log(f"{path}: {reason}", {RERUN_REASON: (path, reason)})
 
-    def due_jobs(self) -> list[Job]:
+    def due_jobs(self) -> list[DueJob]:
         """Return the jobs that will run; all jobs of the plan while that is unknown.
 
         Snakemake passes no such list to resource functions.
         """
         dag = self._workflow.dag
         return [
-            Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
+            DueJob(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
             for job in list(dag.needrun_jobs()) or dag.jobs
         ]
 

@@ -5,7 +5,7 @@ If a line differs, the job is stale and the line is the printed reason (docs/sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
-from vrtspike.runs.source_digests import code_digests
-from vrtspike.runs.stage_inputs import stage_inputs
+from vrtspike.runs.stage_inputs import stage_digests, stage_inputs
 from vrtspike.system.errors import UserError
 
 Preset = Callable[[Any], str]
@@ -26,27 +25,17 @@ Lines = Callable[[Any], list[str]]
 """Function that returns lines, from the wildcards of a job."""
 
 
-def code_lines(scripts: Path, program: str) -> list[str]:
+def code_lines(
+    scripts: Path, program: str, tasks: Collection[str] = tuple(TASKS.values())
+) -> list[str]:
     """Return a line per source file of a program, with its digest.
 
     Args:
         scripts: folder of the program.
-        program: file name of the program, which may use parts of every task.
-    """
-    return _code_lines(scripts, program, TASKS.values())
-
-
-def _code_lines(scripts: Path, program: str, tasks: Iterable[str]) -> list[str]:
-    """Return :func:`code_lines` of a program and the parts that it uses of some tasks.
-
-    Args:
-        scripts: folder of the program.
         program: file name of the program.
-        tasks: dotted names of the modules of the tasks.
+        tasks: dotted names of the modules of the tasks whose parts it uses.
     """
-    inputs = stage_inputs(program)
-    uses = [f"{module}.{part}" for part in inputs.parts for module in tasks]
-    digests = code_digests(scripts / program, uses=uses, neutral=inputs.neutral)
+    digests = stage_digests(scripts / program, tasks)
     return [f"{file} {digest}" for file, digest in digests.items()]
 
 
@@ -69,7 +58,7 @@ def task_code_lines(
 
     @cache
     def lines(task: str) -> list[str]:
-        return _code_lines(scripts, program, [TASKS[task]])
+        return code_lines(scripts, program, [TASKS[task]])
 
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
