@@ -90,7 +90,7 @@ def make_data(folder: Path) -> Path:
     random = np.random.default_rng(0)
     raw = folder / "raw"
     manifests: list[Path] = []
-    for name in (f"s{number}" for number in range(SEQUENCES)):
+    for name in (f"s{index}" for index in range(SEQUENCES)):
         noise = random.random((HEIGHT, WIDTH, 3), dtype=np.float32)
         scene = np.asarray(cv2.GaussianBlur(noise, (0, 0), 3), dtype=np.float32)
         scene += 0.02 * random.standard_normal(scene.shape, dtype=np.float32)
@@ -109,7 +109,7 @@ def repeat_data(folder: Path, first: Path) -> Path:
     """Make a data set of many stores with the contents of one, by hard links."""
     contents = read_json(first)
     manifests: list[Path] = []
-    for name in (f"s{number}" for number in range(COPIES)):
+    for name in (f"s{index}" for index in range(COPIES)):
         manifests.append(folder / "train" / f"{name}.json")
         store = manifests[-1].with_suffix(".zarr")
         shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)
@@ -127,7 +127,7 @@ def _merged(manifests: list[Path], folder: Path) -> Path:
         "excluded": {},
         "overlaps": {},
     }
-    write_json(path, merge_dataset(accepted, folder, dataset="benchmark"))
+    write_json(path, merge_dataset(accepted, folder, dataset_name="benchmark"))
     return path
 
 

@@ -82,7 +82,7 @@ def run_experiment(
 
 
 def train_preset(
-    preset: str, changes: Mapping[str, object], dataset: Path, folder: Path
+    preset: str, changes: Mapping[str, object], manifest_path: Path, folder: Path
 ) -> PublishedRun:
     """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
     pairs = " ".join(f"{key}={value}" for key, value in changes.items())
@@ -90,7 +90,7 @@ def train_preset(
         preset=preset,
         configfile=[ROOT / "config" / "config.yaml"],
         config={"SET": pairs, "RUNS": str(folder / "runs")},
-        dataset=dataset,
+        dataset=manifest_path,
         output=folder / "result",
         gpus=0,
     )

@@ -28,12 +28,12 @@ from torch._inductor.exc import InductorError
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from vrtspike.data.clips.neighbours import voxel_frames
+from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model
-from vrtspike.monitoring.timing import seconds
+from vrtspike.monitoring.timing import time_call
 from vrtspike.restoration.inference.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_deblurring_preset
@@ -111,7 +111,7 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
         batch: number of clips.
     """
     sensor = (side // 2 for side in shape[1:])
-    spike_frames = voxel_frames(shape[0], neighbours=settings.DATA.NEIGHBOURS)
+    spike_frames = voxel_frames(shape[0], neighbors=settings.DATA.NEIGHBOURS)
     voxels = torch.randn(batch, spike_frames, settings.DATA.NUM_VOXEL_BINS, *sensor)
     return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
 
@@ -124,7 +124,7 @@ def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
     times: list[float] = []
     max_calls = 8 if device.type == "cuda" else 1
     while len(times) < max_calls and (len(times) < 4 or sum(times) < 3e3):
-        times.append(1e3 * seconds(device, call))
+        times.append(1e3 * time_call(device, call))
     if len(times) == 1:
         return times[0]
     return statistics.median(times[1:])
@@ -359,13 +359,13 @@ def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
         answer = Path(folder) / "answer.json"
         command = [sys.executable, __file__, "--device", device, "--only", part]
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*command, "--answer", str(answer)], capture_output=True, text=True, timeout=limit
             )
             status = "ok"
-            if done.returncode:
+            if completed.returncode:
                 status = "failed"
-                messages = done.stderr.splitlines()[-15:]
+                messages = completed.stderr.splitlines()[-15:]
         except subprocess.TimeoutExpired:
             status = f"cut off after {limit:.0f} s"
         measurements = read_json(answer) if answer.is_file() else {}

@@ -99,18 +99,18 @@ LINEAR: dict[str, tuple[Features, ...]] = {
 
 
 def pixels(
-    dataset: DatasetManifest, split: str, features: tuple[Features, ...]
+    manifest: DatasetManifest, split: str, features: tuple[Features, ...]
 ) -> tuple[Values, Values]:
     """Return all pixels of a split: 3 x 3 neighbours of a feature, and sharp less blurry grey."""
     inputs = []
     targets = []
-    for entry in dataset.split(split):
+    for entry in manifest.split(split):
         store = Store(entry.store)
         assert store.gain is not None, "the demo has spikes"
         assert store.layout.spike_size is not None
         height, width = store.layout.spike_size
-        for number, steps in enumerate(store.layout.spike_frames):
-            frame = (slice(number, number + 1), slice(None), slice(None))
+        for index, steps in enumerate(store.layout.spike_frames):
+            frame = (slice(index, index + 1), slice(None), slice(None))
             bits = store.read("bits", *frame)[0, :steps]
             spikes = np.unpackbits(bits, axis=-1, bitorder="little")[..., :width]
             blur = shrink(luma(store.read("blur", *frame)[0]), height, width) / 255.0
@@ -124,14 +124,14 @@ def pixels(
     return np.concatenate(inputs), np.concatenate(targets)
 
 
-def linear_part(dataset: DatasetManifest) -> dict[str, float]:
+def linear_part(manifest: DatasetManifest) -> dict[str, float]:
     """PSNR in dB of the linear regression from each kind of voxels."""
     results = {}
     for name, features in LINEAR.items():
-        inputs, targets = pixels(dataset, "train", features)
+        inputs, targets = pixels(manifest, "train", features)
         ridge = 1e-3 * np.eye(inputs.shape[1])
         weights = np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ targets)
-        inputs, targets = pixels(dataset, "test", features)
+        inputs, targets = pixels(manifest, "test", features)
         results["blurry frame"] = -10 * math.log10(np.mean(targets**2))
         results[name] = -10 * math.log10(np.mean((targets - inputs @ weights) ** 2))
         print(f"linear, {name}: {results[name]:.2f} dB", flush=True)

@@ -25,7 +25,7 @@ from experiments import (
     run_experiment,
     variants_table,
 )
-from vrtspike.data.clips.neighbours import voxel_frames
+from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.models import build_model
 from vrtspike.settings import Settings
 from vrtspike.system.program import run
@@ -58,7 +58,7 @@ def gflop(settings: Settings) -> dict[str, float]:
     """Multiplications and additions of a frame's forward pass, in 10^9."""
     data = settings.DATA
     blur = torch.zeros(1, data.CLIP_LEN, 3, SIDE, SIDE)
-    spike_frames = voxel_frames(data.CLIP_LEN, neighbours=data.NEIGHBOURS)
+    spike_frames = voxel_frames(data.CLIP_LEN, neighbors=data.NEIGHBOURS)
     voxels = torch.zeros(1, spike_frames, data.NUM_VOXEL_BINS, SIDE // 2, SIDE // 2)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         build_model(settings)(blur, voxels if settings.MODEL.USE_SPIKE else None)

@@ -111,12 +111,12 @@ def pass_tests(root: Path, target: Path) -> bool:
         command.append("--doctest-modules")
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=root, env=environment, timeout=600, capture_output=True, check=False
         )
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode in (0, 5)  # 5: there is no test
+    return completed.returncode in (0, 5)  # 5: there is no test
 
 
 def targets(root: Path, file: Path, package: str) -> list[Path]:

@@ -35,8 +35,8 @@ SENSOR = SimulatedSensor(DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=2.2, GAMMA=2.2)
 def write_data(root: Path) -> None:
     """Write the data set in the Spk-GoPro layout."""
     for split, sources in (("train", TRAINING), ("test", TEST)):
-        for number, source in enumerate(sources):
-            random = np.random.default_rng([100, number, len(sources)])
+        for index, source in enumerate(sources):
+            random = np.random.default_rng([100, index, len(sources)])
             name = f"{source.name}_{FRAMES_PER_EXPOSURE}_00"
             count = film_sequence(
                 root / split / name,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.data.clips.neighbours import voxel_frames
+from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
 from vrtspike.models.parallel_warping import MAX_SAMPLED_CUDA, DeformableAlignment
@@ -113,7 +113,7 @@ def _clips(settings: Settings, side: int) -> tuple[Tensor, Tensor]:
     """Return blurry frames and voxels of a micro-step, see :class:`_MicroStep`."""
     clips = settings.TRAIN.BATCH_SIZE
     frames = settings.DATA.CLIP_LEN
-    spike_frames = voxel_frames(frames, neighbours=settings.DATA.NEIGHBOURS)
+    spike_frames = voxel_frames(frames, neighbors=settings.DATA.NEIGHBOURS)
     bins = settings.DATA.NUM_VOXEL_BINS
     blur = torch.empty(clips, frames, 3, side, side)
     voxels = torch.empty(clips, spike_frames, bins, side // _RATIO, side // _RATIO)

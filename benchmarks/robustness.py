@@ -33,9 +33,9 @@ from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_frames import array_pictures
-from vrtspike.restoration.inputs.clip_source import sharp_frame, stored_sequence
+from vrtspike.restoration.inputs.clip_source import stored_sequence, stored_sharp_frame
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
-from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_deblurring_preset
@@ -96,29 +96,29 @@ def flipped(spikes: list[Spikes]) -> list[Spikes]:
     return [bits ^ (random.random(bits.shape) < 0.01).astype(np.uint8) for bits in spikes]
 
 
-def mean_psnr(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
+def mean_psnr(model: nn.Module, settings: Settings, manifest: DatasetManifest) -> dict[str, float]:
     """Compute the mean PSNR in dB of the test sequences, by sensor."""
     values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
-    for entry in dataset.split(settings.DATA.TEST_SPLIT):
+    for entry in manifest.split(settings.DATA.TEST_SPLIT):
         store = Store(entry.store)
         stored = stored_sequence(store)
         count = len(stored.names)
         number, scene = scenes[entry.name]
         video = filmed(scene, number, count, stored.size)
-        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], sharp_frame(store, 0)):
+        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored_sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
         blurry = array_pictures(stored.read(slice(0, count))["blur"])
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
             clip_spikes = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
-                torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                given_clip(blurry, clip_spikes, dataset.stores),
+                torch_restorer(model, manifest.statistics_for(settings.DATA), CPU),
+                given_clip(blurry, clip_spikes, manifest.stores),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             )
             values_by_sensor.setdefault(name, []).extend(
-                psnr(frame, sharp_frame(store, n)) for n, frame in enumerate(restored)
+                psnr(frame, stored_sharp_frame(store, n)) for n, frame in enumerate(restored)
             )
     return {name: statistics.fmean(values) for name, values in values_by_sensor.items()}
 

@@ -64,8 +64,8 @@ def measure(folder: Path, program: str, *arguments: str) -> tuple[float, float]:
 
 def names(sequences: int) -> Iterator[tuple[str, str]]:
     """Yield split and name of every sequence."""
-    for number in range(sequences):
-        yield "test" if number % 10 == 1 else "train", f"s{number:05d}"
+    for index in range(sequences):
+        yield "test" if index % 10 == 1 else "train", f"s{index:05d}"
 
 
 def write_manifests(folder: Path, sequences: int, frames: int) -> None:
@@ -84,10 +84,10 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     # Pictures differ, because the gate refuses repeated ones.
     first = ingest_manifest["frames"][0]
     copies: list[FrameEntry] = []
-    for number in range(frames):
-        copies.append({**first, "name": f"{number:06d}", "picture": f"{FIRST}-{number}"})
+    for index in range(frames):
+        copies.append({**first, "name": f"{index:06d}", "picture": f"{FIRST}-{index}"})
     ingest_manifest["frames"] = copies
-    stored["frames"] = [f"{number:06d}" for number in range(frames)]
+    stored["frames"] = [f"{index:06d}" for index in range(frames)]
     manifests: dict[str, Mapping[str, Any]] = {"ingest": ingest_manifest, "k8": stored}
     for split, name in names(sequences):
         for stage, contents in manifests.items():

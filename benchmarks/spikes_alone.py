@@ -30,7 +30,7 @@ from vrtspike.evaluation.measure import FrameImages, Scores, measure_images
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
-from vrtspike.restoration.inputs.clip_source import sharp_frame
+from vrtspike.restoration.inputs.clip_source import stored_sharp_frame
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.program import run
@@ -71,9 +71,9 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """Yield the reconstruction of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
-    for number in range(entry.frames):
-        picture = spikes_alone(store, rate, number)
-        reconstruction, truth = in_gray(picture, sharp_frame(store, number))
+    for index in range(entry.frames):
+        picture = spikes_alone(store, rate, index)
+        reconstruction, truth = in_gray(picture, stored_sharp_frame(store, index))
         yield {"spikes": reconstruction, "gray": truth}
 
 

@@ -8,7 +8,7 @@ rule seeds:
     """Compare the seeds of a preset: each training, mean and standard deviation, curves."""
     input:
         **evaluation_inputs(seeds_of_job),
-        assets=PLACES.assets,
+        assets=WORKFLOW_PATHS.assets,
     output:
         table="<results>/seeds/{preset}/table.csv",
         page=in_report("seeds/{preset}/table.html", "Seeds", "seeds"),

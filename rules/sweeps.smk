@@ -8,7 +8,7 @@ rule sweep:
     """Compare the presets of a sweep by validation: table, parallel coordinates, curves."""
     input:
         **run_inputs(swept_presets),
-        assets=PLACES.assets,
+        assets=WORKFLOW_PATHS.assets,
     output:
         table="<results>/sweep/{sweep}/table.csv",
         page=in_report("sweep/{sweep}/table.html", "Sweeps", "sweep"),
@@ -20,7 +20,7 @@ rule sweep:
         "<benchmarks>/sweep/{sweep}.tsv"
     params:
         *code("sweep.py"),
-        sweep=lambda wildcards: WORKFLOW.sweep(wildcards.sweep).place,
+        sweep=lambda wildcards: WORKFLOW.sweep(wildcards.sweep).path,
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

@@ -10,7 +10,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cluster.batch_systems import JOBS_FOLDER, SYSTEMS, BatchJob, cancel, job_state, submit
+from vrtspike.cluster.batch_systems import (
+    BATCH_SYSTEMS,
+    JOBS_FOLDER,
+    BatchJob,
+    cancel_jobs,
+    job_state,
+    submit_job,
+)
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.program import run
 
@@ -26,7 +33,7 @@ def main() -> int:
     if arguments.command == "state":
         print(job_state(arguments.job))
         return 0
-    fault = cancel(arguments.jobs)
+    fault = cancel_jobs(arguments.jobs)
     if fault:
         print(fault, file=sys.stderr)
     return 0
@@ -39,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     job = commands.add_parser("submit", help="submit a script; prints the job")
-    job.add_argument("system", choices=SYSTEMS, help="the batch system")
+    job.add_argument("system", choices=BATCH_SYSTEMS, help="the batch system")
     job.add_argument("--name", required=True, help="of the job")
     job.add_argument("--cores", type=int, required=True, help="on one machine")
     job.add_argument("--mem-mb", type=int, required=True, help="memory of all cores together")
@@ -72,7 +79,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         account=_without_default(arguments.account),
         extra=arguments.extra,
     )
-    name = submit(arguments.system, job)
+    name = submit_job(arguments.system, job)
     if name is None:
         return EXIT_USER_ERROR  # the first attempt has shown the error
     print(name)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import (
+    comparison_of_runs_text,
+    find_candidates,
+    write_comparison,
+)
 from vrtspike.system.options import add_runs
 from vrtspike.system.program import run
 
@@ -16,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     candidates = find_candidates(arguments.runs)
     write_comparison(candidates, arguments.output)
-    print(comparison_text(candidates, "text"), end="")
+    print(comparison_of_runs_text(candidates, "text"), end="")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 These are config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
 the names of metrics, layouts and models that presets may use
-(src/vrtspike/settings/names.py), and a list of what is missing in Chinese
+(src/vrtspike/settings/generated_names.py), and a list of what is missing in Chinese
 (docs/zh/missing.md), which is not checked.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from vrtspike.config.reference import preset_json_schema, reference_page
 from vrtspike.config.translations import chinese, missing_page
 from vrtspike.io.files import atomic_write_text
-from vrtspike.settings import names
+from vrtspike.settings import generated_names
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
@@ -49,9 +49,9 @@ def main() -> int:
 def _write_names(*, check: bool) -> bool:
     """Write the module of names if it is out of date, and return whether it was written."""
     # Imported here, because it needs PyTorch.
-    from vrtspike.deblurring.extension_points import names_module
+    from vrtspike.deblurring.registry_names import generated_names_module
 
-    return _write(Path(names.__file__), names_module(), check=check)
+    return _write(Path(generated_names.__file__), generated_names_module(), check=check)
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:

@@ -41,7 +41,10 @@ def main() -> None:
         )
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     merged = merge_dataset(
-        accepted, arguments.stores, dataset=arguments.dataset, train_split=arguments.train_split
+        accepted,
+        arguments.stores,
+        dataset_name=arguments.dataset,
+        train_split=arguments.train_split,
     )
     write_json(arguments.output, sealed(merged))
     statistics = merged["statistics"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from vrtspike.data.manifests import SURVEY, surveyed
 from vrtspike.data.raw.layouts.registry import add_raw_files
-from vrtspike.data.shard_jobs import Ingestion, make_shard
-from vrtspike.data.shards import members
+from vrtspike.data.shard_jobs import IngestStage, make_shard
+from vrtspike.data.shards import shard_members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.options import HelpFormatter, add_shard
 from vrtspike.system.program import run
@@ -41,7 +41,7 @@ def main() -> None:
     add_shard(parser)
     arguments = parser.parse_args()
     size = arguments.spike_size
-    stage = Ingestion(
+    stage = IngestStage(
         root=arguments.root,
         folder=arguments.ingested,
         blur_dir=arguments.blur_dir,
@@ -51,7 +51,7 @@ def main() -> None:
     )
     make_shard(
         stage,
-        members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
+        shard_members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

@@ -27,10 +27,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="page to write (HTML)")
     arguments = parser.parse_args()
-    verdict = write_report_page(
+    headline = write_report_page(
         arguments.results, arguments.presets, arguments.preset_dir, arguments.output
     )
-    print("\n".join([verdict.text, *(() if verdict.preset else verdict.facts)]))
+    print("\n".join([headline.text, *(() if headline.preset else headline.facts)]))
 
 
 if __name__ == "__main__":

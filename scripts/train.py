@@ -25,7 +25,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.launching.signals import leave, process_number, report_status, restore_stops
+from vrtspike.launching.signals import leave, process_rank, report_status, restore_stops
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.runs.training_code import record_code
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
@@ -48,15 +48,15 @@ def main() -> int:
         prepare_folder(arguments.run_dir)
         task = RunIdentity.read(arguments.run_dir).settings.TASK
         changed = record_code(arguments.run_dir, Path(__file__), task)
-        if changed and not process_number():
+        if changed and not process_rank():
             print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.
         from vrtspike.training.run import run_preset
 
         status = run_preset(arguments.run_dir, changed)
     except UserError as error:
-        number = process_number()
-        process = f" (process {number})" if number else ""
+        rank = process_rank()
+        process = f" (process {rank})" if rank else ""
         print(f"error{process}: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     return report_status(status)

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.manifests import ACCEPTED
-from vrtspike.data.shard_jobs import Building, make_shard
-from vrtspike.data.shards import members
+from vrtspike.data.shard_jobs import VoxelizeStage, make_shard
+from vrtspike.data.shards import shard_members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.options import HelpFormatter, add_options, add_shard
@@ -39,7 +39,7 @@ def main() -> None:
     add_shard(parser)
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
-    stage = Building(
+    stage = VoxelizeStage(
         arguments.root,
         arguments.stores,
         arguments.ingested,
@@ -47,7 +47,7 @@ def main() -> None:
     )
     make_shard(
         stage,
-        members(arguments.shard, accepted["sequences"]),
+        shard_members(arguments.shard, accepted["sequences"]),
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

@@ -120,7 +120,7 @@ def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, pag
             used = set()
         for program in programs:
             parts = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
-            used |= set(code_digests(repository / "scripts" / program, uses=parts))
+            used |= set(code_digests(repository / "scripts" / program, dynamic_uses=parts))
         assert names
         for name in names:
             modules = [f"vrtspike/{'/'.join(name.split('.')[:end])}.py" for end in (2, 3, 4)]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.presets import deblurring_presets
-from vrtspike.data.clips.neighbours import voxel_frames
+from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.models import build_model
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_nafnet import NAFBlock
@@ -51,9 +51,9 @@ def test_the_light_model_has_the_blocks_of_its_picture(repository):
     ways = [*model.encoder, model.middle, *model.decoder]
     assert boxes == [*map(label, ways), *spikes]
     bins = model.spikes.stem.in_channels - 1
-    neighbours = model.neighbour_bins
-    assert f"{bins - 2 * neighbours} bins, and" in lines
-    assert f"{neighbours} of the frames" in lines
+    neighbors = model.neighbor_bins
+    assert f"{bins - 2 * neighbors} bins, and" in lines
+    assert f"{neighbors} of the frames" in lines
 
 
 def test_the_light_model_joins_spikes_of_each_scale_with_frames(repository):
@@ -67,7 +67,7 @@ def test_the_light_model_joins_spikes_of_each_scale_with_frames(repository):
         lambda _, __, levels: pyramid.extend(level.shape[-1] for level in levels)
     )
     with torch.device("meta"):
-        voxels = torch.zeros(1, voxel_frames(1, neighbours=True), 32, 32, 32)
+        voxels = torch.zeros(1, voxel_frames(1, neighbors=True), 32, 32, 32)
         model(torch.zeros(1, 1, 3, 64, 64), voxels)
     assert sizes == [64, 32, 16, 8, 4]
     assert pyramid == [32, 16, 8, 4]

@@ -19,7 +19,7 @@ TESTED_WITH = {
     ],
     "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
-    "commands/test_projects.py": ["commands/data_look"],
+    "commands/test_projects.py": ["commands/data_inspection"],
     "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
     "commands/test_restore.py": ["commands/models", "commands/restore_models"],

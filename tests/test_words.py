@@ -165,3 +165,31 @@ def test_lists_of_attributes_are_complete(repository, folder):
         for name in unlisted_attributes(source)
     ]
     assert unlisted == []
+
+
+BRITISH = re.compile(
+    "colour|grey|neighbour|centre|(?:normal|recogn|standard|optim|initial)ise", re.IGNORECASE
+)
+KEYS = frozenset(("NEIGHBOURS", "NEIGHBOUR_BINS", "colours"))
+"""Keys of settings and of stored data, which stay as they are."""
+
+
+def identifiers(source: Path) -> Iterator[tuple[int, str]]:
+    """Lines and names of everything that a file binds or uses."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        for field in ("name", "id", "arg", "attr"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield getattr(node, "lineno", 0), name
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_names_are_american(repository, folder):
+    """As in PyTorch; prose is British."""
+    others = [
+        f"{source.relative_to(repository)}:{line}: {name}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        for line, name in identifiers(source)
+        if BRITISH.search(name) and name not in KEYS
+    ]
+    assert others == []

@@ -10,7 +10,7 @@ from vrtspike.deblurring.planning.options import gate_options, simulated_sequenc
 @user_errors()
 def dataset_of(wildcards):
     """The data set of a job."""
-    return DEBLURRING.dataset_named(wildcards.dataset)
+    return DEBLURRING.data_source_named(wildcards.dataset)
 
 
 @user_errors()
@@ -39,7 +39,7 @@ def dataset_of_preset(name):
         folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
-    wildcards = RAW_DATA.wildcards_of(name, alone=SNAKEMAKE.runs_locally)
+    wildcards = RAW_DATA.wildcards_of(name, others_may_differ=SNAKEMAKE.runs_locally)
     return checkpoints.statistics.get(**wildcards).output[0]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from vrtspike.workflow.paths import nested_call
 from vrtspike.workflow.rule_options import report_item
 
-CAPTIONS = PLACES.captions
+CAPTIONS = WORKFLOW_PATHS.captions
 PERFORMANCE_TABLES = [
     f"{name}.csv" for name in ("findings", "timing", "throughput", "memory")
 ]
@@ -62,7 +62,7 @@ def page_inputs(presets, results):
     """
     return dict(
         **run_inputs(presets),
-        assets=PLACES.assets,
+        assets=WORKFLOW_PATHS.assets,
         logs=files_of("<results>/train/{preset}/{log}", presets, log=LOGS),
         results=results,
     )

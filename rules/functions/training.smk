@@ -18,7 +18,7 @@ def input_weights(wildcards):
     It also refuses missing files, and forces the rerun of stale trainings.
     """
     trained, downloaded = training_inputs(
-        TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, NOTICES.add
+        TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, END_MESSAGES.add
     )
     return [*map(str, trained), *ancient_files(downloaded)]
 

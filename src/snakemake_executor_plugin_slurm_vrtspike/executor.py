@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
-from vrtspike.cluster.failures import FAILURE_REASONS, explain, is_permanent
+from vrtspike.cluster.failures import FAILURE_REASONS, explain_failure, is_permanent
 from vrtspike.cluster.queries import query
-from vrtspike.io.files import file_mark
+from vrtspike.io.files import file_stamp
 
 RETRY_S = 10.0
 """Seconds until a question without an answer is repeated."""
@@ -34,7 +34,7 @@ _UNAVAILABLE = re.compile(
 )
 """Messages of Slurm's programs when the controller cannot be reached."""
 
-Job = Any
+SlurmJob = Any
 """Snakemake's, which has no published types."""
 
 
@@ -59,21 +59,21 @@ class Executor(SlurmExecutor):
         self._unreachable = False
         self._changed = time.monotonic()
         self._results: dict[Any, dict[str, object]] = {}
-        self._unsubmitted: list[Job] = []
+        self._unsubmitted: list[SlurmJob] = []
         self._restarts: dict[str, int] = {}
         self._unlisted: dict[str, float] = {}
         # Unused here; with one the plugin gives advice on which to choose.
         workflow.executor_settings.status_command = None
         super().__init__(workflow, logger)
 
-    def get_account_arg(self, job: Job) -> Iterator[str]:
+    def get_account_arg(self, job: SlurmJob) -> Iterator[str]:
         """The account of a job, if one is set; ``sbatch`` reports a wrong one."""
         account = job.resources.get("slurm_account")
         yield f" -A {shlex.quote(str(account))}" if account else ""
 
-    def run_job_pre(self, job: Job) -> None:
+    def run_job_pre(self, job: SlurmJob) -> None:
         """Before a submission: note which results are there."""
-        self._results[job.jobid] = _result_marks(job)
+        self._results[job.jobid] = _result_stamps(job)
         self._changed = time.monotonic()
         super().run_job_pre(job)
 
@@ -117,13 +117,13 @@ class Executor(SlurmExecutor):
 
     def _is_active(self, job: SubmittedJobInfo, answer: _Answer | None) -> bool:
         """Report a job that has ended or was queued again; returns whether it has not ended."""
-        number = str(job.external_jobid)
+        job_id = str(job.external_jobid)
         state, restarts = answer or _Answer(self._state_by_results(job))
         # A job may run again before its state is queried.
-        if restarts > self._restarts.get(number, 0):
-            self._restarts[number] = restarts
+        if restarts > self._restarts.get(job_id, 0):
+            self._restarts[job_id] = restarts
             why = "its wall time ended, its node failed, or others came first"
-            self.logger.warning(f"Slurm job {number} ({job.job.name}) was queued again: {why}")
+            self.logger.warning(f"Slurm job {job_id} ({job.job.name}) was queued again: {why}")
         if state not in FAILURE_REASONS:
             return True
         self._changed = time.monotonic()
@@ -136,7 +136,7 @@ class Executor(SlurmExecutor):
         text = log.read_text(errors="replace") if log.is_file() else ""
         if is_permanent(text):
             _end_attempts(job.job)
-        why = f"Slurm job {number}: {explain(state, text)}"
+        why = f"Slurm job {job_id}: {explain_failure(state, text)}"
         self.report_job_error(job, f"{why}. ", aux_logs=[str(log)], why=why)
         return False
 
@@ -144,7 +144,7 @@ class Executor(SlurmExecutor):
         """The state of a job that is unknown to Slurm; a file system may show results late."""
         since = self._unlisted.setdefault(str(job.external_jobid), time.monotonic())
         before = self._results[job.job.jobid]
-        if all(mark not in (None, before.get(at)) for at, mark in _result_marks(job.job).items()):
+        if all(mark not in (None, before.get(at)) for at, mark in _result_stamps(job.job).items()):
             return "COMPLETED"
         timeout_s = max(2 * RETRY_S, self.workflow.execution_settings.latency_wait)
         return "LOST" if time.monotonic() - since >= timeout_s else "UNLISTED"
@@ -178,17 +178,17 @@ def _read(text: str) -> dict[str, _Answer]:
         columns = [column.strip() for column in line.split("|")]
         if len(columns) < 2:
             continue
-        number = columns[0]
+        job_id = columns[0]
         state = columns[1].split()[0]
         restarts = int(columns[2]) if len(columns) > 2 else 0
-        answers[number] = _Answer(state, restarts)
+        answers[job_id] = _Answer(state, restarts)
     return answers
 
 
-def _result_marks(job: Job) -> dict[str, object]:
-    return {str(path): file_mark(path) for path in job.output}
+def _result_stamps(job: SlurmJob) -> dict[str, object]:
+    return {str(path): file_stamp(path) for path in job.output}
 
 
-def _end_attempts(job: Job) -> None:
+def _end_attempts(job: SlurmJob) -> None:
     """Have Snakemake not try a job again whose next attempt would fail alike."""
     job.attempt = max(job.attempt, job.restart_times + 1)

@@ -90,7 +90,7 @@ class LogHandler(LogHandlerBase):
         super().close()
 
 
-def _leave(number: int, frame: object) -> NoReturn:
+def _leave(signum: int, frame: object) -> NoReturn:
     """Before a run begins there is nothing to end in order."""
     write_at_once("stopped before anything was run")
     os._exit(128 + signal.SIGINT)  # as in a shell

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.analysis import run_memory
-from vrtspike.analysis.run_memory import memory_advice, memory_lines
+from vrtspike.analysis.run_memory import memory_lines, memory_warnings_of_run
 from vrtspike.commands.main import run_command
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
@@ -75,7 +75,7 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
 )
 def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
     settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
-    messages = list(memory_advice(settings, PROCESSES, replace(CALM, **system)))
+    messages = list(memory_warnings_of_run(settings, PROCESSES, replace(CALM, **system)))
     assert len(messages) == (message is not None)
     assert all(message in text for text in messages)
     assert all(("CACHE" in text) == (cache_gb == 6) for text in messages)
@@ -84,7 +84,7 @@ def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
 def test_prefetched_batches_are_not_to_be_fewer_than_one():
     loader = {"TRAIN_PREFETCH_FACTOR": 1}
     settings = Settings.model_validate({"DATALOADER": loader})
-    (message,) = memory_advice(settings, PROCESSES, replace(CALM, shared_used=8.1 * GB))
+    (message,) = memory_warnings_of_run(settings, PROCESSES, replace(CALM, shared_used=8.1 * GB))
     assert message.endswith("a bus error: start the container with a larger --shm-size")
 
 

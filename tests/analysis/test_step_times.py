@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.step_times import NAMES, ratio_of_times, times_text
+from vrtspike.analysis.step_times import SETTINGS_NAMES, ratio_of_times, times_text
 
 
 def turn(*step_s: float, samples: float = 1.0, mb: float = 100.0) -> pd.DataFrame:
@@ -16,7 +16,7 @@ def turn(*step_s: float, samples: float = 1.0, mb: float = 100.0) -> pd.DataFram
 
 def join_turns(before: list[pd.DataFrame], after: list[pd.DataFrame]) -> pd.DataFrame:
     tables = []
-    for name, turns in zip(NAMES, (before, after), strict=True):
+    for name, turns in zip(SETTINGS_NAMES, (before, after), strict=True):
         for number, table in enumerate(turns):
             tables.append(table.assign(setting=name, turn=number))
     return pd.concat(tables)

@@ -11,7 +11,13 @@ import pytest
 
 from tests.concurrency import wait_until
 from vrtspike.cluster import batch_systems
-from vrtspike.cluster.batch_systems import SYSTEMS, BatchJob, cancel, job_state, submit
+from vrtspike.cluster.batch_systems import (
+    BATCH_SYSTEMS,
+    BatchJob,
+    cancel_jobs,
+    job_state,
+    submit_job,
+)
 from vrtspike.system.errors import RunError
 
 # One program for all commands: a job is a process of its own; its number is the process's.
@@ -93,7 +99,9 @@ class Site:
     def run(self, script: str, **more) -> str:
         path = self.folder / "script.sh"
         path.write_text(script)
-        name = submit(self.system, BatchJob("vrtspike-train-1", path, self.folder / "logs", **more))
+        name = submit_job(
+            self.system, BatchJob("vrtspike-train-1", path, self.folder / "logs", **more)
+        )
         # Snakemake removes its scripts when it ends.
         path.unlink()
         return name
@@ -113,7 +121,7 @@ def system() -> str:
     return "pbs"
 
 
-each_system = pytest.mark.parametrize("system", SYSTEMS)
+each_system = pytest.mark.parametrize("system", BATCH_SYSTEMS)
 
 
 @pytest.fixture
@@ -152,7 +160,7 @@ def test_a_job_that_asks_for_it_is_submitted_again(site):
     )
     number = site.folder / ".snakemake/batch" / job.split(":")[2] / "number"
     wait_until(lambda: job_state(job) == "running" and number.exists())
-    assert cancel([job]) == ""
+    assert cancel_jobs([job]) == ""
     assert site.calls()[-1][1] == number.read_text() != job.split(":")[1]
 
 
@@ -193,9 +201,9 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
     (site.folder / "hangs").touch()
     assert job_state(job) == "running"
     (site.folder / "hangs").unlink()
-    refused = cancel([job])
+    refused = cancel_jobs([job])
     assert refused.startswith("jobs may go on (")
-    assert f"; to end them: {SYSTEMS[site.system]['cancel']} {job.split(':')[1]}" in refused
+    assert f"; to end them: {BATCH_SYSTEMS[site.system]['cancel']} {job.split(':')[1]}" in refused
     (site.folder / "go").touch()
     # Its own status needs no batch system.
     assert site.ends_as(job) == "success"
@@ -204,7 +212,7 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
 @each_system
 def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
     job = site.run("sleep 1000\n")
-    cancel([job])
+    cancel_jobs([job])
     mark = site.folder / ".snakemake/batch" / job.split(":")[2] / "gone"
     wait_until(lambda: job_state(job) == "running" and mark.exists())
     # A file system may show its status late; so it is not given up at once.
@@ -215,7 +223,7 @@ def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
 
 def test_a_job_of_grid_engine_in_error_state_is_not_running():
     answer = "job_number: 7\nerror reason    1:  can't open the output file\n"
-    kinds = [kind for kind in ("active", "ended") if re.search(SYSTEMS["sge"][kind], answer)]
+    kinds = [kind for kind in ("active", "ended") if re.search(BATCH_SYSTEMS["sge"][kind], answer)]
     assert kinds == ["ended"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.cluster.failures import FAILURE_REASONS, explain
+from vrtspike.cluster.failures import FAILURE_REASONS, explain_failure
 
 # As Slurm 22.05 writes it into the log of a job, without cgroups and with them.
 KILLED = "slurmstepd-n0: error: StepId=2.0 exceeded memory limit (622780416 > 524288000), being"
@@ -32,6 +32,6 @@ SRUN = "srun: error: n0: task 0: Out Of Memory"
     ],
 )
 def test_the_log_of_a_failed_job_explains_it(line, reason):
-    assert reason in explain("FAILED", f"step 7\n{line}\nmore\n")
+    assert reason in explain_failure("FAILED", f"step 7\n{line}\nmore\n")
     # The state that Slurm reports takes precedence.
-    assert explain("NODE_FAIL", line) == "its node failed"
+    assert explain_failure("NODE_FAIL", line) == "its node failed"

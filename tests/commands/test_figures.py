@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.paper_figures.conftest import evaluated, small_run
-from vrtspike.commands.figures import NAMES
+from vrtspike.commands.figures import FIGURE_NAMES
 from vrtspike.commands.main import run_command
 from vrtspike.paper_figures.writing import FIGURES
 from vrtspike.system.errors import UserError
@@ -14,7 +14,7 @@ __all__ = ["evaluated", "small_run"]
 
 
 def test_the_names_are_those_of_the_figures():
-    assert list(NAMES) == list(FIGURES)
+    assert list(FIGURE_NAMES) == list(FIGURES)
 
 
 def test_it_draws_what_there_are_data_for(evaluated, tmp_path, capsys):
@@ -22,7 +22,7 @@ def test_it_draws_what_there_are_data_for(evaluated, tmp_path, capsys):
     words += ["--labels", "Ours", "RGB only", "--device", "cpu", "-o", str(tmp_path / "figures")]
     assert run_command(words) is None
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == list(NAMES)
+    assert [line.split(":")[0] for line in lines] == list(FIGURE_NAMES)
     # The sensor of 24 x 32 pixels is too small.
     assert [line.split(":")[0] for line in lines if "left out" in line] == ["gain_over_motion"]
     header = (tmp_path / "figures/psnr_over_frames.csv").read_text().splitlines()[0]

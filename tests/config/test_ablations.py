@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config.loading import derive, load_preset
+from vrtspike.config.loading import derive_variant, load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.schema import ABLATION
@@ -43,13 +43,13 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     workflow = load_workflow(CONFIG, overrides)
     assert workflow.preset(name).model_dump() == expected
     deblurring = DeblurringWorkflow(workflow)
-    assert deblurring.dataset(name) == deblurring.dataset("spiky")
+    assert deblurring.data_source(name) == deblurring.data_source("spiky")
 
 
 def test_the_default_preset_has_all_variants(repository):
     light = load_preset(repository / "config/presets/light.yaml")
     for variant in ABLATION.variants:
-        derived = derive("light", light, variant)
+        derived = derive_variant("light", light, variant)
         key, value = variant.override.split("=")
         assert str(derived.value(key)).lower() == value
 

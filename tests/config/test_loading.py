@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from vrtspike.config import load_preset
-from vrtspike.config.loading import check_training
+from vrtspike.config.loading import require_trainable
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
@@ -26,11 +26,11 @@ def test_every_shipped_preset_loads(repository):
     paths = list((repository / "config/presets").glob("*.yaml"))
     assert paths
     for path in paths:
-        check_training(load_preset(path))
+        require_trainable(load_preset(path))
     preset = repository / "config/presets/baseline.yaml"
     settings = load_preset(preset, ["MODEL.VRT_CFG=no/such.yaml"])
     with pytest.raises(ConfigError, match=r"MODEL.VRT_CFG: no such file: no/such.yaml"):
-        check_training(settings)
+        require_trainable(settings)
 
 
 @pytest.mark.parametrize(
@@ -170,22 +170,24 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
         importlib.util, "find_spec", lambda name: None if name in absent else result(name)
     )
     with pytest.raises(ConfigError, match=f"LOG.{key} needs the package {package}, .*pip install"):
-        check_training(settings)
+        require_trainable(settings)
     # Another one's absence is no matter.
     absent = {"wandb", "mlflow"} - absent
     with pytest.raises(ConfigError, match=r"TRAIN\.EMA: an average of bfloat16 weights"):
-        check_training(Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}}))
-    check_training(Settings())
+        require_trainable(
+            Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}})
+        )
+    require_trainable(Settings())
 
 
 def test_the_eight_bit_optimiser_without_its_package_is_refused(monkeypatch):
     settings = Settings.model_validate({"TRAIN": {"OPTIM": {"TYPE": "adamw8bit"}}})
-    check_training(settings)
+    require_trainable(settings)
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     message = "TRAIN.OPTIM.TYPE adamw8bit needs the package bitsandbytes, .*pip install.* adamw,"
     with pytest.raises(ConfigError, match=message):
-        check_training(settings)
-    check_training(Settings())
+        require_trainable(settings)
+    require_trainable(Settings())
 
 
 def test_nested_aliases_are_refused_at_once(tmp_path):
@@ -200,6 +202,6 @@ def test_nested_aliases_are_refused_at_once(tmp_path):
 def test_a_rising_rate_is_refused_for_training_only(tmp_path):
     settings = load(tmp_path, "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-4}}")
     with pytest.raises(ConfigError, match=r"TRAIN.SCHED.MIN_LR is 0.0001, above TRAIN.OPTIM.LR"):
-        check_training(settings)
+        require_trainable(settings)
     constant = "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-5}}"
-    check_training(load(tmp_path, constant))
+    require_trainable(load(tmp_path, constant))

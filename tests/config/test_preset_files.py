@@ -40,7 +40,7 @@ def test_they_are_found_by_name(general):
     files = find_presets(Path(PRESET_DIR))
     assert files.trainings["base"] == general / "base.yaml"
     assert files.trainings["own"] == Path(PRESET_DIR, "own.yaml")
-    assert files.notices == workflow().notices == []
+    assert files.notes == workflow().notes == []
 
 
 def test_a_preset_of_the_project_replaces_that_of_the_workflow_and_this_is_said(general):
@@ -50,7 +50,7 @@ def test_a_preset_of_the_project_replaces_that_of_the_workflow_and_this_is_said(
     settings = {name: (s.SEED, s.TRAIN.EPOCHS) for name, s in loaded.presets.items()}
     assert settings == {"base": (5, 40), "child": (5, 6), "own": (5, 6)}
     expected = f"{child} replaces the workflow's preset child ({general / 'child.yaml'})"
-    assert loaded.notices == [expected]
+    assert loaded.notes == [expected]
 
 
 def test_a_preset_is_no_base_of_itself(general):
@@ -63,7 +63,7 @@ def test_a_copy_is_no_other_preset(general):
     child = Path(PRESET_DIR, "child.yaml")
     child.write_text((general / "child.yaml").read_text())
     assert list(workflow().presets) == ["base", "child", "own"]
-    assert workflow().notices == []
+    assert workflow().notes == []
 
 
 def test_in_another_folder_names_are_free_and_only_bases_are_found(general):

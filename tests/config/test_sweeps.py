@@ -129,7 +129,7 @@ def test_an_invalid_sweep_blocks_only_itself(folder, text, message):
     with pytest.raises(ConfigError, match=message) as error:
         workflow.sweep("wrong")
     assert "wrong.yaml" in str(error.value)
-    assert any(str(error.value) in notice for notice in workflow.notices)
+    assert any(str(error.value) in notice for notice in workflow.notes)
 
 
 def test_a_sweep_over_data_asks_for_them(folder):

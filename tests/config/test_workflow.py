@@ -36,7 +36,7 @@ def test_different_datasets_have_different_names(folder):
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 
     def dataset(**data: object):
-        return deblurring(SETTINGS={"DATA": data}).dataset("plain")
+        return deblurring(SETTINGS={"DATA": data}).data_source("plain")
 
     both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", TEST_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
@@ -47,21 +47,21 @@ def test_different_datasets_have_different_names(folder):
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
     clash = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
     with pytest.raises(ConfigError, match=clash):
-        deblurring().dataset_named("go_pro")
+        deblurring().data_source_named("go_pro")
     # A cluster's jobs cannot tell which preset is needed.
     with pytest.raises(ConfigError, match=clash):
-        deblurring().require_dataset("plain", alone=False)
+        deblurring().require_data_source("plain", others_may_differ=False)
 
 
 def test_only_presets_that_a_target_needs_are_compared(folder):
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
     workflow = deblurring()
-    workflow.require_dataset("rooted", alone=True)
-    workflow.require_dataset("other", alone=True)
-    assert workflow.dataset_named("go_pro").spike_size == (3, 8)
+    workflow.require_data_source("rooted", others_may_differ=True)
+    workflow.require_data_source("other", others_may_differ=True)
+    assert workflow.data_source_named("go_pro").spike_size == (3, 8)
     assert gate_options(workflow, "go_pro", 32).clip_length == 5
     with pytest.raises(ConfigError, match=r"preset plain: data of DATA.SPIKE_SIZE None and, in"):
-        workflow.require_dataset("plain", alone=True)
+        workflow.require_data_source("plain", others_may_differ=True)
 
 
 @pytest.mark.parametrize("key", ["RESULTS", "RUNS"])
@@ -71,14 +71,14 @@ def test_results_among_the_sequences_are_refused(folder, key, folder_of_results)
         data = {data_key: str(folder / "raw"), **other}
         overrides = {"DATA": data, key: str(folder / "raw" / folder_of_results)}
         with pytest.raises(ConfigError, match=rf"^{key} is .*, where .* DATA.{data_key} .*/raw"):
-            deblurring(**overrides).require_dataset("plain", alone=True)
-    deblurring(**overrides).require_dataset("rooted", alone=True)
+            deblurring(**overrides).require_data_source("plain", others_may_differ=True)
+    deblurring(**overrides).require_data_source("rooted", others_may_differ=True)
 
 
 def test_results_beside_the_splits_are_accepted(folder):
-    deblurring(DATA={"ROOT": "."}).require_dataset("plain", alone=True)
+    deblurring(DATA={"ROOT": "."}).require_data_source("plain", others_may_differ=True)
     overrides = {"DATA": {"ROOT": "raw"}, "RESULTS": "raw/results", "RUNS": "raw/runs"}
-    deblurring(**overrides).require_dataset("plain", alone=True)
+    deblurring(**overrides).require_data_source("plain", others_may_differ=True)
 
 
 SOURCE = (
@@ -197,7 +197,7 @@ def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):
     with pytest.raises(ConfigError, match=r"rates\.yml: presets and sweeps end with"):
         workflow.sweep("rates")
     assert workflow.preset("plain").TRAIN.BATCH_SIZE == 3
-    assert len(workflow.notices) == 2
+    assert len(workflow.notes) == 2
 
 
 def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
@@ -210,7 +210,7 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
     assert advice.startswith("Every key is explained")
     workflow = load_workflow(["config.yaml"], {"SET": "MODEL.D_MODEL=0"})
     assert list(workflow.presets) == ["film", "plain", "rooted"]
-    (notice,) = workflow.notices
+    (notice,) = workflow.notes
     assert notice.splitlines()[:2] == [
         "preset arctic, sea cannot be used, others can:",
         "SET: MODEL.D_MODEL: found 0; input should be greater than or equal to 1",
@@ -238,7 +238,7 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     assert workflow.manifest("sea") == workflow.manifest("far")
     assert [workflow.is_prepared(name) for name in ("sea", "plain")] == [True, False]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
-        DeblurringWorkflow(workflow).dataset("sea")
+        DeblurringWorkflow(workflow).data_source("sea")
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         workflow.variant_names("sea")

@@ -68,7 +68,7 @@ def merged(
 ) -> dict[str, Any]:
     """The contents of the manifest of a data set, of stores in a folder."""
     accepted = {"sequences": list(names), "excluded": excluded or {}, "overlaps": {}}
-    return merge_dataset(accepted, stores, dataset="toy", train_split=train_split)
+    return merge_dataset(accepted, stores, dataset_name="toy", train_split=train_split)
 
 
 def layout_of(

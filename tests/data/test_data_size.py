@@ -13,7 +13,7 @@ from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.data_size import GOPRO, DataSize, measure_data
 from vrtspike.data.data_source import DataSource
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -94,7 +94,7 @@ def test_the_longest_exposure_of_a_sequence_counts(root, tmp_path):
     copy = shutil.copytree(root, tmp_path / "walk")
     exposures = [Exposure(0, 24, 8), Exposure(0, 64, 32), Exposure(8, 32, 16)]
     table = {f"{number:06d}": exposure for number, exposure in enumerate(exposures, start=1)}
-    (copy / "train/a" / TABLE).write_text(exposure_table(table))
+    (copy / "train/a" / EXPOSURE_TABLE).write_text(exposure_table(table))
     size = measure_data(dataset(copy))
     assert (size.spike_frames, size.recorded_steps) == (64, 88)
 

@@ -10,7 +10,7 @@ from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import ingest_digest
-from vrtspike.data.store.writing import build_store, verify_store
+from vrtspike.data.store.writing import build_store, find_damage
 from vrtspike.io.files import write_json
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -28,7 +28,7 @@ from vrtspike.system.errors import DataError
             "ingest",
         ),
         (lambda path: merged(path.parent, [path.stem]), "voxelize"),
-        (lambda path: verify_store(path), "voxelize"),
+        (lambda path: find_damage(path), "voxelize"),
         (lambda path: load_dataset(path), "statistics"),
     ],
     ids=["accept", "alignment", "build", "merge", "verify", "load"],

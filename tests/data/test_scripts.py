@@ -15,7 +15,7 @@ import pytest
 
 from tests.data.conftest import SEQUENCES
 from tests.data.scenes import film
-from vrtspike.data.alignment_table import COLUMNS
+from vrtspike.data.alignment_table import ALIGNMENT_COLUMNS
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.io.files import read_json
 from vrtspike.io.images import write_png
@@ -44,7 +44,7 @@ def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
     table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
     script("alignment_table", *survey, "--table", table, "--plot", plot)
     rows = list(csv.DictReader(table.open()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == ALIGNMENT_COLUMNS
     assert [row["sequence"] for row in rows[:3]] == ["GOPR0003_11_00"] * 3
     windows = [(int(row["t0"]), int(row["t1"])) for row in rows[:3]]
     assert windows == [(0, 88), (88, 176), (176, 264)]

@@ -17,7 +17,7 @@ import pytest
 from tests.concurrency import wait_until
 from vrtspike.data import shard_jobs
 from vrtspike.data.manifests import INGEST_SHARD
-from vrtspike.data.shard_jobs import Building, Ingestion, SequenceStage, make_shard
+from vrtspike.data.shard_jobs import IngestStage, SequenceStage, VoxelizeStage, make_shard
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.runs.source_digests import code_digests
@@ -119,8 +119,8 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 
 def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
     """Its composition is kept, as results of earlier versions would be made again."""
-    building = Building("root", tmp_path, tmp_path / "in", StoreOptions(bins=8, context=4))
-    ingestion = Ingestion("root", tmp_path, "blur", "auto", (250, 416), "spikes")
+    building = VoxelizeStage("root", tmp_path, tmp_path / "in", StoreOptions(bins=8, context=4))
+    ingestion = IngestStage("root", tmp_path, "blur", "auto", (250, 416), "spikes")
     options = {
         building: {"bins": 8, "context": 4},
         ingestion: {

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from vrtspike.data.shards import members, shard_count, shard_names, shard_of
+from vrtspike.data.shards import shard_count, shard_members, shard_names, shard_of
 from vrtspike.settings.generated_data import ShardSettings
 from vrtspike.system.errors import DataError
 
@@ -37,7 +37,7 @@ def test_many_tiny_sequences_are_few_jobs_and_large_ones_are_bounded_by_bytes(
 
 
 def test_every_sequence_falls_into_exactly_one_shard():
-    shards = [members(shard, NAMES) for shard in shard_names(8)]
+    shards = [shard_members(shard, NAMES) for shard in shard_names(8)]
     assert sorted(name for names in shards for name in names) == sorted(NAMES)
     sizes = [len(shard) for shard in shards]
     assert min(sizes) > 80
@@ -55,4 +55,4 @@ def test_a_sequence_stays_in_its_shard_on_every_machine_and_from_run_to_run():
 @pytest.mark.parametrize("name", ["2-of-2", "a-of-2", "1of2", "0-of-0", "00-of-1", "0-of-1/", ""])
 def test_what_names_no_shard_is_refused(name):
     with pytest.raises(DataError, match="names no shard"):
-        members(name, NAMES)
+        shard_members(name, NAMES)

@@ -16,10 +16,10 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.spike_file_view import (
-    describe,
+    describe_view,
     draw_spikes,
-    faults,
     film_spikes,
+    spike_file_faults,
     view_spike_file,
 )
 from vrtspike.data.video import read_video
@@ -43,7 +43,7 @@ def exposure(tmp_path_factory):
 
 def test_statistics(exposure):
     folder, spikes = exposure
-    lines = describe(view_spike_file(folder / "a.dat"))
+    lines = describe_view(view_spike_file(folder / "a.dat"))
     mean = spikes.mean()
     rate = spikes.mean(axis=0)
     assert lines[0] == f"{folder / 'a.dat'}: 40 steps of 48 x 64"
@@ -55,19 +55,19 @@ def test_statistics(exposure):
     assert silent >= 1
     assert lines[2].startswith(f"pixels that never fire: {silent} of 3072 (")
     assert lines[3].startswith("order of the steps: a pixel fires twice in a row 0.0")
-    assert faults(view_spike_file(folder / "a.dat")) == []
+    assert spike_file_faults(view_spike_file(folder / "a.dat")) == []
     assert len(lines) == 4
 
 
 def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exposure, tmp_path):
     folder, spikes = exposure
     view = view_spike_file(folder / "a.dat", frame=folder / "a.png", layout=SPK_GOPRO)
-    line = describe(view)[-1]
+    line = describe_view(view)[-1]
     assert line.startswith(f"correlation with the frame: {view.alignment.correlation:.2f} at step")
     assert line.endswith("of 40 (expected at 16 +- 5)")
     for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
         view = view_spike_file(folder / "a.dat", frame=folder / "a.png", layout=layout)
-        line = describe(view)[-1]
+        line = describe_view(view)[-1]
         assert line.endswith("of 40")
     with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
         view_spike_file(folder / "a.dat", layout=LAYOUTS["s_sdm"])
@@ -83,7 +83,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     folder, _ = exposure
     write_png(tmp_path / "other.png", film(9, 1, 96, 128)[0])
     view = view_spike_file(folder / "a.dat", frame=tmp_path / "other.png")
-    (message,) = faults(view)
+    (message,) = spike_file_faults(view)
     assert "do not show the frame" in message
     assert "0.3 needed" in message
     with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*check the sensor's"):
@@ -94,9 +94,9 @@ def test_a_part_of_a_file(exposure):
     folder, spikes = exposure
     view = view_spike_file(folder / "a.dat", start=8, steps=4)
     np.testing.assert_allclose(view.rate, spikes[8:12].mean(axis=0))
-    assert "40 steps of 48 x 64, 4 from step 8 on are looked at" in describe(view)[0]
+    assert "40 steps of 48 x 64, 4 from step 8 on are looked at" in describe_view(view)[0]
     placed = view_spike_file(folder / "a.dat", start=8, frame=folder / "a.png")
-    step = float(describe(placed)[-1].split("at step ")[1].split()[0])
+    step = float(describe_view(placed)[-1].split("at step ")[1].split()[0])
     assert step == pytest.approx(16, abs=3)  # of the whole file
     with pytest.raises(DataError, match="start 40: the file holds steps 0 to 39"):
         view_spike_file(folder / "a.dat", start=40)
@@ -152,7 +152,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
         view = view_spike_file(tmp_path / "a.dat", (250, 416), tmp_path / name)
         assert view.spikes.shape == (16, 250, columns)
         assert view.alignment.correlation > 0.8
-    (first, *_) = describe(view)
+    (first, *_) = describe_view(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
     assert view_spike_file(tmp_path / "a.dat", (250, 416)).spikes.columns == 400
 
@@ -162,18 +162,20 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     samples = shared / "samples"
     file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
     view = view_spike_file(file, frame=frame, layout=SPK_GOPRO)
-    assert faults(view) == []
+    assert spike_file_faults(view) == []
     assert view.alignment.center == pytest.approx(40, abs=1)
-    assert describe(view)[-1].endswith("of 88 (expected at 40 +- 11)")
+    assert describe_view(view)[-1].endswith("of 88 (expected at 40 +- 11)")
     size = 360 * 640 // 8
     content = file.read_bytes()
     steps = [content[i : i + size] for i in range(0, len(content), size)]
     changed = tmp_path / "changed.dat"
     changed.write_bytes(b"".join(steps[:32]))
-    assert "may be cut" in describe(view_spike_file(changed, frame=frame, layout=SPK_GOPRO))[-1]
+    assert (
+        "may be cut" in describe_view(view_spike_file(changed, frame=frame, layout=SPK_GOPRO))[-1]
+    )
     random.Random(0).shuffle(steps)
     changed.write_bytes(b"".join(steps))
-    (message,) = faults(view_spike_file(changed, frame=frame))
+    (message,) = spike_file_faults(view_spike_file(changed, frame=frame))
     assert "the steps are shuffled" in message
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.data.prepared import checked, merged
 from tests.data.raw.published import PUBLISHED
-from vrtspike.data.shard_jobs import Building
+from vrtspike.data.shard_jobs import VoxelizeStage
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.manifests import sealed
@@ -74,7 +74,7 @@ def test_a_data_set_of_another_option_has_another_digest(stores, tmp_path, optio
 @pytest.mark.parametrize("option", CHANGES)
 def test_stores_of_another_option_have_another_recipe(tmp_path, option):
     usual, other = (
-        Building("raw", tmp_path, tmp_path / "checked", options)
+        VoxelizeStage("raw", tmp_path, tmp_path / "checked", options)
         for options in (USUAL, changed(option))
     )
     assert usual.recipe != other.recipe

@@ -20,11 +20,11 @@ from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.preset import training_batches, validation_batches
+from vrtspike.deblurring.trainable import training_batches, validation_batches
 from vrtspike.models import Restorer, build_model
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_source import stored_sequence
-from vrtspike.restoration.restore import restore_frames, torch_compute
+from vrtspike.restoration.restore import restore_frames, torch_restorer
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -117,10 +117,10 @@ def validated_on(dataset: DatasetManifest) -> Restored:
 
 def evaluated_on(dataset: DatasetManifest) -> Restored:
     """Frames as an evaluation restores them, and so any restoration of a clip."""
-    compute = torch_compute(control().eval(), STATISTICS, CPU)
+    restore_tiles = torch_restorer(control().eval(), STATISTICS, CPU)
     source = stored_sequence(Store(dataset.split("test")[0].store))
     tiling = tiling_for(SETTINGS.TEST.TILE, SETTINGS.DATA.CLIP_LEN)
-    frames = restore_frames(compute, source, tiling, bits=None)
+    frames = restore_frames(restore_tiles, source, tiling, bits=None)
     return {(0, number): torch.from_numpy(frame) for number, frame in enumerate(frames)}
 
 

@@ -21,7 +21,7 @@ from tests.deblurring.tiny_run import STEPS, metrics, train_here
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store
-from vrtspike.deblurring.preset import build_trainable
+from vrtspike.deblurring.trainable import build_training_model
 from vrtspike.io.files import read_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
@@ -208,7 +208,7 @@ def test_a_run_goes_on_from_a_trained_model_and_resumes_exactly(
     start, run, stopped = tmp_path / "start", tmp_path / "run", tmp_path / "stopped"
     publish(result, start)
     settings = train_here(place, run, f"MODEL.PRETRAINED={start}", "SEED=7", "TRAIN.MAX_STEPS=4")
-    begun = build_trainable(settings).state_dict()
+    begun = build_training_model(settings).state_dict()
     trained = load_file(start / "weights.safetensors")
     assert all(torch.equal(begun[name], trained[name]) for name in trained)
     # As after a crash: the last two steps are computed again.

@@ -6,7 +6,12 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.evaluation.comparison_pictures import COLUMN_WIDTH, GAP, LABEL_HEIGHT, comparison
+from vrtspike.evaluation.comparison_pictures import (
+    GAP,
+    LABEL_HEIGHT,
+    PICTURE_COLUMN_WIDTH,
+    comparison,
+)
 
 
 @pytest.fixture(scope="module")
@@ -17,16 +22,16 @@ def frames() -> tuple[np.ndarray, ...]:
 
 
 def column(picture: np.ndarray, number: int) -> np.ndarray:
-    left = number * (COLUMN_WIDTH + GAP)
-    return picture[:, left : left + COLUMN_WIDTH]
+    left = number * (PICTURE_COLUMN_WIDTH + GAP)
+    return picture[:, left : left + PICTURE_COLUMN_WIDTH]
 
 
 def test_three_columns_in_the_order_blurry_restored_sharp(frames):
     picture = comparison(*frames)
     assert picture.dtype == np.uint8
-    assert picture.shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
+    assert picture.shape[1] == 3 * PICTURE_COLUMN_WIDTH + 2 * GAP
     for number, frame in enumerate(frames):
-        large = cv2.resize(frame, (COLUMN_WIDTH, 270), interpolation=cv2.INTER_NEAREST)
+        large = cv2.resize(frame, (PICTURE_COLUMN_WIDTH, 270), interpolation=cv2.INTER_NEAREST)
         np.testing.assert_array_equal(column(picture, number)[LABEL_HEIGHT:], large)
 
 
@@ -47,6 +52,6 @@ def test_each_label_has_the_value_of_its_frame(frames):
 def test_large_frames_are_averaged_and_not_thinned_out():
     rows, columns = np.mgrid[:720, :1440]
     board = np.where((rows + columns) % 2, 200, 0).astype(np.uint8)[..., None].repeat(3, axis=2)
-    shown = comparison(board, board, board)[LABEL_HEIGHT:, :COLUMN_WIDTH]
+    shown = comparison(board, board, board)[LABEL_HEIGHT:, :PICTURE_COLUMN_WIDTH]
     # Areas of 3 x 3 pixels hold four or five bright ones.
     assert set(np.unique(shown)) == {89, 111}

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from vrtspike.evaluation.paper_results import (
-    FILE,
     OTHER,
+    PAPER_RESULTS_FILE,
     PaperResult,
     read_paper_results,
     require_published_weights,
@@ -23,7 +23,7 @@ SEEN = r"(read in|quoted|not found in) .{10,}"
 
 
 def test_each_published_row_has_its_source_and_measurement():
-    rows = pd.read_csv(FILE).set_index("model")
+    rows = pd.read_csv(PAPER_RESULTS_FILE).set_index("model")
     assert rows.index.is_unique
     assert rows[["source", "inputs", "dataset", "psnr"]].notna().all(axis=None)
     assert set(rows["protocol"]) <= {*PROTOCOLS, OTHER} - {"own"}
@@ -63,7 +63,7 @@ def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
 def test_the_limit_of_a_reproduction(psnr, within):
     expected = PaperResult(34.81, 11, 1111, 0.02)
     assert expected.is_reproduced_by(psnr) is within
-    assert ("within the limit of 0.02 dB" in expected.verdict(psnr)) is within
+    assert ("within the limit of 0.02 dB" in expected.comparison_text(psnr)) is within
 
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])

@@ -22,7 +22,7 @@ from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import stored_sequence
-from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
 from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
@@ -41,9 +41,9 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     dataset = load_dataset(small_run.dataset)
     (entry,) = (entry for entry in dataset.split("test") if entry.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
-    compute = torch_compute(model, dataset.statistics, CPU)
+    restore_tiles = torch_restorer(model, dataset.statistics, CPU)
     source = stored_sequence(Store(entry.store))
-    return np.stack(list(restore_frames(compute, source, tiling, bits=None)))
+    return np.stack(list(restore_frames(restore_tiles, source, tiling, bits=None)))
 
 
 def test_every_protocol_can_be_chosen():

@@ -15,7 +15,11 @@ from safetensors.torch import load_file
 
 from tests.reporting.results import make_evaluation, make_run
 from tests.small_run import SmallRun, arrays, write_light_run
-from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import (
+    comparison_of_runs_text,
+    find_candidates,
+    write_comparison,
+)
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.commands.main import run_command
@@ -26,7 +30,7 @@ from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.reporting.page import write_report_page
-from vrtspike.reporting.run_data import read_run
+from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.restoration.trained import load
 from vrtspike.runs import named_models
 from vrtspike.runs.identity import identify, write_statistics
@@ -198,7 +202,7 @@ def test_a_comparison_lists_it_without_speed_and_memory(kept, tmp_path):
     message = "kept: nothing was trained: the weights are those of start, unchanged: they were tr"
     assert message in (tmp_path / "table.html").read_text()
     for kind in ("text", "csv", "markdown"):
-        assert "kept" in comparison_text(candidates, kind)
+        assert "kept" in comparison_of_runs_text(candidates, kind)
 
 
 def test_the_leaderboard_lists_it(kept, tmp_path):
@@ -210,7 +214,9 @@ def test_the_leaderboard_lists_it(kept, tmp_path):
 
 
 def test_the_page_shows_it_next_to_a_training(kept):
-    trained, initial = (read_run(kept.results, name, kept.results) for name in ("own", "kept"))
+    trained, initial = (
+        read_run_on_page(kept.results, name, kept.results) for name in ("own", "kept")
+    )
     assert trained["training_seconds"] is not None
     assert initial["training_seconds"] is None
     assert initial["curves"] == {"train": {}, "validation": {}}

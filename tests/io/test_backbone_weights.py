@@ -30,7 +30,7 @@ def test_fetches_and_verifies(source, tmp_path):
     path = tmp_path / "new" / NAME
     backbone_weights.fetch_weights(path, source.as_uri())
     assert path.read_bytes() == b"weights"
-    backbone_weights.verify_weights(path)
+    backbone_weights.require_published_digest(path)
 
 
 def test_refuses_another_file_and_leaves_nothing(source, tmp_path, monkeypatch):
@@ -50,9 +50,9 @@ def test_refuses_another_file_and_leaves_nothing(source, tmp_path, monkeypatch):
 def test_verification_names_what_is_wrong(tmp_path):
     path = tmp_path / NAME
     with pytest.raises(RunError, match=r"no such file; .*snakemake --cores 1 weights"):
-        backbone_weights.verify_weights(path)
+        backbone_weights.require_published_digest(path)
     path.write_bytes(b"not them")
     with pytest.raises(RunError, match="remove it and fetch it again"):
-        backbone_weights.verify_weights(path)
+        backbone_weights.require_published_digest(path)
     with pytest.raises(RunError, match=r"unknown weights; known: alexnet.*, vgg16"):
         backbone_weights.fetch_weights(tmp_path / "resnet.pth")

@@ -17,7 +17,7 @@ from vrtspike.io.files import (
     atomic_path,
     atomic_write_text,
     file_digest,
-    file_mark,
+    file_stamp,
     finite_or_null,
     folder_size,
     json_digest,
@@ -74,17 +74,17 @@ def test_an_error_of_a_write_names_the_file_and_not_its_temporary_name(error_nam
 
 def test_the_mark_of_a_file_changes_with_every_write(tmp_path):
     path = tmp_path / "a.log"
-    marks = [file_mark(path)]
+    marks = [file_stamp(path)]
     for size, date in ((1, 1), (2, 1), (2, 2)):
         path.write_bytes(bytes(size))
         os.utime(path, (date, date))
-        marks.append(file_mark(path))
+        marks.append(file_stamp(path))
     path.rename(tmp_path / "b.log")  # so that its number is not given again
     path.write_bytes(bytes(2))
     os.utime(path, (2, 2))
     assert marks[0] is None
-    assert len({*marks, file_mark(path)}) == 5
-    assert file_mark(path) == file_mark(path)
+    assert len({*marks, file_stamp(path)}) == 5
+    assert file_stamp(path) == file_stamp(path)
 
 
 def test_equal_values_give_equal_bytes(tmp_path):

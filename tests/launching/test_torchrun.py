@@ -16,7 +16,7 @@ from vrtspike.launching.torchrun import (
     run_training,
     training_environment,
 )
-from vrtspike.training.distributed import meeting_place
+from vrtspike.training.distributed import rendezvous_url
 
 TWO = Devices(("GPU-a", "GPU-b"))
 
@@ -24,10 +24,10 @@ TRAINING = """
 import json, sys
 from pathlib import Path
 import psutil, torch
-from vrtspike.training.distributed import AllReduce, join, replicate
+from vrtspike.training.distributed import AllReduce, join_process_group, replicate
 
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
-with join("cpu") as ranks:
+with join_process_group("cpu") as ranks:
     replica = replicate(torch.nn.Linear(1, 1, bias=False), ranks, AllReduce())
     replica(torch.full((1, 1), ranks.rank + 1.0)).sum().backward()
     torchrun = psutil.Process().parent()
@@ -104,6 +104,6 @@ def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_pa
 
 def test_processes_meet_in_a_file_where_one_is_named(monkeypatch):
     monkeypatch.delenv(RENDEZVOUS_FILE, raising=False)
-    assert meeting_place() == "env://"
+    assert rendezvous_url() == "env://"
     monkeypatch.setenv(RENDEZVOUS_FILE, "/tmp/some/processes")
-    assert meeting_place() == "file:///tmp/some/processes"
+    assert rendezvous_url() == "file:///tmp/some/processes"

@@ -8,7 +8,7 @@ from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
 from tests.presets import deblurring_presets
-from vrtspike.config.loading import check_training
+from vrtspike.config.loading import require_trainable
 from vrtspike.io import backbone_weights
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.losses.lpips import build_lpips
@@ -42,7 +42,7 @@ def test_losses_without_a_value_in_every_step_are_refused():
         alone(LAYERS=["relu3_4"])
     # Results of such settings can be read.
     with pytest.raises(ConfigError, match="LOSS: found EVERY above 1 in all terms"):
-        check_training(alone(EVERY=2))
+        require_trainable(alone(EVERY=2))
     assert not alone({"DISTILL": {"TEACHER": "results/train/a"}}, EVERY=2).training_faults()
 
 
@@ -53,9 +53,9 @@ def test_a_perceptual_loss_without_layers_is_refused():
     with pytest.raises(
         ConfigError, match=r"LOSS\.VGG_PERCEPTUAL\.LAYERS: found no layer, expected"
     ):
-        check_training(settings)
+        require_trainable(settings)
     terms["VGG_PERCEPTUAL"]["WEIGHT"] = 0
-    check_training(Settings.model_validate({"LOSS": terms}))
+    require_trainable(Settings.model_validate({"LOSS": terms}))
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):
@@ -79,7 +79,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     features = alexnet(weights=None).features if net == "alex" else make_layers(cfgs["D"])
     state = {f"features.{name}": value for name, value in features.state_dict().items()}
     torch.save(state, tmp_path / BACKBONES[net])
-    monkeypatch.setattr(backbone_weights, "verify_weights", lambda path: None)
+    monkeypatch.setattr(backbone_weights, "require_published_digest", lambda path: None)
     settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.2, "NET": net}})
     _, lpips = build_terms(settings, tmp_path, CPU)
     assert (lpips.name, lpips.weight, lpips.interval) == ("lpips", 0.2, 1)

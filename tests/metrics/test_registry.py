@@ -61,7 +61,7 @@ def test_a_metric_without_colour_is_the_same_on_the_luma(metric, measure, clip):
 
     restored = noisy(clip, 30)
     close = measure(restored, clip) == pytest.approx(measure(gray(restored), gray(clip)), rel=0.01)
-    assert close is not metric.of_colour
+    assert close is not metric.of_color
 
 
 def test_gains_and_values_in_words_in_either_direction():

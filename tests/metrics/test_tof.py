@@ -51,8 +51,8 @@ def test_the_value_is_that_of_the_published_program(texture):
     restored = list(np.clip(sharp + noise, 0, 255).astype(np.uint8))
     flows = []
     for frames in (restored, sharp):
-        grey = [cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in frames]
-        flows.append(cv2.calcOpticalFlowFarneback(*grey, None, 0.5, 3, 15, 3, 5, 1.2, 0))
+        gray = [cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in frames]
+        flows.append(cv2.calcOpticalFlowFarneback(*gray, None, 0.5, 3, 15, 3, 5, 1.2, 0))
     # 96 and 128 pixels: blocks of 32, and 8 pixels or more on either side.
     difference = (flows[0] - flows[1])[16:80, 16:112]
     expected = np.hypot(difference[..., 0], difference[..., 1]).mean()

@@ -10,10 +10,10 @@ from torch.nn import functional
 from tests.models.checks import assert_same
 from vrtspike.models.layers import (
     GEGLU,
-    ClipConv,
+    Conv3dAs2d,
     DepthToSpace,
     DropPath,
-    FrameConv,
+    FrameConv2d,
     SpaceToDepth,
     pad_to_multiple,
 )
@@ -29,7 +29,7 @@ def test_space_to_depth_orders_neighbours_by_column_then_row() -> None:
 @pytest.mark.parametrize("frames", [1, 2, 5])
 @pytest.mark.parametrize(
     "layer",
-    [ClipConv(3, 4), ClipConv(3, 4, 2), FrameConv(3, 4)],
+    [Conv3dAs2d(3, 4), Conv3dAs2d(3, 4, 2), FrameConv2d(3, 4)],
     ids=lambda layer: f"{type(layer).__name__}-{layer.stride}",
 )
 def test_convolutions_are_three_dimensional_ones(layer: nn.Conv3d, frames: int) -> None:

@@ -31,8 +31,8 @@ def scenes(seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         angle = angle + 3 * torch.sign(speed[0]) * (0.5 + speed[1].abs()) * instants.view(-1, 1, 1)
         light = 0.5 + 0.4 * angle.sin()  # (clips, instants, rows, columns)
         bins = light.unflatten(1, (FRAMES, BINS))
-        grey = torch.stack((bins.mean(dim=2), bins[:, :, BINS // 2]))
-        blur, sharp = grey[:, :, :, None].expand(-1, -1, -1, 3, -1, -1)
+        gray = torch.stack((bins.mean(dim=2), bins[:, :, BINS // 2]))
+        blur, sharp = gray[:, :, :, None].expand(-1, -1, -1, 3, -1, -1)
         yield blur, (bins - 0.5) / 0.28, sharp
 
 
@@ -70,7 +70,7 @@ def small(small_vrt: Callable[..., VRT]) -> VRTSpike:
 @pytest.mark.slow
 def test_spikes_sharpen_clips_after_a_few_steps(small_vrt: Callable[..., VRT]) -> None:
     gain = gain_db(trained(small(small_vrt)), seed=2)
-    control = ShuffledSpikes(small(small_vrt), bins=BINS, neighbours=False, one_by_one=False)
+    control = ShuffledSpikes(small(small_vrt), bins=BINS, neighbors=False, one_by_one=False)
     foreign = gain_db(trained(control), seed=2)
     assert gain > 6
     assert foreign < gain - 4, "what is learned is which spikes belong to which frame"

@@ -85,10 +85,10 @@ def test_both_neighbours_are_aligned() -> None:
     for frame in range(2):
         pairs = ((frame, frame + 1, backward, 0), (frame + 1, frame, forward, 4))
         for here, other, flows, at in pairs:
-            flow, neighbour = flows[:, frame], pictures[:, other]
-            warped = flow_warp(neighbour, flow)
+            flow, neighbor = flows[:, frame], pictures[:, other]
+            warped = flow_warp(neighbor, flow)
             raw = align.conv_offset(torch.cat((warped, pictures[:, here], flow), dim=1))
-            result = expected_conv(neighbour, raw, flow, align.weight, align.bias, 3.0)
+            result = expected_conv(neighbor, raw, flow, align.weight, align.bias, 3.0)
             expected[:, here, at : at + 4] = result
     result = align(x, torch.cat((backward, forward)).flatten(0, 1))
     torch.testing.assert_close(result.permute(0, 1, 4, 2, 3), expected)

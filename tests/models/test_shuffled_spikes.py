@@ -17,7 +17,7 @@ from vrtspike.models.shuffled_spikes import (
     ShuffledSpikesDataset,
     derangements,
     mirror_ends,
-    take_neighbours,
+    take_neighbors,
 )
 from vrtspike.models.spike_nafnet import SpikeNAFNet
 from vrtspike.settings.model import NAFSettings
@@ -56,21 +56,21 @@ def test_clips_are_mirrored_at_their_ends() -> None:
         assert mirrored.tolist() == [expected, [10 + frame for frame in expected]]
 
 
-def neighbours_taken(*, random: bool) -> Tensor:
+def neighbors_taken(*, random: bool) -> Tensor:
     """Of frames 1 to 3 of 200 clips, with those before and after: distance of the frame taken."""
     voxels = torch.arange(5).expand(200, 5)[..., None, None, None]
-    return take_neighbours(voxels, random=random)[..., 0, 0, 0] - torch.arange(1, 4)
+    return take_neighbors(voxels, random=random)[..., 0, 0, 0] - torch.arange(1, 4)
 
 
 def test_a_frame_takes_the_spikes_before_or_after_it() -> None:
     torch.manual_seed(0)
-    distances = neighbours_taken(random=True)
+    distances = neighbors_taken(random=True)
     assert distances.unique().tolist() == [-1, 1]
     # Each frame of each clip draws for itself.
     assert {tuple(clip) for clip in distances.tolist()} == set(product((-1, 1), repeat=3))
     torch.manual_seed(0)
-    assert torch.equal(neighbours_taken(random=True), distances)
-    assert neighbours_taken(random=False).unique().tolist() == [-1]
+    assert torch.equal(neighbors_taken(random=True), distances)
+    assert neighbors_taken(random=False).unique().tolist() == [-1]
 
 
 def small_nafnet() -> SpikeNAFNet:
@@ -84,10 +84,10 @@ def small_nafnet() -> SpikeNAFNet:
     return network.eval()
 
 
-def control(model: Restorer, *, neighbours: bool = False) -> ShuffledSpikes:
+def control(model: Restorer, *, neighbors: bool = False) -> ShuffledSpikes:
     """The control of a model."""
     one_by_one = isinstance(model, SpikeNAFNet)
-    return ShuffledSpikes(model, bins=4, neighbours=neighbours, one_by_one=one_by_one).eval()
+    return ShuffledSpikes(model, bins=4, neighbors=neighbors, one_by_one=one_by_one).eval()
 
 
 def clip(frames: int, clips: int = 1) -> tuple[Tensor, Tensor]:
@@ -120,16 +120,16 @@ def test_training_shows_each_clip_a_new_order_for_each_seed_and_evaluation_one(
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("neighbours", [True, False])
-def test_a_clip_of_one_frame_has_no_other_spikes(training: bool, neighbours: bool) -> None:
-    model = control(small_nafnet(), neighbours=neighbours).train(training)
+@pytest.mark.parametrize("neighbors", [True, False])
+def test_a_clip_of_one_frame_has_no_other_spikes(training: bool, neighbors: bool) -> None:
+    model = control(small_nafnet(), neighbors=neighbors).train(training)
     with pytest.raises(ConfigError, match=r"SPIKE_ORDER .* found a clip of 1 frame, expected"):
         model(*clip(frames=1))
 
 
-@pytest.mark.parametrize("neighbours", [True, False])
-def test_voxels_of_other_clips_are_refused(neighbours: bool) -> None:
-    model = control(small_nafnet(), neighbours=neighbours)
+@pytest.mark.parametrize("neighbors", [True, False])
+def test_voxels_of_other_clips_are_refused(neighbors: bool) -> None:
+    model = control(small_nafnet(), neighbors=neighbors)
     blur, voxels = clip(frames=3, clips=2)
     for others in (None, voxels[:, :2], voxels[:1], voxels[:, :, :3]):
         with pytest.raises(ValueError, match=r"expected voxels of shape \(2, 3, 4\)"):
@@ -149,14 +149,14 @@ def test_a_frame_never_gets_its_own_spikes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "others"), [(False, [2, 3, 0, 1]), (True, [1, 0, 1, 2])], ids=["clip", "beside"]
+    ("neighbors", "others"), [(False, [2, 3, 0, 1]), (True, [1, 0, 1, 2])], ids=["clip", "beside"]
 )
 def test_a_frame_is_restored_with_the_spikes_of_another_alone(
-    neighbours: bool, others: list[int]
+    neighbors: bool, others: list[int]
 ) -> None:
     network = small_nafnet()
     blur, voxels = clip(frames=4, clips=2)
-    restored = control(network, neighbours=neighbours)(blur, voxels)
+    restored = control(network, neighbors=neighbors)(blur, voxels)
     for frame, other in enumerate(others):
         expected = network(blur[:, [frame]], voxels[:, [other]])
         torch.testing.assert_close(restored[:, [frame]], expected)
@@ -178,7 +178,7 @@ def test_bins_of_neighbours_deviate_by_zero() -> None:
 
 def test_single_frames_get_the_spikes_before_or_after() -> None:
     network = small_nafnet()
-    model = control(network, neighbours=True)
+    model = control(network, neighbors=True)
     blur, _ = clip(frames=1, clips=8)
     _, voxels = clip(frames=3, clips=8)
     before, itself, after = (network(blur, voxels[:, [place]]) for place in range(3))

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from vrtspike.models.spike_encoder import ResidualBlock3D, SpikeEncoder3D
+from vrtspike.models.spike_encoder import ResidualClipBlock, SpikeEncoder
 
 
 def test_encoder_by_hand() -> None:
     torch.manual_seed(0)
-    encoder = SpikeEncoder3D(3, (4, 6)).double()
+    encoder = SpikeEncoder(3, (4, 6)).double()
     for parameter in encoder.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     voxels = torch.randn(1, 3, 3, 4, 6, dtype=torch.float64)
@@ -24,7 +24,7 @@ def test_encoder_by_hand() -> None:
         scale = encoder.scales[number]
         assert isinstance(scale, torch.nn.Sequential)
         for block in scale:
-            assert isinstance(block, ResidualBlock3D)
+            assert isinstance(block, ResidualClipBlock)
             x = (x + conv(block.conv2, conv(block.conv1, x).relu())).relu()
         return x
 

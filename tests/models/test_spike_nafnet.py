@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from vrtspike.data.clips.neighbours import pad_with_means
+from vrtspike.data.clips.neighbors import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
 from vrtspike.settings.model import NAFSettings
@@ -15,10 +15,10 @@ from vrtspike.settings.model import NAFSettings
 BINS = 6
 
 
-def small(bins: int = BINS, neighbour_bins: int = 2) -> SpikeNAFNet:
+def small(bins: int = BINS, neighbor_bins: int = 2) -> SpikeNAFNet:
     """A network of 8 channels and two scales, away from its start at zero."""
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
-    settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbour_bins)
+    settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbor_bins)
     model = SpikeNAFNet(settings, bins=bins)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -41,8 +41,8 @@ def test_a_block_is_that_of_the_paper():
     torch.nn.init.constant_(block.scale2, 0.5)
 
     def normed(x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=1, keepdim=True)
-        return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-6).sqrt()
+        centerd = x - x.mean(dim=1, keepdim=True)
+        return centerd / (centerd.square().mean(dim=1, keepdim=True) + 1e-6).sqrt()
 
     wide = block.depthwise(block.expand(normed(x)))
     gated = wide[:, :2] * wide[:, 2:]
@@ -89,8 +89,8 @@ def test_a_frame_gets_brightness_deviations_and_the_nearest_bins_of_its_neighbou
     )
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     mean = voxels[0, 1].mean()
-    neighbours = mean_and_deviations(pad_with_means(voxels), 2)[0, 1, 5:, 0, 0] + mean
-    assert neighbours.tolist() == [2, 3, 8, 9]
+    neighbors = mean_and_deviations(pad_with_means(voxels), 2)[0, 1, 5:, 0, 0] + mean
+    assert neighbors.tolist() == [2, 3, 8, 9]
 
 
 def test_spikes_around_a_clip_are_those_of_its_neighbours():
@@ -159,7 +159,7 @@ def test_sizes_that_no_scale_divides_are_padded_at_their_end():
 
 @pytest.mark.parametrize(("bins", "reached"), [(0, [1]), (2, [0, 1, 2])])
 def test_a_frame_is_restored_from_itself_and_spikes_about_its_exposure(bins, reached):
-    model = small(neighbour_bins=bins)
+    model = small(neighbor_bins=bins)
     blur, voxels = torch.rand(1, 4, 3, 16, 24), torch.randn(1, 4, BINS, 8, 12)
     restored = model(blur, voxels)
     torch.testing.assert_close(model(blur[:, :3], voxels[:, :3])[:, :2], restored[:, :2])

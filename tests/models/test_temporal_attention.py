@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.temporal_attention import TemporalCrossAttention, TemporalSelfAttention
 from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
 
 TWO_HEADS = TemporalAttentionSettings(HEADS=2)
@@ -15,15 +15,15 @@ TWO_HEADS = TemporalAttentionSettings(HEADS=2)
 def test_fusion_adds_to_features_in_float32() -> None:
     x, spikes = torch.randn(2, 1, 5, 2, 2, 8)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        fusion = TemporalCrossAttn(8, FuseSettings(HEADS=2, INIT="random"))
+        fusion = TemporalCrossAttention(8, FuseSettings(HEADS=2, INIT="random"))
         assert fusion(x, spikes.bfloat16()).dtype == torch.float32
-        unchanged = TemporalCrossAttn(8, FuseSettings(HEADS=2))
+        unchanged = TemporalCrossAttention(8, FuseSettings(HEADS=2))
         assert torch.equal(unchanged(x, spikes), x), "features are not rounded"
 
 
 def test_attention_runs_along_time_only() -> None:
     torch.manual_seed(0)
-    layer = SpikeTemporalSA(8, TWO_HEADS)
+    layer = TemporalSelfAttention(8, TWO_HEADS)
     x = torch.randn(1, 3, 4, 4, 8, requires_grad=True)
     # A random direction: the layer norms take out any that is equal on all channels.
     (layer(x)[0, 1, 2, 3] * torch.randn(8)).sum().backward()
@@ -39,14 +39,14 @@ def test_layers_by_hand(fused: bool) -> None:
     """Two heads of four channels along the four frames of one pixel."""
     torch.manual_seed(0)
     x, spikes = 3 * torch.randn(2, 4, 8, dtype=torch.float64)
-    layer: SpikeTemporalSA | TemporalCrossAttn
+    layer: TemporalSelfAttention | TemporalCrossAttention
     if fused:
-        layer = TemporalCrossAttn(8, FuseSettings(HEADS=2, INIT="random")).double()
+        layer = TemporalCrossAttention(8, FuseSettings(HEADS=2, INIT="random")).double()
         key_value = layer.key_value(layer.norm_spikes(spikes))
         qkv = torch.cat((layer.query(layer.norm_query(x)), key_value), dim=-1)
         result = layer(x.view(1, 4, 1, 1, 8), spikes.view(1, 4, 1, 1, 8))
     else:
-        layer = SpikeTemporalSA(8, TWO_HEADS).double()
+        layer = TemporalSelfAttention(8, TWO_HEADS).double()
         qkv = layer.qkv(layer.norm1(x))
         result = layer(x.view(1, 4, 1, 1, 8))
     q, k, v = qkv.view(4, 3, 2, 4).permute(1, 2, 0, 3)
@@ -78,8 +78,8 @@ def test_chunks_of_pixels_do_not_change_the_result(
     torch.manual_seed(0)
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
     again = mode == "recomputing"
-    attention = SpikeTemporalSA(8, TemporalAttentionSettings(), recompute=again).double()
-    fusion = TemporalCrossAttn(8, FuseSettings(INIT="random"), recompute=again).double()
+    attention = TemporalSelfAttention(8, TemporalAttentionSettings(), recompute=again).double()
+    fusion = TemporalCrossAttention(8, FuseSettings(INIT="random"), recompute=again).double()
     layers = ((attention, attention.qkv, (x,)), (fusion, fusion.query, (x, spikes)))
     for layer, part, inputs in layers:
         sizes: list[int] = []

@@ -107,13 +107,17 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
     ("attn", "ffn", "recomputed"),
     [
         (False, False, "none"),
-        (True, False, "DeformableAlignment, SpikeTemporalSA, TemporalCrossAttn, WindowAttention"),
+        (
+            True,
+            False,
+            "DeformableAlignment, TemporalCrossAttention, TemporalSelfAttention, WindowAttention",
+        ),
         (False, True, "GEGLU"),
         (
             True,
             True,
-            "ParallelWarping, SpikeEncoder3D, SpikeTemporalSA, SpyNet, TMSABlock, "
-            "TemporalCrossAttn",
+            "ParallelWarping, SpikeEncoder, SpyNet, TMSABlock, "
+            "TemporalCrossAttention, TemporalSelfAttention",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from vrtspike.monitoring.records import (
     CacheUse,
     GrowingRecords,
-    Records,
+    RecordWriter,
     last_records,
     read_records,
     truncate_records,
@@ -17,7 +17,7 @@ from vrtspike.system.errors import RunError
 
 def test_records_are_on_disk_at_once_and_cut_off_lines_are_left_out(tmp_path):
     path = tmp_path / "logs" / "metrics.jsonl"
-    records = Records(path)
+    records = RecordWriter(path)
     records.write({"step": 1, "loss": float("nan"), "losses": {"a": float("inf"), "b": 0.5}})
     records.write({"step": 2})
     assert read_records(path) == [
@@ -34,7 +34,7 @@ def test_truncation_removes_records_after_the_step(tmp_path):
     path = tmp_path / "metrics.jsonl"
     truncate_records(path, 5)
     assert not path.exists()
-    records = Records(path)
+    records = RecordWriter(path)
     for step in range(1, 8):
         records.write({"kind": "train", "step": step})
     records.write({"kind": "validation", "step": 5})

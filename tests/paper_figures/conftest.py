@@ -14,7 +14,7 @@ import torch
 from tests.small_run import SmallRun, small_run, write_light_run
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.paper_figures.results import Clip, Cost, Result
+from vrtspike.paper_figures.results import Clip, Cost, ModelResult
 from vrtspike.paper_figures.run_results import Restoring
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
 from vrtspike.runs.published import read_published
@@ -57,7 +57,7 @@ class Scene:
             motion=self.motion,
         )
 
-    def result(self, label: str, restored: np.ndarray, **values: object) -> Result:
+    def result(self, label: str, restored: np.ndarray, **values: object) -> ModelResult:
         rows = [
             {
                 "sequence": sequence,
@@ -73,7 +73,7 @@ class Scene:
             for name in FRAMES
         ]
         defaults = {"frame_psnr": pd.DataFrame(rows)}
-        return Result(
+        return ModelResult(
             label,
             f"results/{label}",
             {sequence: self.clip(sequence) for sequence in "ab"},
@@ -88,7 +88,7 @@ def scene() -> Scene:
 
 
 @pytest.fixture
-def models(scene: Scene) -> list[Result]:
+def models(scene: Scene) -> list[ModelResult]:
     """Two models: ``good`` errs by 4 everywhere, ``bad`` by 40 more in a square of b/000002."""
     good = scene.sharp + np.uint8(4)
     bad = scene.sharp + np.uint8(5)
@@ -101,7 +101,7 @@ def models(scene: Scene) -> list[Result]:
 def write(tmp_path: Path):
     """Write figures of results; gives the folder and the printed lines."""
 
-    def run(results: list[Result], **options: object) -> tuple[Path, list[str]]:
+    def run(results: list[ModelResult], **options: object) -> tuple[Path, list[str]]:
         lines: list[str] = []
         request = FigureRequest(tmp_path / "figures", **options)
         FigureWriter(results, request, no_progress, lines.append).write()

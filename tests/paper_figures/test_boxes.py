@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.paper_figures.boxes import Box, CropPlace, differing_box, parse_crop
+from vrtspike.paper_figures.boxes import Box, CropSpec, differing_box, parse_crop
 from vrtspike.system.errors import ConfigError
 
 RANDOM = np.random.default_rng(3)
@@ -58,7 +58,7 @@ def test_other_texts_are_no_crops(text):
 
 def test_a_crop_lies_inside_its_frame():
     place = parse_crop("set/a/0001:50,10,10,30")
-    assert place == CropPlace("set/a", "0001", Box(50, 10, 10, 30), "--crop set/a/0001:50,10,10,30")
+    assert place == CropSpec("set/a", "0001", Box(50, 10, 10, 30), "--crop set/a/0001:50,10,10,30")
     place.require_inside((40, 60, 3))
     for size in ((39, 60), (40, 59)):
         with pytest.raises(ConfigError, match=rf"outside of the frame of {size[1]} x {size[0]}"):

@@ -12,12 +12,12 @@ import torch
 from tests.paper_figures.conftest import decibels, no_progress
 from vrtspike.analysis.evaluation_files import read_summary, write_summary
 from vrtspike.io.images import read_rgb
-from vrtspike.paper_figures.run_results import Restoring, read_run
+from vrtspike.paper_figures.run_results import Restoring, read_run_result
 from vrtspike.system.errors import ConfigError
 
 
 def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring, small_run):
-    result = read_run(evaluated / "train/one", restoring)
+    result = read_run_result(evaluated / "train/one", restoring)
     frames = list(result.clips["b"].frames)
     restored = list(result.restored("b", frames))
     rows = pd.read_csv(evaluated / "evaluate/one/frames.csv", dtype={"frame": str})
@@ -37,7 +37,7 @@ def test_kept_examples_are_not_restored_again(evaluated):
     def no_device() -> torch.device:
         raise AssertionError("nothing has to be computed")
 
-    result = read_run(evaluated / "train/one", Restoring(no_device, no_progress))
+    result = read_run_result(evaluated / "train/one", Restoring(no_device, no_progress))
     folder = evaluated / "evaluate/one/examples/b"
     frames = sorted(path.name for path in folder.iterdir())
     assert 0 < len(frames) < 5
@@ -51,7 +51,7 @@ def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path,
     text = settings.read_text()
     assert str(small_run.dataset) in text
     settings.write_text(text.replace(str(small_run.dataset), "results/data/small/k4/dataset.json"))
-    result = read_run(tmp_path / "copied/train/one", restoring)
+    result = read_run_result(tmp_path / "copied/train/one", restoring)
     assert any("stores of its test data are not beside it" in note for note in result.notes)
     clip = result.clips["b"]
     folder = evaluated / "evaluate/one/examples/b"
@@ -71,9 +71,9 @@ def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restoring, 
     summary = read_summary(path)
     seconds = summary.pop("model_seconds_per_frame")
     write_summary(path, summary | {"seconds_per_frame": seconds})
-    assert read_run(tmp_path / "copied/train/one", restoring).cost.seconds is None
+    assert read_run_result(tmp_path / "copied/train/one", restoring).cost.seconds is None
 
 
 def test_a_protocol_that_was_not_measured_is_refused(evaluated, restoring):
     with pytest.raises(ConfigError, match=r"--protocol vrt: .*evaluate/one has the protocols own"):
-        read_run(evaluated / "train/one", restoring, "vrt")
+        read_run_result(evaluated / "train/one", restoring, "vrt")

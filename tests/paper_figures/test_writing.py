@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.paper_figures.conftest import FRAMES, SIZE, decibels
-from vrtspike.paper_figures.boxes import Box, CropPlace, parse_crop
+from vrtspike.paper_figures.boxes import Box, CropSpec, parse_crop
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.writing import FIGURES
 from vrtspike.system.errors import ConfigError, DataError
@@ -189,7 +189,7 @@ def test_results_of_different_frames_do_not_compare(scene, models, write):
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
         write([models[0], replace(other, frame_psnr=table)], names=["psnr_over_frames"])
     clips = {"a": replace(other.clips["a"], blurry=lambda name: scene.sharp[0, 0])}
-    place = CropPlace("a", "000001", Box(0, 0, 8, 8))
+    place = CropSpec("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):
         write([models[0], replace(other, clips=clips)], names=["crops"], crops=[place])
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from vrtspike.reporting.offline_page import OfflinePage, Verdict, script_json
+from vrtspike.reporting.offline_page import Headline, OfflinePage, script_json
 
 
 def test_json_in_a_script_cannot_end_it():
@@ -17,7 +17,7 @@ def test_json_in_a_script_cannot_end_it():
 
 @pytest.mark.parametrize(("has_files", "sources"), [(False, "data:"), (True, "data: 'self' file:")])
 def test_only_a_page_with_files_beside_it_may_read_files(has_files, sources):
-    page = OfflinePage(Verdict("**1** < 2", []), {"one": "First"}, ["dom.js"], has_files=has_files)
+    page = OfflinePage(Headline("**1** < 2", []), {"one": "First"}, ["dom.js"], has_files=has_files)
     text = page.render({"runs": []})
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy.replace("&#39;", "'").endswith(f"media-src {sources}")

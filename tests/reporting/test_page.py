@@ -22,7 +22,7 @@ from tests.reporting.results import (
 )
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
-from vrtspike.reporting.run_data import read_run
+from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.reporting.verdict import verdict
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.errors import RunError
@@ -166,7 +166,7 @@ def run(results, name="a", evaluated=True, settings=None, **evaluation):
     make_run(results, name, **(settings or {}))
     if evaluated:
         make_evaluation(results, name, **evaluation)
-    return read_run(results, name, results)
+    return read_run_on_page(results, name, results)
 
 
 FACTS = (
@@ -288,5 +288,5 @@ def test_code_that_differs_from_its_commit_is_noted(tmp_path, git, code):
     record["environment"]["git"]["changed"] = git
     write_json(path, record)
     make_evaluation(tmp_path, "a")
-    words = verdict([read_run(tmp_path, "a", tmp_path)]).text
+    words = verdict([read_run_on_page(tmp_path, "a", tmp_path)]).text
     assert words.endswith("at commit 01234567 with changes.")

@@ -72,7 +72,7 @@ def test_vrt_is_refused_with_the_reason(small_run, tmp_path):
 
 def test_a_control_is_refused_with_the_reason(light_run, tmp_path):
     model = load(light_run, device="cpu")
-    control = ShuffledSpikes(model.network, bins=4, neighbours=False, one_by_one=True)
+    control = ShuffledSpikes(model.network, bins=4, neighbors=False, one_by_one=True)
     with pytest.raises(ConfigError, match=r"small_light: MODEL.SPIKE_ORDER is shuffled, .* not e"):
         export_model(replace(model, network=control), tmp_path / "control.onnx")
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ from vrtspike.io.files import file_digest, write_json
 from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
 from vrtspike.restoration.inputs.clip_source import stored_sequence
-from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
 from vrtspike.settings.evaluation import TileSettings
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -45,7 +45,7 @@ def clip(small_run):
 
 
 def restored(model, source, statistics, tiling, **options):
-    return list(restore_frames(torch_compute(model, statistics, CPU), source, tiling, **options))
+    return list(restore_frames(torch_restorer(model, statistics, CPU), source, tiling, **options))
 
 
 def test_tiles_give_what_the_whole_frame_gives(clip):

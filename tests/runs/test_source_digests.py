@@ -58,7 +58,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def digests(folder: Path, *uses: str, neutral: tuple[str, ...] = ()) -> dict[str, str]:
-    return code_digests(folder / "scripts/program.py", uses=uses, neutral=neutral)
+    return code_digests(folder / "scripts/program.py", dynamic_uses=uses, ignored_modules=neutral)
 
 
 def edit(folder: Path, name: str, old: str, new: str) -> None:

@@ -18,7 +18,7 @@ from vrtspike.system.errors import ConfigError
 def test_programs_and_modules_of_the_table_exist(repository, program):
     """A renamed module would count again, and a renamed program would lose its entry."""
     assert (repository / "scripts" / program).is_file()
-    for module in STAGE_INPUTS[program].neutral:
+    for module in STAGE_INPUTS[program].ignored_modules:
         assert find_spec(module) is not None, module
 
 
@@ -29,11 +29,15 @@ def test_each_neutral_module_is_among_those_that_a_program_imports(repository, p
     uses = [f"{module}.{part}" for module in TASKS.values() for part in inputs.parts]
 
     def files(*neutral: str) -> set[str]:
-        return set(code_digests(repository / "scripts" / program, uses=uses, neutral=neutral))
+        return set(
+            code_digests(
+                repository / "scripts" / program, dynamic_uses=uses, ignored_modules=neutral
+            )
+        )
 
-    counted = files(*inputs.neutral)
-    for module in inputs.neutral:
-        others = [name for name in inputs.neutral if name != module]
+    counted = files(*inputs.ignored_modules)
+    for module in inputs.ignored_modules:
+        others = [name for name in inputs.ignored_modules if name != module]
         assert files(*others) > counted, module
 
 
@@ -46,7 +50,7 @@ def test_a_task_has_the_parts_that_a_program_uses(program):
 @pytest.mark.parametrize("program", ["analyze_performance.py", "report_page.py"])
 def test_findings_depend_on_the_advice_of_a_task(repository, program):
     uses = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
-    files = code_digests(repository / "scripts" / program, uses=uses)
+    files = code_digests(repository / "scripts" / program, dynamic_uses=uses)
     assert "vrtspike/deblurring/advice/runs.py" in files
 
 

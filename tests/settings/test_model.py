@@ -101,7 +101,7 @@ def test_keys_of_vrt_say_nothing_about_the_light_model() -> None:
 def test_a_network_without_keys_is_assumed_to_need_the_most_memory() -> None:
     network = ModelSettings.model_construct(TYPE="residual_3d").network
     assert network.bytes_per_pixel > Settings().MODEL.network.bytes_per_pixel
-    assert not network.takes_neighbours
+    assert not network.takes_neighbors
     assert (network.recompute_keys, network.keys_without_shape, network.weights) == ((), (), {})
 
 

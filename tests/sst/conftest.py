@@ -10,7 +10,7 @@ import torch
 import xarray
 
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import Evaluation, evaluate
+from vrtspike.sst.evaluate import ForecastEvaluation, evaluate
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
 from vrtspike.sst.settings import Years
@@ -101,6 +101,6 @@ def half(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture(scope="session")
-def evaluation(data) -> Evaluation:
+def evaluation(data) -> ForecastEvaluation:
     """An evaluation of :func:`half`."""
     return evaluate(half, data)

@@ -7,8 +7,8 @@ import pytest
 
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import Evaluation, best_possible_forecasts, evaluate
-from vrtspike.sst.generate import DECAY, EL_NINO_K, MEMORY, WEATHER_K, Globe, write_example
+from vrtspike.sst.evaluate import ForecastEvaluation, best_possible_forecasts, evaluate
+from vrtspike.sst.generate import ANOMALY_MEMORY, DECAY, EL_NINO_K, WEATHER_K, Globe, write_example
 from vrtspike.sst.grid import Area
 from vrtspike.sst.results import metric_tables
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL
@@ -32,7 +32,7 @@ def dataset(tmp_path_factory) -> ERA5SSTMonthlyDataset:
 
 
 @pytest.fixture(scope="module")
-def result(dataset) -> Evaluation:
+def result(dataset) -> ForecastEvaluation:
     """An evaluation of the best possible forecast and a tenth less of it."""
     best = best_possible_forecasts(GLOBE, dataset)
     deviation = dataset.store.fields["deviation"]
@@ -57,12 +57,12 @@ def expected_error2(dataset: ERA5SSTMonthlyDataset, ahead: int) -> float:
     lat, lon = np.meshgrid(dataset.store.grid.latitudes, dataset.store.grid.longitudes % 360)
     # Each of both parts of the oscillation has a variance of 1, of which exp(-2 n / DECAY) stays.
     strength = 0.0
-    for centre, phase in ((215, 0), (160, 1.5)):
-        core = np.exp(-((lat / 14) ** 2) - ((lon - centre) / 45) ** 2)
+    for center, phase in ((215, 0), (160, 1.5)):
+        core = np.exp(-((lat / 14) ** 2) - ((lon - center) / 45) ** 2)
         waves = 0.8 * np.sin(2 * np.deg2rad(lat)) * np.cos(2 * np.deg2rad(lon) + phase)
         strength = strength + (EL_NINO_K * (core + waves)) ** 2
     swing = strength * (1 - np.exp(-2 * ahead / DECAY))
-    variance = swing.T + WEATHER_K**2 * (1 - MEMORY ** (2 * ahead))
+    variance = swing.T + WEATHER_K**2 * (1 - ANOMALY_MEMORY ** (2 * ahead))
     return float((variance * dataset.store.weights.values).sum())
 
 

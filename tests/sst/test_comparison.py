@@ -8,8 +8,8 @@ import pytest
 import xarray
 from scipy.signal import lfilter
 
-from vrtspike.sst.comparison import block_choices, compare, holm
-from vrtspike.sst.scores import SYSTEMS
+from vrtspike.sst.comparison import block_choices, compare_with_baselines, holm
+from vrtspike.sst.scores import FORECAST_SYSTEMS
 
 
 @pytest.mark.parametrize(("samples", "block"), [(60, 12), (48, 12), (40, 10), (8, 2), (1, 1)])
@@ -24,14 +24,14 @@ def test_blocks_are_consecutive_and_every_start_is_drawn_alike(samples, block):
 
 def verdicts_of(error2: np.ndarray) -> pd.DataFrame:
     """Verdicts from squared errors (sample, system, lead)."""
-    coordinates = {"system": list(SYSTEMS)}
+    coordinates = {"system": list(FORECAST_SYSTEMS)}
     one = xarray.DataArray(error2, dims=("sample", "system", "lead"), coords=coordinates)
     one = one.assign_coords(lead=np.arange(error2.shape[-1]))
     both = one.expand_dims(about=["climatology", "trend"])
     names = ("error2", "forecast", "observed", "product", "forecast2", "observed2")
     means = xarray.Dataset(dict.fromkeys(names, both))
     means = means.assign(dict.fromkeys(("nino34", "nino34_observed"), one))
-    return compare(means)[1]
+    return compare_with_baselines(means)[1]
 
 
 def test_equally_good_forecasts_are_seldom_distinguished():
@@ -62,7 +62,7 @@ def test_p_values_of_several_leads_are_adjusted_by_holm():
 def test_a_difference_at_one_of_many_leads_needs_more_than_its_own_p():
     """The same errors at one lead, and beside nine leads without a difference."""
     random = np.random.default_rng(2)
-    error2 = 4 + random.normal(size=(60, len(SYSTEMS), 10))
+    error2 = 4 + random.normal(size=(60, len(FORECAST_SYSTEMS), 10))
     error2[:, 0, 0] -= 0.75
     alone = verdicts_of(error2[:, :, :1])
     among = verdicts_of(error2)
@@ -74,7 +74,7 @@ def test_a_difference_at_one_of_many_leads_needs_more_than_its_own_p():
 
 
 def test_a_model_equal_to_the_baselines_is_not_distinguishable(evaluation):
-    means = evaluation.means.sel(system=["persistence"] * len(SYSTEMS))
-    _, verdicts = compare(means.assign_coords(system=list(SYSTEMS)))
+    means = evaluation.means.sel(system=["persistence"] * len(FORECAST_SYSTEMS))
+    _, verdicts = compare_with_baselines(means.assign_coords(system=list(FORECAST_SYSTEMS)))
     assert verdicts["verdict"].str.startswith("not distinguishable from ").all()
     assert (verdicts["p"] == 1).all()

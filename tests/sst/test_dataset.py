@@ -18,7 +18,7 @@ from vrtspike.system.errors import ConfigError, DataError
 
 def months(store, first: tuple[int, int], count: int) -> np.ndarray:
     place = month_number(*first) - store.first_month
-    return np.nan_to_num(store.standardised[place : place + count])
+    return np.nan_to_num(store.standardized[place : place + count])
 
 
 def test_a_sample_is_some_months_and_those_that_follow(store):
@@ -32,7 +32,7 @@ def test_a_sample_is_some_months_and_those_that_follow(store):
     # January 1981 is the last month that is read.
     assert int(sample["month"]) == 0
     assert data.last_months[10] == month_number(1981, 1)
-    np.testing.assert_array_equal(sample["valid"], np.isfinite(store.standardised[13:15]))
+    np.testing.assert_array_equal(sample["valid"], np.isfinite(store.standardized[13:15]))
 
 
 @pytest.mark.parametrize(

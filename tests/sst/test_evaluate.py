@@ -11,13 +11,13 @@ import torch
 from tests.sst.conftest import SAMPLES, YEARS, half
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import Evaluation, evaluate
+from vrtspike.sst.evaluate import ForecastEvaluation, evaluate
 from vrtspike.sst.grid import Area
 from vrtspike.sst.scores import MODEL
 from vrtspike.sst.store import prepare
 
 
-def score(evaluation: Evaluation, name: str, system: str, lead: int) -> float:
+def score(evaluation: ForecastEvaluation, name: str, system: str, lead: int) -> float:
     return float(evaluation.table[name].sel(system=system, lead=lead))
 
 
@@ -66,16 +66,16 @@ def test_every_score_follows_its_definition(evaluation, by_hand, system, ahead):
     error = np.mean([np.average((f - o) ** 2, weights=w) for w, f, o, _ in cases])
     assert score(evaluation, "rmse_k", system, ahead) == pytest.approx(np.sqrt(error), rel=1e-4)
     for about in ("", "_detrended"):
-        for centred in ("", "_centred"):
+        for centerd in ("", "_centred"):
             sums = []
             for w, f, o, trend in cases:
                 a, b = (x - trend * bool(about) for x in (f, o))
-                if centred:
+                if centerd:
                     a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
                 sums.append([np.average(x * y, weights=w) for x, y in ((a, b), (a, a), (b, b))])
             product, variance, other = np.mean(sums, axis=0)
             expected = product / np.sqrt(variance * other) if variance > 1e-9 else np.nan
-            acc = score(evaluation, f"acc{centred}{about}", system, ahead)
+            acc = score(evaluation, f"acc{centerd}{about}", system, ahead)
             assert acc == pytest.approx(expected, abs=1e-4, nan_ok=True)
     assert evaluation.table.lead.values.tolist() == [2, 3]
 

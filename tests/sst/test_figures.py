@@ -14,10 +14,10 @@ import xarray
 from matplotlib.figure import Figure
 
 from vrtspike.sst import figures
-from vrtspike.sst.evaluate import Evaluation
+from vrtspike.sst.evaluate import ForecastEvaluation
 from vrtspike.sst.figures import CAPTIONS, ERROR_MAPS, LEADS, draw_evaluation
 from vrtspike.sst.grid import Area
-from vrtspike.sst.scores import MODEL, SYSTEMS
+from vrtspike.sst.scores import FORECAST_SYSTEMS, MODEL
 
 MONTHS = [1, 2, 3, 4, 5]
 AREA = Area("Pacific", lon=[120, -80], lat=[-40, 40])
@@ -25,11 +25,11 @@ BEST = ["persistence", "persistence", "climatology", "climatology", "trend"]
 
 
 @pytest.fixture
-def made() -> Evaluation:
+def made() -> ForecastEvaluation:
     """Five leads of random scores; no index, as the region lacks a part of its box."""
     random = np.random.default_rng(5)
-    coordinates = {"system": list(SYSTEMS), "lead": MONTHS}
-    shape = (len(SYSTEMS), len(MONTHS))
+    coordinates = {"system": list(FORECAST_SYSTEMS), "lead": MONTHS}
+    shape = (len(FORECAST_SYSTEMS), len(MONTHS))
 
     def table(values: np.ndarray) -> xarray.DataArray:
         return xarray.DataArray(values, coordinates, ("system", "lead"))
@@ -46,7 +46,7 @@ def made() -> Evaluation:
     errors[..., 0, 0] = np.nan
     cells = xarray.DataArray(errors, coordinates, ("system", "lead", "row", "column"))
     store = SimpleNamespace(grid=SimpleNamespace(area=AREA))
-    return Evaluation(
+    return ForecastEvaluation(
         dataset=SimpleNamespace(store=store),
         means=xarray.Dataset(),
         table=xarray.Dataset(scores),
@@ -87,13 +87,13 @@ def test_lines_are_the_scores_of_all_systems_by_lead(drawn, made):
     # Without a value there is no plot of the index.
     assert [plot.get_ylabel() for plot in plots] == ["RMSE in kelvin", "ACC about the trend"]
     for plot, name in zip(plots, ("rmse_k", "acc_detrended"), strict=True):
-        assert len(plot.lines) == len(SYSTEMS)
-        for line, system in zip(plot.lines, SYSTEMS, strict=True):
+        assert len(plot.lines) == len(FORECAST_SYSTEMS)
+        for line, system in zip(plot.lines, FORECAST_SYSTEMS, strict=True):
             months, values = line.get_data()
             assert list(months) == MONTHS
             np.testing.assert_array_equal(values, made.table[name].sel(system=system))
     (legend,) = drawn[LEADS].legends
-    assert [text.get_text() for text in legend.get_texts()] == list(SYSTEMS.values())
+    assert [text.get_text() for text in legend.get_texts()] == list(FORECAST_SYSTEMS.values())
 
 
 def test_the_band_is_the_interval_of_the_models_rmse(drawn, made):
@@ -111,7 +111,7 @@ def test_maps_are_the_errors_of_the_model_and_the_best_baseline(drawn, made):
     # The first, the middle and the last lead.
     pairs = [(lead, system) for lead in (1, 3, 5) for system in (MODEL, BEST[lead - 1])]
     assert len(maps) == len(pairs)
-    shown = [system for system in SYSTEMS if system == MODEL or system in BEST]
+    shown = [system for system in FORECAST_SYSTEMS if system == MODEL or system in BEST]
     limit = np.nanquantile(made.errors.sel(system=shown), 0.99)
     for plot, (lead, system) in zip(maps, pairs, strict=True):
         (image,) = plot.images
@@ -119,5 +119,5 @@ def test_maps_are_the_errors_of_the_model_and_the_best_baseline(drawn, made):
         np.testing.assert_array_equal(np.asarray(image.get_array().filled(np.nan)), expected)
         assert image.get_extent() == [120, 280, -40, 40]
         assert image.get_clim() == pytest.approx((0, limit))
-        assert plot.get_title() == f"{SYSTEMS[system]}, {lead} ahead"
+        assert plot.get_title() == f"{FORECAST_SYSTEMS[system]}, {lead} ahead"
     assert bar.get_ylabel() == "RMSE in kelvin"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.sst.generate import DECAY, FREEZING_K, MEMORY, PERIOD, TREND_K, WEATHER_K, Globe
+from vrtspike.sst.generate import (
+    ANOMALY_MEMORY,
+    DECAY,
+    FREEZING_K,
+    PERIOD,
+    TREND_K,
+    WEATHER_K,
+    Globe,
+)
 
 LONG = Globe(years=150, step=15.0)
 
@@ -44,15 +52,15 @@ def test_the_best_forecast_is_as_good_as_theory_says():
     lat, lon = np.meshgrid(LONG.latitudes, LONG.longitudes, indexing="ij")
     # Patterns from their definition: a core at the equator and waves far from it.
     patterns = []
-    for centre, phase in ((215, 0), (160, 1.5)):
-        core = np.exp(-((lat / 14) ** 2) - ((lon - centre) / 45) ** 2)
+    for center, phase in ((215, 0), (160, 1.5)):
+        core = np.exp(-((lat / 14) ** 2) - ((lon - center) / 45) ** 2)
         waves = np.sin(2 * np.deg2rad(lat)) * np.cos(2 * np.deg2rad(lon) + phase)
         patterns.append(0.9 * (core + 0.8 * waves))
     strength = patterns[0] ** 2 + patterns[1] ** 2
     for ahead in (1, 3, 6):
         error = (LONG.expectation(ahead)[:-ahead] - truth[ahead:]) ** 2
         swing = strength * (1 - np.exp(-2 * ahead / DECAY))
-        expected = swing + WEATHER_K**2 * (1 - MEMORY ** (2 * ahead))
+        expected = swing + WEATHER_K**2 * (1 - ANOMALY_MEMORY ** (2 * ahead))
         assert error.mean() == pytest.approx(expected.mean(), rel=0.05)
         # Each of its errors is new: nothing of the month before says it.
         here = LONG.expectation(ahead)[:-ahead] - truth[ahead:]

@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
 from vrtspike.sst.baselines import BASELINES
-from vrtspike.sst.evaluate import Evaluation, best_possible_forecasts, evaluate
+from vrtspike.sst.evaluate import ForecastEvaluation, best_possible_forecasts, evaluate
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL
 
@@ -23,7 +23,7 @@ SIZES = {
 
 def trained(
     folder: Path, globe: Globe, epochs: int, patch: int = 5, rate: float = 1e-3
-) -> Evaluation:
+) -> ForecastEvaluation:
     """A trained model and the best possible forecast, on the test years."""
     write_example(folder, globe)
     data: dict[str, Any] = {"seq_len": 2, "lead": 3, "resolution": 8, "data": str(folder)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.scores import MODEL, SYSTEMS, field_means, skill
+from vrtspike.sst.scores import FORECAST_SYSTEMS, MODEL, field_means, skill
 
 SAMPLES = 9
 LEADS = (1, 3)
@@ -39,13 +39,14 @@ def fields() -> dict[str, np.ndarray]:
     """Forecasts of all systems, observations, trend, weights and the index, in kelvin."""
     random = np.random.default_rng(3)
     observed = random.normal(size=(SAMPLES, len(LEADS), *SIZE)) + 0.3
-    noise = random.normal(size=(len(SYSTEMS), SAMPLES, len(LEADS), *SIZE))
+    noise = random.normal(size=(len(FORECAST_SYSTEMS), SAMPLES, len(LEADS), *SIZE))
     return {
         "observed": observed,
-        "forecast": 0.6 * observed + noise * np.linspace(0.2, 1.4, len(SYSTEMS))[:, *[None] * 4],
+        "forecast": 0.6 * observed
+        + noise * np.linspace(0.2, 1.4, len(FORECAST_SYSTEMS))[:, *[None] * 4],
         "trend": random.normal(size=(SAMPLES, len(LEADS), *SIZE)) / 3,
         "weights": random.uniform(0.1, 1, SIZE),
-        "index": random.normal(size=(len(SYSTEMS), SAMPLES, len(LEADS))),
+        "index": random.normal(size=(len(FORECAST_SYSTEMS), SAMPLES, len(LEADS))),
         "index_observed": random.normal(size=(SAMPLES, len(LEADS))),
     }
 
@@ -54,7 +55,9 @@ def fields() -> dict[str, np.ndarray]:
 def scores(fields) -> xarray.Dataset:
     """The scores of these fields."""
     dims = ("sample", "lead")
-    forecast = cells(fields["forecast"], "system", *dims).assign_coords(system=list(SYSTEMS))
+    forecast = cells(fields["forecast"], "system", *dims).assign_coords(
+        system=list(FORECAST_SYSTEMS)
+    )
     observed = cells(fields["observed"], *dims)
     trend = cells(fields["trend"], *dims)
     parts = [
@@ -82,22 +85,22 @@ def rmse(fields: dict[str, np.ndarray], system: int, lead: int) -> float:
 
 @pytest.mark.parametrize("lead", range(len(LEADS)))
 def test_rmse_is_the_root_of_the_mean_over_all_forecasts(scores, fields, lead):
-    errors = [rmse(fields, system, lead) for system in range(len(SYSTEMS))]
+    errors = [rmse(fields, system, lead) for system in range(len(FORECAST_SYSTEMS))]
     np.testing.assert_allclose(scores["rmse_k"].isel(lead=lead), errors)
-    model = errors[list(SYSTEMS).index(MODEL)]
+    model = errors[list(FORECAST_SYSTEMS).index(MODEL)]
     differences = model - np.array(errors)
     np.testing.assert_allclose(scores["difference_k"].isel(lead=lead), differences, atol=1e-12)
 
 
 def anomaly_correlation(
-    fields: dict[str, np.ndarray], system: int, lead: int, *, about_trend: bool, centred: bool
+    fields: dict[str, np.ndarray], system: int, lead: int, *, about_trend: bool, centerd: bool
 ) -> float:
     sums = np.zeros(3)
     for sample in range(SAMPLES):
         reference = fields["trend"][sample, lead] if about_trend else 0.0
         forecast = fields["forecast"][system, sample, lead] - reference
         observed = fields["observed"][sample, lead] - reference
-        if centred:
+        if centerd:
             forecast = forecast - mean(fields, forecast)
             observed = observed - mean(fields, observed)
         pairs = ((forecast, observed), (forecast, forecast), (observed, observed))
@@ -106,25 +109,25 @@ def anomaly_correlation(
     return float(product / np.sqrt(forecast2 * observed2))
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centerd", [False, True])
 @pytest.mark.parametrize("about_trend", [False, True])
-def test_anomalies_correlate_over_all_forecasts_together(scores, fields, about_trend, centred):
+def test_anomalies_correlate_over_all_forecasts_together(scores, fields, about_trend, centerd):
     name = "acc"
-    if centred:
+    if centerd:
         name += "_centred"
     if about_trend:
         name += "_detrended"
-    for system in range(len(SYSTEMS)):
+    for system in range(len(FORECAST_SYSTEMS)):
         for lead in range(len(LEADS)):
             expected = anomaly_correlation(
-                fields, system, lead, about_trend=about_trend, centred=centred
+                fields, system, lead, about_trend=about_trend, centerd=centerd
             )
             result = float(scores[name].isel(system=system, lead=lead))
             assert result == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_index_correlates_over_the_samples(scores, fields):
-    for system in range(len(SYSTEMS)):
+    for system in range(len(FORECAST_SYSTEMS)):
         for lead in range(len(LEADS)):
             index = fields["index"][system, :, lead]
             expected = np.corrcoef(index, fields["index_observed"][:, lead])[0, 1]
@@ -134,7 +137,7 @@ def test_the_index_correlates_over_the_samples(scores, fields):
 
 def test_nothing_correlates_with_forecasts_that_do_not_vary(fields):
     observed = cells(fields["observed"], "sample", "lead")
-    zero = xarray.zeros_like(observed).expand_dims(system=list(SYSTEMS))
+    zero = xarray.zeros_like(observed).expand_dims(system=list(FORECAST_SYSTEMS))
     means = field_means(zero, observed, cells(fields["weights"])).expand_dims(about=list(ABOUT))
     index = xarray.ones_like(means["forecast"].isel(about=0))
     observed_index = (("sample", "lead"), fields["index_observed"])

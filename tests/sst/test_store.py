@@ -141,8 +141,8 @@ def test_large_data_are_prepared_and_read_by_chunks(download, store, tmp_path, m
         np.testing.assert_allclose(
             again.fields[name].values, store.fields[name].values, rtol=1e-5, atol=1e-5
         )
-    np.testing.assert_allclose(again.standardised, store.standardised, atol=2e-3)
-    assert again.standardised.chunks is not None
+    np.testing.assert_allclose(again.standardized, store.standardized, atol=2e-3)
+    assert again.standardized.chunks is not None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.nc"]
 
 
@@ -160,7 +160,7 @@ def test_a_few_cells_without_a_value_in_some_month_are_no_sea(tmp_path, capsys):
 def test_a_small_deviation_is_raised_to_the_floor(tmp_path):
     store = series_store(np.full((144, 2), 285.0), tmp_path, SERIES_YEARS)
     assert store.fields["deviation"].values == pytest.approx(DEVIATION_FLOOR_K)
-    assert np.abs(store.standardised).max() < 1e-3
+    assert np.abs(store.standardized).max() < 1e-3
 
 
 def test_the_manifest_describes_the_data(store, download):

@@ -19,7 +19,7 @@ from vrtspike.runs.published import PublishedRun
 from vrtspike.runs.source_digests import code_digests
 from vrtspike.runs.training_code import training_code
 from vrtspike.sst import task
-from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
+from vrtspike.sst.model import RecursiveAttentionTransformer, build_sst_model
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.sst.task import open_split
 from vrtspike.system.errors import DataError
@@ -62,9 +62,9 @@ def test_a_preset_prepares_its_region(download, tmp_path):
     assert task.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
     result = open_split(settings(), manifest, "val")
     assert (len(result), result[0]["past"].shape) == (24 - 4, (3, 10, 20))
-    task.check_data(manifest, settings())
+    task.require_data(manifest, settings())
     with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
-        task.check_data(manifest, settings(SEQ_LEN=24))
+        task.require_data(manifest, settings(SEQ_LEN=24))
 
 
 def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
@@ -85,7 +85,7 @@ def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
 def test_the_network_is_built_by_name_for_the_cells_of_a_store(store):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}
     preset = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
-    network = build_model(preset, store)
+    network = build_sst_model(preset, store)
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
     assert np.array_equal(network.sea.numpy(), store.fields["sea"].values)
@@ -104,7 +104,7 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     named = task.training_weights(SSTSettings.model_validate(folder))
     assert named == {"MODEL.PRETRAINED": path}
     assert task.training_weights(settings()) == {}
-    before = build_model(preset, store)
+    before = build_sst_model(preset, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
     ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
@@ -123,7 +123,7 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert network in training_code(scripts / "train.py", "sst")
     assert network not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.task.evaluate"]
-    assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
+    assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", dynamic_uses=uses)
 
 
 def test_a_gain_is_of_the_leads_at_which_both_have_a_value(store, tmp_path):
@@ -150,7 +150,7 @@ def test_values_of_validation_years_carry_a_warning(store, tmp_path):
     }
     preset = SSTSettings.model_validate(values)
     weights = tmp_path / "weights.safetensors"
-    network = build_model(preset, store)
+    network = build_sst_model(preset, store)
     # An untrained one says that anomalies stay.
     torch.nn.init.normal_(network.head.weight)
     save_file(network.state_dict(), weights)
@@ -182,7 +182,8 @@ def test_evaluations_of_generated_data_show_the_best_possible_forecast(tmp_path)
     task.prepare(settings, manifest, print)
     weights = tmp_path / "weights.safetensors"
     save_file(
-        build_model(settings, open_split(settings, manifest, "test").store).state_dict(), weights
+        build_sst_model(settings, open_split(settings, manifest, "test").store).state_dict(),
+        weights,
     )
     run = PublishedRun("sea", settings, str(manifest), "0123")
     output = tmp_path / "out"

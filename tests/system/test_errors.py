@@ -13,7 +13,7 @@ from vrtspike.system.errors import (
     is_disk_full,
     is_text,
     list_faults,
-    shown,
+    printable,
 )
 
 
@@ -54,6 +54,6 @@ def test_as_many_names_as_the_limit_are_all_listed():
 def test_names_that_are_not_utf_8_can_be_printed():
     latin = os.fsdecode(b"caf\xe9")
     assert not is_text(latin)
-    assert shown(latin).encode("ascii") == b"caf\\xe9"
+    assert printable(latin).encode("ascii") == b"caf\\xe9"
     assert is_text("café")
-    assert shown("café") == "café"
+    assert printable("café") == "café"

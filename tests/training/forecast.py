@@ -116,8 +116,8 @@ class ForecastObjective(Objective):
         self, output: torch.Tensor, batch: dict[str, torch.Tensor]
     ) -> dict[str, NDArray[np.uint8]]:
         pair = torch.cat([output[0, 0], batch["future"][0, 0]], dim=1)
-        grey = ((pair.clamp(-1, 1) + 1) * 127.5).to(torch.uint8).cpu().numpy()
-        return {"forecast": np.repeat(grey[..., None], 3, axis=2)}
+        gray = ((pair.clamp(-1, 1) + 1) * 127.5).to(torch.uint8).cpu().numpy()
+        return {"forecast": np.repeat(gray[..., None], 3, axis=2)}
 
 
 class Disturbed(ForecastObjective):

@@ -30,7 +30,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.processes import stop_with_parent
-from vrtspike.training.distributed import join
+from vrtspike.training.distributed import join_process_group
 
 RANKS = 2
 PATIENCE_S = 0.3
@@ -51,7 +51,7 @@ Fate: TypeAlias = tuple[int, signal.Signals]
 
 def train_as_one_of_many(folder: Path, train: dict[str, Any], objective: Disturbed) -> int:
     """Train as the environment's RANK says; returns the exit status."""
-    with StopRequest() as stop, join("cpu") as ranks:
+    with StopRequest() as stop, join_process_group("cpu") as ranks:
         trainer = forecast_trainer(
             folder,
             settings_of(train),

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
 from tests.concurrency import free_port
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, join, replicate
+from vrtspike.training.distributed import (
+    AllReduce,
+    Ranks,
+    accumulate,
+    join_process_group,
+    replicate,
+)
 
 PROCESSES = 2
 STEPS = 3
@@ -44,7 +50,7 @@ def train_as_one_of_two(rank: int, port: int, cases: Mapping[str, Case], folder:
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in (ranks | sizes | address).items()})
     torch.set_num_threads(1)
-    with join("cpu") as group:
+    with join_process_group("cpu") as group:
         for name, case in cases.items():
             torch.save(train(case, group), folder / f"{name}_{rank}.pt")
 

@@ -22,7 +22,13 @@ from tests.training.setup_run import forecast_trainer, records, run
 from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.system.errors import ConfigError
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, join, replicate
+from vrtspike.training.distributed import (
+    AllReduce,
+    Ranks,
+    accumulate,
+    join_process_group,
+    replicate,
+)
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -170,5 +176,8 @@ def test_a_sum_leaves_the_values_of_this_process(group, processes):
 @pytest.mark.parametrize("device", ["cuda:0", "gpu", "", torch.device("cuda")])
 def test_another_device_is_refused(device):
     """It would be the CPU in silence."""
-    with pytest.raises(ConfigError, match=r"found .*, expected cpu, cuda or None"), join(device):
+    with (
+        pytest.raises(ConfigError, match=r"found .*, expected cpu, cuda or None"),
+        join_process_group(device),
+    ):
         pass

@@ -20,7 +20,7 @@ from tests.training.forecast import Disturbed, Forecaster, ForecastObjective, Wa
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.fit import fit
-from vrtspike.training.run import Outcome
+from vrtspike.training.run import TrainingOutcome
 
 TRAIN = {
     "EPOCHS": 3,
@@ -34,7 +34,7 @@ CLASSES = {"model_class": Forecaster, "dataset_class": Waves}
 
 def run(
     folder: Path, objective: Any = None, seed: int = 0, identity: Any = None, **train: Any
-) -> Outcome:
+) -> TrainingOutcome:
     return fit(
         folder,
         objective or ForecastObjective(),
@@ -98,7 +98,7 @@ def test_early_stopping_publishes_the_weights_of_the_best_validation(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> tuple[Path, Outcome]:
+def finished(tmp_path_factory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("fit")
     return folder, run(folder)
 

@@ -66,7 +66,7 @@ def test_the_peak_is_the_fastest_of_several_products(monkeypatch):
         products.append(work())
         return next(times)
 
-    monkeypatch.setattr(flops, "seconds", seconds)
+    monkeypatch.setattr(flops, "time_call", seconds)
     monkeypatch.setattr(flops, "MATRIX_SIZES", {"cpu": 8})
     # A product of 8 x 8 matrices takes 2 x 8^3 operations.
     assert measure_peak(CPU, torch.bfloat16) == 1024 / 0.5

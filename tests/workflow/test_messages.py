@@ -100,8 +100,8 @@ def test_a_file_that_cannot_be_written_is_named():
 
 PROGRAM = """
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.messages import Notices
-notices = Notices()
+from vrtspike.workflow.messages import EndMessages
+notices = EndMessages()
 notices.add("first", "preset p cannot be used: no such file")
 notices.add("second", "first")
 print("plan", flush=True)

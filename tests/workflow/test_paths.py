@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from vrtspike.system.home import HOME_VARIABLE, use_home
-from vrtspike.workflow.paths import Places, nested_call
+from vrtspike.workflow.paths import WorkflowPaths, nested_call
 
 
 @pytest.fixture
-def places(repository, monkeypatch) -> Places:
+def places(repository, monkeypatch) -> WorkflowPaths:
     monkeypatch.setenv(HOME_VARIABLE, "")  # restored afterwards
-    return Places(use_home(str(repository / "rules")))
+    return WorkflowPaths(use_home(str(repository / "rules")))
 
 
 def test_in_the_clone_all_are_relative(repository, places, monkeypatch):

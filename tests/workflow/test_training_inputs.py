@@ -25,8 +25,8 @@ def planned(tmp_path, monkeypatch):
             require_files=lambda preset, retrain: required.append(retrain),
             result=lambda preset: Path("results/train", preset),
             describe_changes=lambda preset: answers["change"],
-            continuation_notice=lambda preset: answers["continuation"],
-            code_notice=lambda preset: answers["code"],
+            continuation_note=lambda preset: answers["continuation"],
+            code_note=lambda preset: answers["code"],
             weights=lambda preset, origin: {"KEY": Path(f"{origin}.pth")},
         )
         required: list[bool] = []

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.advice.task_advice import task_advice
-from vrtspike.analysis.step_times import NAMES, times_text
+from vrtspike.analysis.step_times import SETTINGS_NAMES, times_text
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.config.workflow import Workflow
@@ -25,7 +25,7 @@ from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.monitoring.records import iter_records
-from vrtspike.runs.file_names import LOGS, MEMORY, TIMING_OF_STARTS
+from vrtspike.runs.file_names import LOGS, MEMORY_LOG, TIMING_OF_STARTS
 from vrtspike.runs.folder import read_record
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_home
@@ -111,16 +111,16 @@ def run_benchmark(
             )
     differences = _differences(*pair)
     changed_keys = " ".join(f"{key}={value}" for key, (_, value) in differences.items())
-    names = (NAMES[0], f"{NAMES[1]} ({changed_keys})")
+    names = (SETTINGS_NAMES[0], f"{SETTINGS_NAMES[1]} ({changed_keys})")
     results: list[pd.DataFrame] = []
-    for number in range(2 * length.turns):
-        side = number % 2
+    for index in range(2 * length.turns):
+        side = index % 2
         result = _timed_steps(
             names[side], pair[side], manifests[side], workflow.settings.GPUS, length, show
         )
         median = result["s"].median()
-        show(f"turn {number + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
-        results.append(result.assign(setting=NAMES[side], turn=number // 2))
+        show(f"turn {index + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
+        results.append(result.assign(setting=SETTINGS_NAMES[side], turn=index // 2))
         device = _common_device(results)
     times = pd.concat(results)
     first_steps = dict.fromkeys([*task_advice(before).first_steps, *task_advice(after).first_steps])
@@ -189,7 +189,7 @@ def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str
 def _timed_steps(
     name: str,
     settings: RunSettings,
-    dataset: Path,
+    manifest_path: Path,
     gpus: int | str,
     length: BenchmarkLength,
     show: Callable[[str], None],
@@ -199,7 +199,7 @@ def _timed_steps(
     Args:
         name: name of the settings, for messages.
         settings: settings with the keys of a timed training.
-        dataset: path of the data set's manifest.
+        manifest_path: path of the data set's manifest.
         gpus: number of GPUs, as ``GPUS`` of the configuration.
         length: steps of the training.
         show: function called with a line while the training waits for GPUs.
@@ -209,7 +209,7 @@ def _timed_steps(
     """
     with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as temporary:
         folder = Path(temporary)
-        process = _launch(folder, settings, dataset, gpus)
+        process = _launch(folder, settings, manifest_path, gpus)
         try:
             records = _wait_for_steps(name, process, folder, length.last_step, show)
             return _read_turn(folder, records[length.warm_up : length.last_step])
@@ -219,7 +219,7 @@ def _timed_steps(
 
 
 def _launch(
-    folder: Path, settings: RunSettings, dataset: Path, gpus: int | str
+    folder: Path, settings: RunSettings, manifest_path: Path, gpus: int | str
 ) -> subprocess.Popen[bytes]:
     """Start the launcher of a training, which writes below a folder."""
     config = folder / "config.yaml"
@@ -235,7 +235,7 @@ def _launch(
     write_json(config, workflow)
     program = require_home() / PROGRAM
     command = [sys.executable, str(program), "--preset", _PRESET, "--configfile", str(config)]
-    command += ["--dataset", str(dataset)]
+    command += ["--dataset", str(manifest_path)]
     command += ["--output", str(folder / "result"), "--log", str(log)]
     with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
         return subprocess.Popen(
@@ -296,7 +296,7 @@ def _read_turn(folder: Path, timed: Sequence[dict[str, Any]]) -> pd.DataFrame:
     (run,) = (folder / "runs" / _PRESET).iterdir()
     record = read_record(run) or {}
     device = record["environment"]["device"]
-    lines = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
+    lines = [line for line in iter_records(run / LOGS / MEMORY_LOG) if line["kind"] == "memory"]
     memory = pd.json_normalize(lines)
     steps = pd.json_normalize(list(timed))
     on_gpu = "gpu.peak_mb" in memory

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FRAMES = "frames.csv"
 SEQUENCES = "sequences.csv"
 SUMMARY = "summary.json"
-TABLE = "metrics.html"
-PICTURES = "pictures"
+METRICS_PAGE = "metrics.html"
+COMPARISON_PICTURES = "pictures"
 EXAMPLES = "examples"
 EXAMPLES_INDEX = "examples.json"
 VIDEOS = "videos"
@@ -43,7 +43,7 @@ class EvaluationJob:
     Attributes:
         weights: ``weights.safetensors`` of a run.
         run: the run, with the settings of its evaluation.
-        dataset: manifest of the data.
+        manifest_path: manifest of the data.
         output: folder for the results.
         device: device of the computation.
         progress: function called with the number of finished frames or samples, and their total.
@@ -51,7 +51,7 @@ class EvaluationJob:
 
     weights: Path
     run: PublishedRun
-    dataset: Path
+    manifest_path: Path
     output: Path
     device: torch.device
     progress: ProgressCallback = lambda done, total: None
@@ -117,8 +117,8 @@ def write_evaluation(
         "task": job.run.settings.TASK,
         "preset": job.run.name,
         "fingerprint": job.run.fingerprint,
-        "dataset": job.dataset.parent.name,
-        "dataset_digest": task.dataset_digest(job.dataset),
+        "dataset": job.manifest_path.parent.name,
+        "dataset_digest": task.dataset_digest(job.manifest_path),
         "split": split,
         "sequences": len(sequences),
         "frames": len(frames),

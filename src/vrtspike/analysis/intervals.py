@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 MIN_SEQUENCES = 5
 """Sequences below which there is no interval: resamples of so few repeat each other."""
 RESAMPLES = 9999
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 _SEED = 0
 _BATCH = 500
 """Resamples that are drawn at once, which bounds the memory."""
 METHOD = (
-    f"{100 * LEVEL:.0f} % percentile bootstrap over sequences, {RESAMPLES:,} resamples with a "
+    f"{100 * CONFIDENCE_LEVEL:.0f} % percentile bootstrap over sequences, {RESAMPLES:,} resamples "
+    "with a "
     f"fixed seed; none for fewer than {MIN_SEQUENCES} sequences"
 )
 
@@ -29,8 +30,8 @@ def interval_of_mean(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
         weights: (N,), weights of the sequences in the mean, such as their numbers of frames.
 
     Returns:
-        the ends of the interval of level :data:`LEVEL`, the same at every call; None with fewer
-        than :data:`MIN_SEQUENCES` sequences.
+        the ends of the interval of level :data:`CONFIDENCE_LEVEL`, the same at every call; None
+        with fewer than :data:`MIN_SEQUENCES` sequences.
 
     >>> interval_of_mean([2.0] * 6, [1.0] * 6)
     (2.0, 2.0)
@@ -49,7 +50,7 @@ def interval_of_mean(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
         vectorized=True,
         n_resamples=RESAMPLES,
         batch=_BATCH,
-        confidence_level=LEVEL,
+        confidence_level=CONFIDENCE_LEVEL,
         method="percentile",
         random_state=np.random.default_rng(_SEED),
     )

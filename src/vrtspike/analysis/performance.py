@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.analysis.advice.findings import (
     Finding,
-    find,
+    find_findings,
     findings_table,
     preset_text,
     proposed_keys,
@@ -23,7 +23,7 @@ from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.io.flatten import ABSENT
-from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.monitoring.timing_layout import STEP_SECTION
 from vrtspike.plotting.drawing import drawn_figure, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
@@ -81,7 +81,7 @@ def read_analysis(folder: Path) -> Analysis:
         return Analysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_task(run.settings.TASK).METRICS
     measurements = measure_run(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
-    return Analysis(run, logs, measurements, find(measurements, run.settings))
+    return Analysis(run, logs, measurements, find_findings(measurements, run.settings))
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
@@ -183,7 +183,7 @@ def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
         path: file of the plot.
         sections: sections from :func:`summarize_sections`.
     """
-    inner = sections[sections["section"].str.startswith(ROOT + "/")]
+    inner = sections[sections["section"].str.startswith(STEP_SECTION + "/")]
     shown = inner.nlargest(MAX_BARS, "p50").sort_index().iloc[::-1]
 
     with drawn_figure(path, (9.0, 1.4 + 0.26 * max(len(shown), 4))) as figure:

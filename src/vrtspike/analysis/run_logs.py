@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.monitoring.records import GrowingRecords, iter_records, last_records
-from vrtspike.runs.file_names import LOGS, METRICS, TIMING, TIMING_OF_STARTS
+from vrtspike.runs.file_names import LOGS, METRICS_LOG, TIMING_LOG, TIMING_OF_STARTS
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
@@ -79,10 +79,10 @@ def require_metrics(folder: Path) -> Path:
     Raises:
         RunError: if there is none.
     """
-    metrics = folder / METRICS
+    metrics = folder / METRICS_LOG
     if not metrics.is_file():
         raise RunError(
-            f"{folder}: no {METRICS}, which every training run writes with its first step; "
+            f"{folder}: no {METRICS_LOG}, which every training run writes with its first step; "
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
@@ -175,7 +175,7 @@ class LiveLogs:
 
     def _last_timings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the timings of the last steps of the last start, and the steps."""
-        published = self._folder / TIMING
+        published = self._folder / TIMING_LOG
         files = sorted((self._folder / LOGS).glob(TIMING_OF_STARTS))
         if published.is_file():
             files = [published]

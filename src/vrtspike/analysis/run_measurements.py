@@ -18,7 +18,7 @@ from vrtspike.analysis.section_times import (
     without_warm_up,
 )
 from vrtspike.config.tasks import Metric
-from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.monitoring.timing_layout import STEP_SECTION
 
 TREND_PARTS = 10
 """Number of parts of a run; trends compare the first part with the last."""
@@ -163,10 +163,10 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     share = by_name["share"]
     mean_per_micro_batch = mean / micro_batches
     steady = without_warm_up(logs.timing)
-    whole = steady[steady["section"] == ROOT].merge(logs.steps, on="step")
+    whole = steady[steady["section"] == STEP_SECTION].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
     return Speed(
-        step_ms=mean.get(ROOT, NOT_LOGGED),
+        step_ms=mean.get(STEP_SECTION, NOT_LOGGED),
         data_ms=mean_per_micro_batch.get(DATA, NOT_LOGGED),
         data_share=share.get(DATA, NOT_LOGGED),
         forward_ms=mean_per_micro_batch.get(FORWARD, NOT_LOGGED),

@@ -20,7 +20,7 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 from vrtspike.monitoring.records import iter_records
-from vrtspike.runs.file_names import METRICS
+from vrtspike.runs.file_names import METRICS_LOG
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 
@@ -56,10 +56,10 @@ def memory_lines(folder: Path) -> list[str]:
         starts = record.get("starts", ())
         host = f", started on {starts[-1]['host']}" if starts else ""
         lines = [f"{folder}: no process trains here ({record['status']}{host}, {steps})"]
-    place = "container" if system.has_limit else "machine"
+    scope = "container" if system.has_limit else "machine"
     lines += [
         "",
-        f"{place}: {_size(system.used)} of {_size(system.total)} in use "
+        f"{scope}: {_size(system.used)} of {_size(system.total)} in use "
         f"({100 * system.used / system.total:.0f} %); page cache {_size(system.page_cache)}, which "
         "is freed when needed",
     ]
@@ -70,12 +70,14 @@ def memory_lines(folder: Path) -> list[str]:
     if settings.cache_gb > 0:
         cache = f"at most {settings.cache_gb:g} GB for all workers together ({settings.cache_key})"
     lines.append(f"cache of decoded chunks: {cache}")
-    return lines + [f"! {warning}" for warning in memory_advice(settings, processes, system)]
+    return lines + [
+        f"! {warning}" for warning in memory_warnings_of_run(settings, processes, system)
+    ]
 
 
 def _progress(folder: Path, record: Mapping[str, Any]) -> str:
     """Return the last step of a run, and the number of all steps if it is known."""
-    log = folder / METRICS
+    log = folder / METRICS_LOG
     step = record["step"]
     if log.is_file():
         # The log is newer than ``run.json``.
@@ -101,7 +103,7 @@ def _size(megabytes: float) -> str:
     return f"{megabytes / 1024:.1f} GiB"
 
 
-def memory_advice(
+def memory_warnings_of_run(
     settings: RunSettings, processes: Sequence[ProcessMemory], system: SystemMemory
 ) -> Iterator[str]:
     """Yield warnings on memory, with keys to lower."""

@@ -6,11 +6,11 @@ import math
 
 import pandas as pd
 
-from vrtspike.monitoring.timing_layout import ROOT, tree_order
+from vrtspike.monitoring.timing_layout import STEP_SECTION, tree_order
 
-DATA = f"{ROOT}/data"
-FORWARD = f"{ROOT}/forward"
-BACKWARD = f"{ROOT}/backward"
+DATA = f"{STEP_SECTION}/data"
+FORWARD = f"{STEP_SECTION}/forward"
+BACKWARD = f"{STEP_SECTION}/backward"
 RECOMPUTATION = f"{BACKWARD}/recomputation"
 
 WARM_UP_STEPS = 1
@@ -45,7 +45,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     table = table.rename(columns={"50%": "p50", "95%": "p95"})
     table.index = table.index.astype(str)
     total = table["count"] * table["mean"]
-    table["share"] = total / (total.get(ROOT) or math.nan)
+    table["share"] = total / (total.get(STEP_SECTION) or math.nan)
     table["depth"] = table.index.str.count("/")
     table = table.loc[tree_order(table.index)].rename_axis("section")
     return table.reset_index()[SUMMARY_COLUMNS]
@@ -54,10 +54,12 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
 def step_parts(sections: pd.DataFrame) -> dict[str, float]:
     """Return the share of the step (0 to 1) of each section directly under it, and of the rest."""
     shares = sections.set_index("section")["share"].dropna()
-    children = shares[shares.index.str.match(rf"{ROOT}/[^/]+$")]
+    children = shares[shares.index.str.match(rf"{STEP_SECTION}/[^/]+$")]
     if children.empty:
         return {}
-    parts = {str(name).removeprefix(f"{ROOT}/"): float(share) for name, share in children.items()}
+    parts = {
+        str(name).removeprefix(f"{STEP_SECTION}/"): float(share) for name, share in children.items()
+    }
     parts["other"] = max(0.0, 1.0 - sum(parts.values()))
     return parts
 
@@ -72,7 +74,7 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame) -> pd.DataFrame:
     Returns:
         ``step``, ``samples_per_second``, ``frames_per_second``.
     """
-    timed = timing[(timing["section"] == ROOT) & (timing["ms"] > 0)]
+    timed = timing[(timing["section"] == STEP_SECTION) & (timing["ms"] > 0)]
     whole = steps.merge(timed, on="step").set_index("step")
     rates = whole[["samples", "frames"]].div(whole["ms"] / 1e3, axis="index")
     return rates.add_suffix("_per_second").reset_index()

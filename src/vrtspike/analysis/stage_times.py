@@ -13,7 +13,7 @@ from rich.text import Text
 
 from vrtspike.analysis.comparisons.quality_tables import quality_formats, quality_table
 from vrtspike.analysis.evaluation_files import read_summary
-from vrtspike.plotting.pages import texts
+from vrtspike.plotting.pages import table_texts
 from vrtspike.system.errors import DataError
 
 SECONDS = "s"
@@ -59,7 +59,7 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
     first = next(iter(metrics.values()), None)
     kinds = [] if first is None else list(first.kinds)
     means = _table("Test sequences", "metric", "preset", values=kinds)
-    rows = texts(values, quality_formats(metrics)).to_dict("records")
+    rows = table_texts(values, quality_formats(metrics)).to_dict("records")
     for name, metric in metrics.items():
         for preset, row in zip(evaluations, rows, strict=True):
             cells = [row[f"{name} {kind}"] for kind in metric.kinds]

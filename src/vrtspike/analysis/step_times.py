@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-NAMES = ("as it is", "changed")
+SETTINGS_NAMES = ("as it is", "changed")
 """Names of the two settings."""
 CONFIDENCE = 0.95
 """Confidence of the interval around a ratio."""
@@ -26,13 +26,13 @@ def ratio_of_times(times: pd.DataFrame) -> tuple[float, float, float]:
     bootstrap over five turns in 14 %.
 
     Args:
-        times: a row for each step: ``setting`` of :data:`NAMES`, ``turn`` and ``s``.
+        times: a row for each step: ``setting`` of :data:`SETTINGS_NAMES`, ``turn`` and ``s``.
 
     Returns:
         the ratio, and the lower and the upper end of its interval.
     """
     medians = times.pivot_table("s", "turn", "setting", aggfunc="median")
-    logs = np.log(medians[NAMES[0]] / medians[NAMES[1]])
+    logs = np.log(medians[SETTINGS_NAMES[0]] / medians[SETTINGS_NAMES[1]])
     interval = stats.ttest_1samp(logs, 0.0).confidence_interval(CONFIDENCE)
     value, low, high = np.exp([logs.mean(), interval.low, interval.high]).tolist()
     return value, low, high
@@ -53,8 +53,8 @@ def times_text(times: pd.DataFrame) -> str:
     columns = {"s a step": median, "middle half": low + " to " + high, memory: peak}
     table = pd.DataFrame(columns).rename_axis(None).to_string(col_space=10)
     samples = settings["samples"].mean()
-    before = samples[NAMES[0]]
-    after = samples[NAMES[1]]
+    before = samples[SETTINGS_NAMES[0]]
+    after = samples[SETTINGS_NAMES[1]]
     ratio = ratio_of_times(times)
     lines = [table, ""]
     if before != after:

@@ -76,22 +76,22 @@ class BatchJob:
     extra: str = ""
 
 
-SYSTEMS: Mapping[str, Mapping[str, str]] = YAML(typ="safe").load(
+BATCH_SYSTEMS: Mapping[str, Mapping[str, str]] = YAML(typ="safe").load(
     files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
 )
 """Commands of each batch system, see ``batch_systems.yaml``."""
 
 
-def submit(system: str, job: BatchJob) -> str | None:
+def submit_job(system: str, job: BatchJob) -> str | None:
     """Submit a job.
 
     Args:
-        system: a name of :data:`SYSTEMS`.
+        system: a name of :data:`BATCH_SYSTEMS`.
         job: script, resources and logs of the job.
 
     Returns:
-        the job's name for :func:`job_state` and :func:`cancel`; None if an earlier attempt failed
-        for a reason that a retry cannot change, such as faulty data.
+        the job's name for :func:`job_state` and :func:`cancel_jobs`; None if an earlier attempt
+        failed for a reason that a retry cannot change, such as faulty data.
 
     Raises:
         RunError: if the batch system is not installed, refuses the job or does not answer within
@@ -109,10 +109,10 @@ def submit(system: str, job: BatchJob) -> str | None:
     outer.write_text(_script(folder, job.minutes), encoding="utf-8")
     outer.chmod(0o755)
     log = job.logs / f"{job.name}-{token}.log"
-    command = [*_command(job, SYSTEMS[system], log), str(outer)]
+    command = [*_command(job, BATCH_SYSTEMS[system], log), str(outer)]
     write_json(folder / "record", {"name": job.name, "log": str(log), "command": command})
     try:
-        return f"{system}:{_submit_command(command, SYSTEMS[system], job.name)}:{token}"
+        return f"{system}:{_submit_command(command, BATCH_SYSTEMS[system], job.name)}:{token}"
     except RunError as error:
         shutil.rmtree(folder)
         if not _UNAVAILABLE.search(str(error)):
@@ -139,7 +139,7 @@ def _command(job: BatchJob, batch: Mapping[str, str], log: Path) -> list[str]:
 def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str) -> str:
     """Run a submit command and return the number of the job."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SUBMIT_S
         )
     except subprocess.TimeoutExpired as error:
@@ -151,11 +151,11 @@ def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str)
     except FileNotFoundError as error:
         raise RunError(
             f"{command[0]}: no such program on the PATH; set batch_system in the profile to the "
-            f"batch system of this machine ({', '.join(SYSTEMS)})"
+            f"batch system of this machine ({', '.join(BATCH_SYSTEMS)})"
         ) from error
-    match = re.search(batch["number"], done.stdout)
-    if done.returncode or match is None:
-        output = (done.stderr.strip() or done.stdout.strip())[-1000:]
+    match = re.search(batch["number"], completed.stdout)
+    if completed.returncode or match is None:
+        output = (completed.stderr.strip() or completed.stdout.strip())[-1000:]
         raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{output}")
     return match[1]
 
@@ -181,14 +181,14 @@ def job_state(name: str) -> JobState:
     again at its own request (:data:`REQUEUE_FILE`).
 
     Args:
-        name: name of the job, from :func:`submit`.
+        name: name of the job, from :func:`submit_job`.
     """
-    system, number, token = name.split(":")
-    batch = SYSTEMS[system]
+    system, job_id, token = name.split(":")
+    batch = BATCH_SYSTEMS[system]
     folder = JOBS_FOLDER / token
     ended = folder / "exit"
     request = folder / "again"
-    if not ended.exists() and not _is_lost(batch, folder, number):
+    if not ended.exists() and not _is_lost(batch, folder, job_id):
         return "running"
     record = read_json(folder / "record")
     result: JobState = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
@@ -196,8 +196,8 @@ def job_state(name: str) -> JobState:
         request.unlink()
         ended.unlink(missing_ok=True)
         with contextlib.suppress(RunError):  # a retry continues the job
-            new_number = _submit_command(record["command"], batch, record["name"])
-            (folder / "number").write_text(new_number)
+            new_job_id = _submit_command(record["command"], batch, record["name"])
+            (folder / "number").write_text(new_job_id)
             return "running"
     log = Path(record["log"])
     if result == "failed" and log.is_file() and is_permanent(log.read_text(errors="replace")):
@@ -206,19 +206,19 @@ def job_state(name: str) -> JobState:
     return result
 
 
-def cancel(names: Sequence[str]) -> str:
+def cancel_jobs(names: Sequence[str]) -> str:
     """Cancel jobs of one batch system, waiting or running.
 
     Args:
-        names: names of the jobs, from :func:`submit`.
+        names: names of the jobs, from :func:`submit_job`.
 
     Returns:
         an error message; empty if the command succeeded.
     """
     jobs = [name.split(":") for name in names]
-    numbers = [_number(JOBS_FOLDER / token, number) for _, number, token in jobs]
+    job_ids = [_number(JOBS_FOLDER / token, job_id) for _, job_id, token in jobs]
     system = jobs[0][0]
-    command = [SYSTEMS[system]["cancel"], *numbers]
+    command = [BATCH_SYSTEMS[system]["cancel"], *job_ids]
     fault = query(command, limit_s=60.0).fault
     if not fault:
         return ""
@@ -236,18 +236,18 @@ def _failure_marker(name: str) -> Path:
     return JOBS_FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
-def _is_lost(batch: Mapping[str, str], folder: Path, number: str) -> bool:
+def _is_lost(batch: Mapping[str, str], folder: Path, job_id: str) -> bool:
     """Return whether the batch system has reported a job as unknown for :data:`LOST_S`.
 
     On a network file system, the exit status of an ended job may appear late.
     """
-    answer = query([*batch["query"].split(), _number(folder, number)], QUERY_S)
-    mark = folder / "gone"
+    answer = query([*batch["query"].split(), _number(folder, job_id)], QUERY_S)
+    gone_file = folder / "gone"
     is_answer = answer.text is not None or bool(answer.output.strip())
     is_active = re.search(batch["active"], answer.output) is not None
     if is_active or not is_answer or not re.search(batch["ended"], answer.output):
-        mark.unlink(missing_ok=True)
+        gone_file.unlink(missing_ok=True)
         return False
-    if not mark.exists():
-        mark.touch()
-    return time.time() - mark.stat().st_mtime >= LOST_S
+    if not gone_file.exists():
+        gone_file.touch()
+    return time.time() - gone_file.stat().st_mtime >= LOST_S

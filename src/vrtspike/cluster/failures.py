@@ -39,14 +39,14 @@ _CAUSES = {
 """Patterns in the log of a ``FAILED`` job, with the reason that they show."""
 
 
-def explain(state: str, log: str) -> str:
+def explain_failure(state: str, log: str) -> str:
     """Explain why a job failed, as the end of a sentence.
 
     Args:
         state: one of :data:`FAILURE_REASONS`.
         log: Slurm's log of the job.
 
-    >>> explain("FAILED", "Command 'train' died with <Signals.SIGKILL: 9>.")
+    >>> explain_failure("FAILED", "Command 'train' died with <Signals.SIGKILL: 9>.")
     'its program was ended by SIGKILL, as when memory is full'
     """
     if state == "FAILED":

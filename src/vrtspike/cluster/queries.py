@@ -47,7 +47,7 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
     }
     variables["LC_ALL"] = "C"  # messages in English
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -61,9 +61,9 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
         return CommandResult(None, f"{command[0]}: no answer within {limit_s:g} s")
     except OSError as error:
         return CommandResult(None, f"{command[0]}: {error.strerror}")
-    output = done.stdout + done.stderr
-    if done.returncode == 0:
-        return CommandResult(done.stdout, output=output)
-    last = done.stderr.strip().rpartition("\n")[2].strip()
-    fault = last or f"{command[0]}: ended with status {done.returncode}"
+    output = completed.stdout + completed.stderr
+    if completed.returncode == 0:
+        return CommandResult(completed.stdout, output=output)
+    last = completed.stderr.strip().rpartition("\n")[2].strip()
+    fault = last or f"{command[0]}: ended with status {completed.returncode}"
     return CommandResult(None, fault, output)

@@ -49,7 +49,7 @@ def data(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.path is None:
         raise ConfigError("vrtspike data check: found no PATH, expected that of a data set; add it")
-    faults = _check(arguments.path, arguments.spike_root, sets)
+    faults = _report_folder(arguments.path, arguments.spike_root, sets)
     for fault in faults:
         print(f"! {fault}")
     print(f"incomplete ({len(faults)})" if faults else "complete")
@@ -77,7 +77,7 @@ def describe_set(public: PublicSet) -> list[str]:
     return lines
 
 
-def _check(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> list[str]:
+def _report_folder(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> list[str]:
     """Print the contents of a folder, and return what is missing.
 
     Raises:
@@ -88,15 +88,15 @@ def _check(path: Path, spike_root: str | None, sets: Sequence[PublicSet]) -> lis
     from vrtspike.sst.completeness import is_download
 
     if is_download(path):
-        return _check_download(path)
+        return _report_download(path)
     layouts = read_contents(path, spike_root)
     if not layouts:
         splits = ["train", "test", "val", path.absolute().name]
-        return [_unrecognised(path, other_roots(path, splits), sets)]
-    return [fault for contents in layouts for fault in _check_contents(contents, sets)]
+        return [_unrecognized(path, other_roots(path, splits), sets)]
+    return [fault for contents in layouts for fault in _report_contents(contents, sets)]
 
 
-def _check_download(path: Path) -> list[str]:
+def _report_download(path: Path) -> list[str]:
     """Print the months of a download of ERA5, and return what is missing."""
     from vrtspike.sst.completeness import check_download
 
@@ -109,7 +109,7 @@ def _check_download(path: Path) -> list[str]:
     return faults
 
 
-def _check_contents(contents: FolderContents, sets: Sequence[PublicSet]) -> list[str]:
+def _report_contents(contents: FolderContents, sets: Sequence[PublicSet]) -> list[str]:
     """Print the contents of a folder in one layout, and return what is missing."""
     from vrtspike.data.raw.completeness import Expected, missing_parts
 
@@ -143,7 +143,7 @@ def _find_set(contents: FolderContents, sets: Sequence[PublicSet]) -> PublicSet 
     return candidates[0] if candidates else None
 
 
-def _unrecognised(path: Path, others: Sequence[Path], sets: Sequence[PublicSet]) -> str:
+def _unrecognized(path: Path, others: Sequence[Path], sets: Sequence[PublicSet]) -> str:
     """Return the fault of a folder that no layout recognises."""
     advice = "see the layouts in docs/data-formats.md"
     if others:

@@ -17,7 +17,7 @@ from vrtspike.system.suggestions import did_you_mean
 if TYPE_CHECKING:
     import torch
 
-NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
+FIGURE_NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
 """Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They stand here
 again, because that module imports matplotlib, for which the help of a command does not wait.
 """
@@ -47,7 +47,8 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
         "--only",
         default="",
         metavar="NAMES",
-        help=f"figures to write, separated by commas: {', '.join(NAMES)}; without it all that "
+        help=f"figures to write, separated by commas: {', '.join(FIGURE_NAMES)}; without it all "
+        "that "
         "there are data for",
     )
     add("--labels", nargs="+", default=[], metavar="NAME", help="names of the results in figures")
@@ -129,10 +130,10 @@ def _chosen_names(text: str) -> list[str]:
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in NAMES:
+        if name not in FIGURE_NAMES:
             raise ConfigError(
-                f"--only: no figure {name!r}{did_you_mean(name, NAMES)}; figures: "
-                f"{', '.join(NAMES)}"
+                f"--only: no figure {name!r}{did_you_mean(name, FIGURE_NAMES)}; figures: "
+                f"{', '.join(FIGURE_NAMES)}"
             )
     return list(dict.fromkeys(names))
 

@@ -61,7 +61,7 @@ def advise(arguments: argparse.Namespace) -> int:
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
-    advice = recommendation.advise(workflow, hardware.this_machine(gpu), arguments.hours)
+    advice = recommendation.advise_on_machine(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(advice.lines))
     return 0 if advice.command is not None else 1
 

@@ -106,9 +106,9 @@ def compiler_check() -> Check:
     path = paths[0]
     headers = sysconfig.get_paths()["include"]
     command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
-    done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
-    if done.returncode:
-        detail = f"{path} fails ({done.stderr.strip()})"
+    completed = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        detail = f"{path} fails ({completed.stderr.strip()})"
         return Check("compiler", "broken", detail, _COMPILER_CURE)
     return Check("compiler", "ok", path)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vrtspike.commands.recordings import add_sensor
 from vrtspike.commands.restore_models import (
     SecondModel,
-    find_model,
+    find_model_source,
     open_compared,
     open_device,
     restore_with,
@@ -217,7 +217,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
 def _restore(arguments: argparse.Namespace) -> None:
     """Restore frames with a trained model, write the page, and print the results."""
     # Faults of the arguments are reported before imports that take seconds.
-    model = find_model(arguments.model_name, arguments)
+    model = find_model_source(arguments.model_name, arguments)
     from vrtspike.restoration.folder.request import open_request
     from vrtspike.restoration.restored_folder import RestoredFolder
 

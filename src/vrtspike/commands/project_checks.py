@@ -15,7 +15,7 @@ from vrtspike.data.data_size import GB
 from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.resources import PresetData, find_data
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.io.backbone_weights import PUBLISHED, verify_weights
+from vrtspike.io.backbone_weights import PUBLISHED, require_published_digest
 from vrtspike.io.locks import lock_file
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
@@ -75,7 +75,7 @@ def _users_of_datasets(
     users: dict[DataSource, dict[str, Settings]] = {}
     for name, settings in presets.items():
         if isinstance(settings, Settings):
-            users.setdefault(deblurring.dataset(name), {})[name] = settings
+            users.setdefault(deblurring.data_source(name), {})[name] = settings
     return users
 
 
@@ -107,18 +107,18 @@ def disk_check(key: str, path: Path, store_bytes: float) -> Check:
         store_bytes: bytes that stores will need.
     """
     name = f"disk ({key})"
-    place = nearest_existing(path)
+    existing = nearest_existing(path)
     free = free_bytes(path)
     detail = f"{path}: {free / GB:.0f} GB free"
     if store_bytes:
         detail += f", stores need {store_bytes / GB:.1f} GB more"
     try:
-        with tempfile.NamedTemporaryFile(dir=place) as stream:
+        with tempfile.NamedTemporaryFile(dir=existing) as stream:
             lock_file(stream.fileno(), Path(stream.name))
     except UserError as error:
         return Check(name, "broken", str(error), f"set {key} to another disk")
     except OSError as error:
-        reason = f"{place}: cannot be written ({error.strerror})"
+        reason = f"{existing}: cannot be written ({error.strerror})"
         return Check(name, "broken", reason, f"set {key} to a folder of yours")
     if free < store_bytes + _MIN_DISK:
         return Check(name, "broken", detail, f"free space, or set {key} to another disk")
@@ -132,7 +132,7 @@ def data_check(data: PresetData, with_spikes: Sequence[str]) -> Check:
         data: paths and size of the data set.
         with_spikes: names of the presets that use its spikes.
     """
-    dataset = data.dataset
+    dataset = data.data_source
     size = data.size
     name = f"data ({dataset.name})"
     if data.missing is not None:
@@ -184,7 +184,7 @@ def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Chec
     name = f"weights ({key})"
     if path.name in PUBLISHED:
         try:
-            verify_weights(path)
+            require_published_digest(path)
         except RunError as error:
             cure = "snakemake --cores 1 weights"
             if path.exists():

@@ -14,7 +14,7 @@ import vrtspike
 from vrtspike.io.files import replaced_folder
 from vrtspike.system.errors import RunError
 from vrtspike.system.home import CONFIG, PRESET_DIR, SNAKEFILE, require_home
-from vrtspike.workflow.made_with import MADE_WITH, record
+from vrtspike.workflow.made_with import MADE_WITH, record_version
 
 _TEMPLATES = Path(__file__).with_name("project")
 _PROFILES = Path("workflow/profiles")
@@ -63,9 +63,9 @@ def init(arguments: argparse.Namespace) -> None:
     require_free(folder)
     data = ProjectData()
     if arguments.from_data is not None:
-        from vrtspike.commands.data_look import look_at_data
+        from vrtspike.commands.data_inspection import inspect_data
 
-        data, lines = look_at_data(arguments.from_data)
+        data, lines = inspect_data(arguments.from_data)
         print("\n".join(lines))
     write_project(folder, data)
     print(f"{folder}: a new project; set what to run in config/config.yaml there\n")
@@ -128,7 +128,7 @@ def project_files(data: ProjectData) -> dict[str, str]:
         ".gitignore": _template("gitignore"),
         str(SNAKEFILE): _template("Snakefile"),
         str(CONFIG): configuration(data),
-        str(MADE_WITH): record(vrtspike.__version__),
+        str(MADE_WITH): record_version(vrtspike.__version__),
         f"{PRESET_DIR}/README.md": _template("presets.md"),
     }
     for name in _COPIED:

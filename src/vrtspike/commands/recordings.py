@@ -43,10 +43,10 @@ def show(arguments: argparse.Namespace) -> int:
     status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
     from vrtspike.data.spike_file_view import (
-        describe,
+        describe_view,
         draw_spikes,
-        faults,
         film_spikes,
+        spike_file_faults,
         view_spike_file,
     )
 
@@ -63,8 +63,8 @@ def show(arguments: argparse.Namespace) -> int:
     view = view_spike_file(
         arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
     )
-    view_faults = faults(view)
-    print("\n".join([*describe(view), *(f"! {fault}" for fault in view_faults)]), flush=True)
+    view_faults = spike_file_faults(view)
+    print("\n".join([*describe_view(view), *(f"! {fault}" for fault in view_faults)]), flush=True)
     draw_spikes(view, picture)
     print(f"picture: {picture}")
     if arguments.video:
@@ -117,10 +117,10 @@ def calibrate(arguments: argparse.Namespace) -> int:
     from vrtspike.data.gate import calibration, resampling
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    result, picture = calibration.calibrate(
+    result, picture = calibration.calibrate_camera(
         arguments.static, arguments.moving, sensor, arguments.max_steps
     )
-    calibration.save(arguments.output, result, picture)
+    calibration.save_calibration(arguments.output, result, picture)
     print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
     if result.offset_steps is not None:
         steps = result.residual_steps
@@ -177,14 +177,14 @@ def verify(arguments: argparse.Namespace) -> None:
 def _store_faults(datasets: Sequence[Path]) -> list[str]:
     """Check the stores of data sets, and report them one by one."""
     from vrtspike.data.clips.dataset_manifest import load_dataset
-    from vrtspike.data.store.writing import verify_store
+    from vrtspike.data.store.writing import find_damage
 
     faults: list[str] = []
     entries = (entry for path in datasets for entry in load_dataset(path).sequences)
     for manifest in dict.fromkeys(entry.store.with_suffix(".json") for entry in entries):
         with progress_bar(f"verify {manifest.stem}") as progress:
             try:
-                store_faults = verify_store(manifest, progress)
+                store_faults = find_damage(manifest, progress)
             except DataError as error:
                 store_faults = [str(error)]
         faults += store_faults

@@ -51,7 +51,7 @@ class SecondModel:
     source: GivenClip
 
 
-def find_model(name: str, arguments: argparse.Namespace) -> ModelSource:
+def find_model_source(name: str, arguments: argparse.Namespace) -> ModelSource:
     """Find a trained model by its name or path."""
     path = find_trained(name)
     if path.suffix == ".onnx":
@@ -114,7 +114,7 @@ def open_compared(
     if name not in BUNDLED_NAMES and is_restored_folder(Path(name)):
         read_compared(Path(name), source.names, source.size)
         return Path(name)
-    model = find_model(name, arguments)
+    model = find_model_source(name, arguments)
     second = _second_request(request, model.run)
     return SecondModel(model, second, open_request(model.run, second)[0])
 

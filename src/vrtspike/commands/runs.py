@@ -154,13 +154,13 @@ def compare(arguments: argparse.Namespace) -> int:
     folders = [_find_run(path) or path for path in arguments.runs]
     from vrtspike.analysis.comparisons.baseline import below_baseline, write_baseline
     from vrtspike.analysis.comparisons.compare import (
-        comparison_text,
+        comparison_of_runs_text,
         find_candidates,
         write_comparison,
     )
 
     candidates = find_candidates(folders)
-    print(comparison_text(candidates, arguments.format), end="", flush=True)
+    print(comparison_of_runs_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
         write_comparison(candidates, arguments.output)
         print(f"written to {arguments.output}", file=sys.stderr)
@@ -191,6 +191,6 @@ def why(arguments: argparse.Namespace) -> None:
     """
     require_project()
     command = snakemake_command("--dry-run", *arguments.targets)
-    done = subprocess.run(command, env={**os.environ, SUMMARY_ONLY: "1"}, check=False)
-    if done.returncode:
+    completed = subprocess.run(command, env={**os.environ, SUMMARY_ONLY: "1"}, check=False)
+    if completed.returncode:
         raise RunError("Snakemake could not make a plan; see its message above")

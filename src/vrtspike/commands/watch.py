@@ -90,7 +90,7 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
     import webbrowser
 
     from vrtspike.commands.live_server import serving
-    from vrtspike.reporting.live_words import heading
+    from vrtspike.reporting.live_words import live_heading
 
     has_ended = run.has_ended()
     with serving(run, port) as server:
@@ -98,7 +98,7 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
         if opens_browser:
             webbrowser.open(server.address)
         wait_for_end(run, server, None if has_ended else _LAST_PAGE_S)
-        print(heading(server.snapshot()))
+        print(live_heading(server.snapshot()))
 
 
 def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> None:

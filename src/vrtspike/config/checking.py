@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from vrtspike.config.yaml_documents import Document, KeyPath, dotted
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.suggestions import nearest
+from vrtspike.system.suggestions import nearest_name
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -24,7 +24,7 @@ _EXPECTED = {
 """Texts in place of pydantic's, which name Python's types."""
 
 
-def validate(model: type[Model], document: Document, advice: str) -> Model:
+def validate_document(model: type[Model], document: Document, advice: str) -> Model:
     """Build ``model`` from a document.
 
     Args:
@@ -48,21 +48,21 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     kind = detail["type"]
     location = detail["loc"]
     path = _written_path(document, location)
-    place = document.places.get(path, "settings")
+    file_line = document.locations.get(path, "settings")
     name = dotted(path) or "the configuration"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        return f"{place}: unknown key {dotted(location)}{_suggestion(model, location)}"
+        return f"{file_line}: unknown key {dotted(location)}{_suggestion(model, location)}"
     if kind == "missing":
-        return f"{place}: {dotted((*path, location[-1]))} is missing"
+        return f"{file_line}: {dotted((*path, location[-1]))} is missing"
     if kind == "value_error":
         # A message on several keys begins with the name of one.
         named: KeyPath = tuple(message.split()[0].rstrip(":").split("."))
-        if named in document.places:
-            return f"{document.places[named]}: {message}"
-        return f"{place}: {name}: {message}"
+        if named in document.locations:
+            return f"{document.locations[named]}: {message}"
+        return f"{file_line}: {name}: {message}"
     message = _EXPECTED.get(kind, message[0].lower() + message[1:])
-    return f"{place}: {name}: found {detail['input']!r}; {message}"
+    return f"{file_line}: {name}: found {detail['input']!r}; {message}"
 
 
 def _written_path(document: Document, location: KeyPath) -> KeyPath:
@@ -71,7 +71,7 @@ def _written_path(document: Document, location: KeyPath) -> KeyPath:
     Locations of pydantic also have members of unions, which no document contains.
     """
     for end in range(len(location), 0, -1):
-        if location[:end] in document.places:
+        if location[:end] in document.locations:
             return location[:end]
     return ()
 
@@ -82,7 +82,7 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     in_section = [key for key in all_keys if key[:-1] == path[:-1]]
     for keys in (in_section, all_keys):
         by_name = {str(key[-1]): dotted(key) for key in keys}
-        near = nearest(str(path[-1]), by_name)
+        near = nearest_name(str(path[-1]), by_name)
         if near is not None:
             return f"; did you mean {by_name[near]}?"
     return ""

@@ -103,12 +103,12 @@ def _tree_without_private(section: BaseModel, replacement: Callable[[Any], Any])
     return tree
 
 
-def _normalised(path: str) -> str:
-    """Return a path as :data:`Place` has it; an empty one stays empty."""
+def _normalized(path: str) -> str:
+    """Return a path as :data:`NormalizedPath` has it; an empty one stays empty."""
     return str(Path(expand_home(path))) if path else ""
 
 
-Place = Annotated[str, AfterValidator(_normalised)]
+NormalizedPath = Annotated[str, AfterValidator(_normalized)]
 """A path as Snakemake compares it: without ``./``, ``//`` and a last ``/``; ``~`` is expanded."""
 
 
@@ -124,7 +124,7 @@ def _literal(path: str) -> str:
     return path
 
 
-OutputPlace = Annotated[Place, AfterValidator(_literal)]
+OutputPath = Annotated[NormalizedPath, AfterValidator(_literal)]
 """A folder that the workflow writes."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]

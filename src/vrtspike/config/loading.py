@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from vrtspike.config.ablations import Ablation, Variant
-from vrtspike.config.checking import validate
-from vrtspike.config.old_keys import OldKeys, canonical
+from vrtspike.config.checking import validate_document
+from vrtspike.config.old_keys import OldKeys, replace_old_keys
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import TASKS, find_task
@@ -63,7 +63,7 @@ def without_former_root(layer: Document, upper_layer: Document) -> Document:
     for root, keys in all_root_keys().items():
         if root in values and upper_layer.values.get(root, values[root]) != values[root]:
             values = {path: value for path, value in values.items() if path not in keys}
-    return Document(values, layer.places)
+    return Document(values, layer.locations)
 
 
 @cache
@@ -72,18 +72,18 @@ def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
     return ChainMap(*(dict(find_task(name).SETTINGS.root_keys) for name in TASKS))
 
 
-def override_settings(settings: RunSettings, overrides: Document, place: str) -> RunSettings:
+def override_settings(settings: RunSettings, overrides: Document, location: str) -> RunSettings:
     """Complete settings with overrides.
 
     Args:
         settings: complete settings.
         overrides: the overrides; they may change TASK.
-        place: source of the settings, for messages.
+        location: source of the settings, for messages.
 
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    base = document_of(settings.model_dump(mode="json"), place)
+    base = document_of(settings.model_dump(mode="json"), location)
     return build_settings(overlay(base, present_names(overrides)))
 
 
@@ -92,7 +92,7 @@ def present_names(document: Document) -> Document:
 
     Old names of all tasks are replaced, because TASK may be set in another layer.
     """
-    return canonical(document, all_old_keys())
+    return replace_old_keys(document, all_old_keys())
 
 
 @cache
@@ -123,7 +123,7 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     file = presets.base(str(base), path)
     if file is None:
         raise ConfigError(
-            f"{document.places[BASE]}: BASE is {base!r}, but there is no preset of that name "
+            f"{document.locations[BASE]}: BASE is {base!r}, but there is no preset of that name "
             f"in {path.parent}; presets there: {', '.join(sorted(presets.bases))}"
         )
     return [*read_preset(file, chain), document]
@@ -136,17 +136,17 @@ def task_name(document: Document) -> str:
         ConfigError: if there is no such task.
     """
     name = document.values.get(TASK, DEFAULT_TASK)
-    find_task(name, document.places.get(TASK, "settings"))
+    find_task(name, document.locations.get(TASK, "settings"))
     return str(name)
 
 
 def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset."""
     kind = find_task(task_name(document)).SETTINGS
-    return validate(kind, kind.completed(document), _ADVICE)
+    return validate_document(kind, kind.completed(document), _ADVICE)
 
 
-def check_training(
+def require_trainable(
     settings: RunSettings,
     preset: str = "",
     weights: Mapping[str, Path] | None = None,
@@ -163,14 +163,14 @@ def check_training(
     Raises:
         ConfigError: naming each key, and its file or package.
     """
-    place = f"preset {preset}: " if preset else ""
+    prefix = f"preset {preset}: " if preset else ""
     faults = [
         *_missing_files({**settings.named_files, **(weights or {})}, remedies or {}),
         *settings.training_faults(),
         *_missing_packages(settings),
     ]
     if faults:
-        lines = [f"{place}{fault}" for fault in faults]
+        lines = [f"{prefix}{fault}" for fault in faults]
         raise ConfigError("\n".join([*lines, "Give what is missing, or change the key."]))
 
 
@@ -225,7 +225,7 @@ def require_ablation(preset: str, settings: RunSettings) -> Ablation:
     return settings.ablation
 
 
-def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
+def derive_variant(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
     """Return the settings of a variant of a preset.
 
     Args:

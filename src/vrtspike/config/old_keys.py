@@ -46,10 +46,10 @@ COMMON: OldKeys = {
 """Old keys of every preset; a task adds its own (``old_keys`` of its settings)."""
 
 
-def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
+def has_key(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
     """Return whether nested mappings have a key.
 
-    >>> holds({"A": {"B": None}}, ("A", "B")), holds({"A": 1}, ("A", "B"))
+    >>> has_key({"A": {"B": None}}, ("A", "B")), has_key({"A": 1}, ("A", "B"))
     (True, False)
     """
     for name in path:
@@ -70,7 +70,7 @@ def _overridden_precision(values: Mapping[KeyPath, Any]) -> KeyPath | None:
     return _AMP_LEVEL if _PRECISIONS[enabled] == "32" else _AMP_ENABLED
 
 
-def canonical(document: Document, old_keys: OldKeys) -> Document:
+def replace_old_keys(document: Document, old_keys: OldKeys) -> Document:
     """Return the document with the schema's names of keys, and warn of each key without effect.
 
     Args:
@@ -82,7 +82,7 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
             value that is no longer possible.
     """
     values = dict(document.values)
-    places = dict(document.places)
+    locations = dict(document.locations)
     overridden = _overridden_precision(values)
     if overridden is not None:
         del values[overridden]
@@ -90,7 +90,7 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
         if path not in values:
             continue
         value = values.pop(path)
-        name = f"{places.get(path, 'settings')}: {dotted(path)}"
+        name = f"{locations.get(path, 'settings')}: {dotted(path)}"
         _require_possible(old, value, name)
         if old.key is None:
             message = f"{name} has no effect: {old.reason}; remove the key"
@@ -105,8 +105,8 @@ def canonical(document: Document, old_keys: OldKeys) -> Document:
                 f"{name} is {value!r} and {dotted(old.key)} is {values[old.key]!r}; they are the "
                 "same key: keep one"
             )
-        places.setdefault(old.key, places.get(path, "settings"))
-    return Document(values, places)
+        locations.setdefault(old.key, locations.get(path, "settings"))
+    return Document(values, locations)
 
 
 def _require_possible(old: OldKey, value: Any, name: str) -> None:  # noqa: ANN401 - raw YAML

@@ -43,7 +43,7 @@ class PresetFiles:
         return self.bases.get(name)
 
     @property
-    def notices(self) -> list[str]:
+    def notes(self) -> list[str]:
         """A line for each preset of the project that replaces one of the workflow."""
         return [
             f"{path} replaces the workflow's preset {name} ({self.workflow[name]})"

@@ -21,7 +21,7 @@ from vrtspike.config.fields import (
     operational,
     private,
 )
-from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
+from vrtspike.config.old_keys import COMMON, OldKeys, has_key, replace_old_keys
 from vrtspike.config.seed_names import MAX_SEEDS
 from vrtspike.config.yaml_documents import Document, document_of
 
@@ -371,9 +371,9 @@ class RunSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        if not isinstance(data, dict) or not any(holds(data, path) for path in cls.old_keys):
+        if not isinstance(data, dict) or not any(has_key(data, path) for path in cls.old_keys):
             return data
-        return canonical(document_of(data, "settings"), cls.old_keys).tree
+        return replace_old_keys(document_of(data, "settings"), cls.old_keys).tree
 
 
 def untrained_note(start: str) -> str:
@@ -386,6 +386,6 @@ def untrained_note(start: str) -> str:
     >>> untrained_note("general")
     'nothing was trained: the weights are those of general, unchanged'
     """
-    place = Path(start.removesuffix("/weights.safetensors"))
-    name = place.name if place.is_absolute() else place
+    folder = Path(start.removesuffix("/weights.safetensors"))
+    name = folder.name if folder.is_absolute() else folder
     return f"nothing was trained: the weights are those of {name}, unchanged"

@@ -15,7 +15,7 @@ def seed_names(preset: str, seeds: int) -> list[str]:
     >>> seed_names("demo", 3)
     ['demo', 'demo-seed-2', 'demo-seed-3']
     """
-    return [preset, *(f"{preset}-seed-{number}" for number in range(2, seeds + 1))]
+    return [preset, *(f"{preset}-seed-{index}" for index in range(2, seeds + 1))]
 
 
 def split_seed(name: str) -> tuple[str, int]:

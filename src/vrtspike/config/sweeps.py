@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
-from vrtspike.config.checking import validate
+from vrtspike.config.checking import validate_document
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.preset_files import misnamed
@@ -45,12 +45,12 @@ class Sweep:
     """Presets that differ in the values of some keys.
 
     Attributes:
-        place: path of the sweep's file, for messages.
+        path: path of the sweep's file, for messages.
         members: settings by name.
         error: message if the sweep cannot be used; empty if it can.
     """
 
-    place: str
+    path: str
     members: Mapping[str, RunSettings]
     error: str = ""
 
@@ -101,7 +101,7 @@ def sweep_values(path: Path) -> tuple[str, dict[str, KeyValues]]:
     Raises:
         ConfigError: if it is not a sweep, is empty, or has the same values twice.
     """
-    sweep = validate(_SweepFile, read_yaml(path), _ADVICE)
+    sweep = validate_document(_SweepFile, read_yaml(path), _ADVICE)
     combinations: list[KeyValues] = []
     if sweep.GRID:
         for combination in itertools.product(*sweep.GRID.values()):

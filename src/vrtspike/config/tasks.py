@@ -156,14 +156,14 @@ class Task(Protocol):
         The manifest of the data is its file ``dataset.json``.
         """
 
-    def dataset_digest(self, manifest: Path) -> str:
+    def dataset_digest(self, manifest_path: Path) -> str:
         """Return the digest of the contents of prepared data.
 
         Raises:
             DataError: if there is no such manifest, or none of this version.
         """
 
-    def check_data(self, manifest: Path, settings: Any) -> None:  # noqa: ANN401 - of SETTINGS
+    def require_data(self, manifest_path: Path, settings: Any) -> None:  # noqa: ANN401 - of SETTINGS
         """Refuse data that a preset cannot be trained on.
 
         Raises:
@@ -176,7 +176,7 @@ class Task(Protocol):
     def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
         """Return the files of weights that an evaluation's metrics use, by key."""
 
-    def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
+    def statistics(self, settings: Any, manifest_path: Path) -> Mapping[str, Any]:  # noqa: ANN401
         """Return the statistics that standardise inputs, as JSON; kept next to the weights.
 
         The result includes ``dataset`` and ``dataset_digest``.
@@ -203,7 +203,7 @@ class PreparedTask(Task, Protocol):
     def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
         """Return the keys that change what :meth:`prepare` writes."""
 
-    def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
+    def prepare(self, settings: Any, manifest_path: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
         """Prepare the data of a preset and write their manifest, last.
 
         Raises:
@@ -235,12 +235,12 @@ def all_metrics() -> dict[str, Metric]:
     return dict(ChainMap(*(dict(find_task(name).METRICS) for name in TASKS)))
 
 
-def find_task(name: str, place: str = "settings") -> Task:
+def find_task(name: str, location: str = "settings") -> Task:
     """Return the task that TASK names.
 
     Args:
         name: value of TASK.
-        place: file and line of TASK, for the message.
+        location: file and line of TASK, for the message.
 
     Raises:
         ConfigError: if there is none.
@@ -248,7 +248,7 @@ def find_task(name: str, place: str = "settings") -> Task:
     if not isinstance(name, str) or name not in TASKS:
         names = ", ".join(TASKS)
         raise ConfigError(
-            f"{place}: TASK is {name!r}, and there is no such task; there are: {names}"
+            f"{location}: TASK is {name!r}, and there is no such task; there are: {names}"
         )
     return cast("Task", import_module(TASKS[name]))
 

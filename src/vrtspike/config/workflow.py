@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrtspike.config.ablations import Variant
-from vrtspike.config.loading import derive, require_ablation
+from vrtspike.config.loading import derive_variant, require_ablation
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seed_names import seed_names
 from vrtspike.config.sweeps import Sweep
@@ -48,30 +48,30 @@ class Workflow:
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
         sweeps: sweeps by name, valid or not.
-        preset_notices: messages on presets that replace those of the workflow.
+        preset_notes: messages on presets that replace those of the workflow.
     """
 
     settings: WorkflowSettings
     presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict)
-    preset_notices: Sequence[str] = ()
+    preset_notes: Sequence[str] = ()
 
     @property
-    def notices(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Messages on replaced presets, and on invalid presets and sweeps, one for each error."""
         presets: dict[str, list[str]] = {}
         for name, error in self.broken.items():
             presets.setdefault(error, []).append(name)
-        notices = [*self.preset_notices]
-        notices += [
+        notes = [*self.preset_notes]
+        notes += [
             f"preset {', '.join(names)} cannot be used, others can:\n{error}"
             for error, names in presets.items()
         ]
         for sweep in self.sweeps.values():
             if sweep.error:
-                notices.append(f"a sweep cannot be used:\n{sweep.error}")
-        return notices
+                notes.append(f"a sweep cannot be used:\n{sweep.error}")
+        return notes
 
     @property
     def preset_names(self) -> list[str]:
@@ -108,8 +108,8 @@ class Workflow:
                 variants += settings.ablation.variants
             for variant in variants:
                 first = origin if variant is None else origin + variant.suffix
-                for number, name in enumerate(seed_names(first, settings.seeds)):
-                    yield name, Training(origin, first, variant, number)
+                for index, name in enumerate(seed_names(first, settings.seeds)):
+                    yield name, Training(origin, first, variant, index)
 
     def seeds(self, *presets: str) -> list[str]:
         """Return the trainings of presets with all their seeds; for one seed only itself."""
@@ -187,7 +187,7 @@ class Workflow:
             raise ConfigError(self.broken[training.origin])
         settings = self.every_preset[training.origin]
         if training.variant is not None:
-            settings = derive(training.origin, settings, training.variant)
+            settings = derive_variant(training.origin, settings, training.variant)
         return settings.model_copy(update={"SEED": settings.SEED + training.seed})
 
     @cached_property

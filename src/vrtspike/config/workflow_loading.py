@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vrtspike.config.checking import fields_of, validate
+from vrtspike.config.checking import fields_of, validate_document
 from vrtspike.config.loading import (
     build_settings,
     merge_documents,
@@ -51,7 +51,7 @@ def load_workflow(
     """
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
     document = merge_documents(layers)
-    settings = validate(workflow_schema(), document, _ADVICE)
+    settings = validate_document(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
     above = merge_documents([present_names(layer) for layer in overriding])
@@ -59,16 +59,16 @@ def load_workflow(
     beneath = {}
     for name in TASKS:
         defaults = document_of(find_task(name).SETTINGS.preset_defaults(settings), "")
-        beneath[name] = present_names(Document(defaults.values, document.places))
+        beneath[name] = present_names(Document(defaults.values, document.locations))
     files = find_presets(Path(settings.PRESET_DIR))
     presets, broken = _read_presets(files, beneath, above)
     broken |= misnamed(Path(settings.PRESET_DIR), files.trainings)
     if not presets:
         raise ConfigError(_no_preset(settings, broken))
     sweeps = read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    workflow = Workflow(settings, presets, broken, sweeps, files.notices)
-    _check_names(workflow, document, "PRESETS", workflow.preset_names)
-    _check_names(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
+    workflow = Workflow(settings, presets, broken, sweeps, files.notes)
+    _require_known_presets(workflow, document, "PRESETS", workflow.preset_names)
+    _require_known_presets(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
     return workflow
 
 
@@ -121,7 +121,7 @@ def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
     )
 
 
-def _check_names(
+def _require_known_presets(
     workflow: Workflow, document: Document, key: str, allowed: Collection[str]
 ) -> None:
     """Check the presets that a key names.
@@ -129,13 +129,13 @@ def _check_names(
     Raises:
         ConfigError: if one is named twice, or is not allowed.
     """
-    place = document.places.get((key,), key)
+    location = document.locations.get((key,), key)
     for preset, count in Counter(getattr(workflow.settings, key)).items():
         if count > 1:
-            raise ConfigError(f"{place}: {key} names {preset!r} twice; remove one")
+            raise ConfigError(f"{location}: {key} names {preset!r} twice; remove one")
         if preset not in allowed:
             raise ConfigError(
-                f"{place}: {key} names {preset!r}; presets in "
+                f"{location}: {key} names {preset!r}; presets in "
                 f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.preset_names)}"
             )
 
@@ -143,7 +143,7 @@ def _check_names(
 def _below(document: Document, section: str) -> Document:
     """Return the keys of a section as a document, named without the section."""
     return Document(
-        _entries_below(document.values, section), _entries_below(document.places, section)
+        _entries_below(document.values, section), _entries_below(document.locations, section)
     )
 
 
@@ -166,7 +166,7 @@ def keys_of_task(document: Document, task: str) -> Document:
     keys = {name: dict(fields_of(find_task(name).SETTINGS)).keys() for name in TASKS}
     others = set().union(*keys.values()) - keys[task]
     values = {path: value for path, value in document.values.items() if path not in others}
-    return Document(values, document.places)
+    return Document(values, document.locations)
 
 
 def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:

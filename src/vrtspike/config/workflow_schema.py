@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
+from vrtspike.config.fields import (
+    NonNegative,
+    NormalizedPath,
+    OutputPath,
+    Positive,
+    Section,
+    operational,
+)
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.home import PRESET_DIR
@@ -20,12 +27,14 @@ class WorkflowSettings(Section):
     PRESETS: tuple[str, ...] = operational(
         "Presets that all, compare, report and ablation cover", ("light",)
     )
-    PRESET_DIR: Place = operational(
+    PRESET_DIR: NormalizedPath = operational(
         "Folder of the presets; in the default one those of the workflow are found, too", PRESET_DIR
     )
-    SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
-    RESULTS: OutputPlace = operational("Folder of the results", "results")
-    RUNS: OutputPlace = operational("Folder of the states of training runs", "runs")
+    SWEEP_DIR: NormalizedPath = operational(
+        "Folder of the sweeps; it may be absent", "config/sweeps"
+    )
+    RESULTS: OutputPath = operational("Folder of the results", "results")
+    RUNS: OutputPath = operational("Folder of the states of training runs", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
         "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
         "auto",

@@ -29,11 +29,11 @@ class Document:
 
     Attributes:
         values: values of keys; sections are included only if they are empty.
-        places: "file:line" of each key, section and item of a list.
+        locations: "file:line" of each key, section and item of a list.
     """
 
     values: dict[KeyPath, Any]
-    places: dict[KeyPath, str]
+    locations: dict[KeyPath, str]
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -68,14 +68,14 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return Document({tuple(key.split(".")): value for key, value in values.items()}, {}).tree
 
 
-def document_of(tree: Mapping[str, Any], place: str) -> Document:
+def document_of(tree: Mapping[str, Any], location: str) -> Document:
     """Convert a tree that is no file, such as a command line's values; all keys have one place."""
     values = dict(leaves(tree))
-    places = {}
+    locations = {}
     for path in values:
         for end in range(1, len(path) + 1):
-            places[path[:end]] = place
-    return Document(values, places)
+            locations[path[:end]] = location
+    return Document(values, locations)
 
 
 def read_yaml(path: str | Path) -> Document:
@@ -108,13 +108,13 @@ def parse_yaml(text: str, name: str) -> Document:
             return Document({}, {})
         if not isinstance(node, MappingNode):
             raise ConfigError(f"{name}:1: the top level must be a mapping of keys to values")
-        places = dict(itertools.islice(_places(node, (), name), _MAX_ENTRIES + 1))
-        if len(places) > _MAX_ENTRIES:
+        locations = dict(itertools.islice(_places(node, (), name), _MAX_ENTRIES + 1))
+        if len(locations) > _MAX_ENTRIES:
             raise ConfigError(
                 f"{name}: more than {_MAX_ENTRIES} keys and items, those of aliases (*) included; "
                 "this is no configuration"
             )
-        return Document(dict(leaves(yaml.constructor.construct_document(node))), places)
+        return Document(dict(leaves(yaml.constructor.construct_document(node))), locations)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -157,7 +157,7 @@ def overlay(lower: Document, upper: Document) -> Document:
     {'A': {'C': 'c', 'B': 8}}
     """
     kept = {path: value for path, value in lower.values.items() if path not in upper.values}
-    return Document(kept | upper.values, lower.places | upper.places)
+    return Document(kept | upper.values, lower.locations | upper.locations)
 
 
 def read_overrides(words: Sequence[str]) -> Document:

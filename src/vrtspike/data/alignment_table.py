@@ -14,7 +14,7 @@ from vrtspike.plotting.drawing import drawn_figure, show_text
 MAX_SEQUENCES = 60
 """Maximum number of sequences in the plot."""
 
-COLUMNS = (
+ALIGNMENT_COLUMNS = (
     "split",
     "sequence",
     "frame",
@@ -36,7 +36,7 @@ def alignment_table(manifests: Iterable[str | Path]) -> pd.DataFrame:
         manifests: paths of all ingest manifests.
 
     Returns:
-        the columns :data:`COLUMNS`; no rows for a data set without spikes.
+        the columns :data:`ALIGNMENT_COLUMNS`; no rows for a data set without spikes.
     """
     rows = []
     for path in manifests:
@@ -48,7 +48,9 @@ def alignment_table(manifests: Iterable[str | Path]) -> pd.DataFrame:
             names = (manifest["split"], manifest["sequence"], frame["name"])
             times = (spikes["t0"], spikes["t1"], spikes["count"], spikes["sharp"])
             rows.append((*names, *times, spikes["center"], spikes["correlation"]))
-    table = pd.DataFrame(rows, columns=COLUMNS).astype({"center": float, "correlation": float})
+    table = pd.DataFrame(rows, columns=ALIGNMENT_COLUMNS).astype(
+        {"center": float, "correlation": float}
+    )
     return table.sort_values(["split", "sequence", "t0"], ignore_index=True)
 
 

@@ -64,15 +64,19 @@ GOPRO = DataSize(
 """Placeholder for a data set that does not exist yet."""
 
 
-def measure_data(dataset: DataSource) -> DataSize:
+def measure_data(data_source: DataSource) -> DataSize:
     """Look at the names of a data set and at one frame of it.
 
     Raises:
         DataError: if the data set is missing, or none of its sequences can be used.
     """
-    splits = (dataset.train_split, dataset.test_split)
+    splits = (data_source.train_split, data_source.test_split)
     data_survey = survey(
-        dataset.root, splits, dataset.blur_dir, dataset.layout, spike_root=dataset.spike_root
+        data_source.root,
+        splits,
+        data_source.blur_dir,
+        data_source.layout,
+        spike_root=data_source.spike_root,
     )
     sequences = dict.fromkeys(splits, 0)
     frames = dict.fromkeys(splits, 0)
@@ -80,15 +84,19 @@ def measure_data(dataset: DataSource) -> DataSize:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
     files = find_sequence(
-        dataset.root, surveyed(data_survey)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
+        data_source.root,
+        surveyed(data_survey)[0],
+        data_source.blur_dir,
+        data_source.layout,
+        data_source.spike_root,
     )
-    root = Path(dataset.root)
+    root = Path(data_source.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
     sensor = None
     steps = 0
     recorded = 0
     if data_survey["spikes"]:
-        size, area = sequence_sensor(root, files, (height, width), dataset.spike_size)
+        size, area = sequence_sensor(root, files, (height, width), data_source.spike_size)
         sensor = area.size
         lengths = []
         # The check of the files reports their faults.

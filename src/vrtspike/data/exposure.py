@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from vrtspike.system.errors import DataError, list_faults
 
-TABLE = "exposures.csv"
-COLUMNS = ("frame", "start", "stop", "sharp")
+EXPOSURE_TABLE = "exposures.csv"
+EXPOSURE_COLUMNS = ("frame", "start", "stop", "sharp")
 
 
 class Exposure(NamedTuple):
@@ -86,7 +86,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
     table = csv.DictReader(io.StringIO(text))
-    columns = COLUMNS if has_sharp else COLUMNS[:-1]
+    columns = EXPOSURE_COLUMNS if has_sharp else EXPOSURE_COLUMNS[:-1]
     if not set(columns) <= set(table.fieldnames or ()):
         raise DataError(
             f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
@@ -137,4 +137,4 @@ def exposure_table(exposures: Mapping[str, Exposure]) -> str:
         f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
         for name, exposure in exposures.items()
     ]
-    return "\n".join([",".join(COLUMNS), *lines, ""])
+    return "\n".join([",".join(EXPOSURE_COLUMNS), *lines, ""])

@@ -1,10 +1,10 @@
 """The sequences of a shard: current results are kept, the others are made in parallel.
 
-The stages ``ingest`` and ``voxelize`` work like this: the check of raw files (:class:`Ingestion`)
-and the building of stores (:class:`Building`). The result of each sequence is written as soon as it
-is done, so a repeated job does only the remaining ones. The result contains its recipe: a digest of
-the code and of the options. Two jobs on one shard are harmless, but do the same work twice: results
-are renamed into place.
+The stages ``ingest`` and ``voxelize`` work like this: the check of raw files (:class:`IngestStage`)
+and the building of stores (:class:`VoxelizeStage`). The result of each sequence is written as soon
+as it is done, so a repeated job does only the remaining ones. The result contains its recipe: a
+digest of the code and of the options. Two jobs on one shard are harmless, but do the same work
+twice: results are renamed into place.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def make_shard(
 
 
 @dataclass(frozen=True)
-class Ingestion(SequenceStage[IngestManifest]):
+class IngestStage(SequenceStage[IngestManifest]):
     """The check of sequences, a stage of :func:`make_shard`.
 
     Attributes:
@@ -242,7 +242,7 @@ class Ingestion(SequenceStage[IngestManifest]):
 
 
 @dataclass(frozen=True)
-class Building(SequenceStage[StoreManifest]):
+class VoxelizeStage(SequenceStage[StoreManifest]):
     """The building of stores, a stage of :func:`make_shard`.
 
     Attributes:

@@ -20,7 +20,7 @@ def shard_names(count: int) -> list[str]:
     >>> shard_names(2)
     ['0-of-2', '1-of-2']
     """
-    return [f"{number}-of-{count}" for number in range(count)]
+    return [f"{index}-of-{count}" for index in range(count)]
 
 
 def shard_of(sequence: str, count: int) -> str:
@@ -34,7 +34,7 @@ def shard_of(sequence: str, count: int) -> str:
     return f"{int.from_bytes(digest[:8], 'big') % count}-of-{count}"
 
 
-def members(shard: str, sequences: Iterable[str]) -> list[str]:
+def shard_members(shard: str, sequences: Iterable[str]) -> list[str]:
     """Return the sequences, each as ``<split>/<name>``, of a shard, sorted.
 
     Raises:

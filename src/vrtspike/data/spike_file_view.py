@@ -131,7 +131,7 @@ def view_spike_file(
     return SpikeFileView(path, sensor.size, total, start, spikes, gray, alignment, expected)
 
 
-def describe(view: SpikeFileView) -> list[str]:
+def describe_view(view: SpikeFileView) -> list[str]:
     """Return the statistics of a spike file, a line each."""
     height, width = view.sensor
     picture = ""
@@ -168,7 +168,7 @@ def _order_line(spikes: PackedSpikes) -> str:
     )
 
 
-def faults(view: SpikeFileView) -> list[str]:
+def spike_file_faults(view: SpikeFileView) -> list[str]:
     """Return faults of a spike file, a sentence each; empty for a valid file."""
     candidates = [order_fault(view.spikes, str(view.path))]
     if view.alignment is not None:
@@ -296,9 +296,9 @@ def _draw_curves(axes: Any, view: SpikeFileView) -> None:  # noqa: ANN401
     axes.set_title("over time", fontsize=9)
     if view.gray is None:
         return
-    centres, curve = correlation_curve(view.spikes, view.gray)
+    centers, curve = correlation_curve(view.spikes, view.gray)
     other = axes.twinx()
-    other.plot(centres + view.start, curve, color="C1")
+    other.plot(centers + view.start, curve, color="C1")
     other.set_ylim(min(0.0, float(curve.min())), 1)
     other.set_ylabel("correlation with the frame", color="C1")
     other.grid(visible=False)

@@ -57,10 +57,10 @@ def _plot(table: pd.DataFrame, column: str, title: str, axis: str) -> DotPlot:
     }
 
 
-def _text(table: pd.DataFrame, dataset: str) -> str:
+def _text(table: pd.DataFrame, dataset_name: str) -> str:
     """Return the alignment of a data set in sentences."""
     if table.empty:
-        return f"{dataset} has no spikes."
+        return f"{dataset_name} has no spikes."
     offset, correlation = table[["offset", "correlation"]].median()
     if math.isnan(correlation):
         return f"{len(table)} exposures; nothing can be said about their alignment."

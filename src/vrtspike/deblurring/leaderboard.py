@@ -28,7 +28,7 @@ from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import Table, markdown_table, note_lines, texts, write_page
+from vrtspike.plotting.pages import Table, markdown_table, note_lines, table_texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import Settings
 
@@ -221,7 +221,7 @@ class _Part:
 
     def marked(self, best: str, second: str) -> pd.DataFrame:
         """Return the cells as texts, those of the first two ranks within templates."""
-        cells = texts(self.rows, FORMATS, absent="").set_index(self.rows.index)
+        cells = table_texts(self.rows, FORMATS, absent="").set_index(self.rows.index)
         for rank, template in enumerate((best, second), start=1):
             for name in RANKED:
                 is_ranked = self.ranks[name] == rank

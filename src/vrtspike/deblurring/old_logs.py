@@ -21,20 +21,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.advice.findings import find
+from vrtspike.analysis.advice.findings import find_findings
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.analysis.section_times import BACKWARD, DATA, FORWARD
 from vrtspike.metrics.registry import METRICS
-from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.monitoring.timing_layout import STEP_SECTION
 from vrtspike.runs.published import PublishedRun
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 _VRT = f"{FORWARD}/vrt"
 _PARTS_OF_STEP = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
-_SECTIONS = {name: f"{ROOT}/{name}" for name in _PARTS_OF_STEP} | {
+_SECTIONS = {name: f"{STEP_SECTION}/{name}" for name in _PARTS_OF_STEP} | {
     "前向传播总耗时": FORWARD,
     "VRT处理": _VRT,
     "VRT处理与融合": _VRT,
@@ -44,10 +44,10 @@ _SECTIONS = {name: f"{ROOT}/{name}" for name in _PARTS_OF_STEP} | {
     "反向传播": BACKWARD,
     "反向传播总耗时": BACKWARD,
     "数据加载": DATA,
-    "梯度同步": f"{ROOT}/sync",
-    "损失计算": f"{ROOT}/loss",
-    "优化器": f"{ROOT}/optimizer",
-    "Optimizer": f"{ROOT}/optimizer",
+    "梯度同步": f"{STEP_SECTION}/sync",
+    "损失计算": f"{STEP_SECTION}/loss",
+    "优化器": f"{STEP_SECTION}/optimizer",
+    "Optimizer": f"{STEP_SECTION}/optimizer",
 }
 """Names in this project of the sections at the top of a block, also of its own blocks."""
 _INNER_SECTIONS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
@@ -162,11 +162,11 @@ def old_log_files(path: Path) -> list[Path]:
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
     """Add whole steps as a section, if more than the forward pass was timed."""
     timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
-    parts = timing[timing["section"].str.fullmatch(f"{ROOT}/[^/]+")]
-    sections = timing[timing["section"] != f"{ROOT}/other"]
+    parts = timing[timing["section"].str.fullmatch(f"{STEP_SECTION}/[^/]+")]
+    sections = timing[timing["section"] != f"{STEP_SECTION}/other"]
     if not (parts["section"] == BACKWARD).any():
         return sections
-    whole = parts.groupby("step", as_index=False)["ms"].sum().assign(section=ROOT)
+    whole = parts.groupby("step", as_index=False)["ms"].sum().assign(section=STEP_SECTION)
     joined = pd.concat([sections, whole[TIMING_COLUMNS]])
     return joined.sort_values("step", kind="stable").reset_index(drop=True)
 
@@ -211,7 +211,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
         settings = Settings()
     run = PublishedRun(path.stem, settings, "", "")
-    findings = find(measurements, settings)
+    findings = find_findings(measurements, settings)
     return Analysis(run, logs, measurements, findings, tuple(notes))
 
 

@@ -52,10 +52,10 @@ class DeblurringPage(TaskPage):
     def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference:
         """Return the metrics of pictures from spikes alone, which the sensor sees in grey."""
         alone = summary.get("spikes_alone") or {}
-        is_of_colour = not isinstance(metric, ImageMetric) or metric.of_colour
+        is_of_color = not isinstance(metric, ImageMetric) or metric.of_color
         return {
             "title": _SPIKES_ALONE,
-            "qualifier": "grey" if is_of_colour else "",
+            "qualifier": "grey" if is_of_color else "",
             "column": f"{metric.name}_spikes",
             "mean": alone.get(metric.name),
         }

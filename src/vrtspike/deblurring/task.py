@@ -37,16 +37,16 @@ def data_folder(settings: Settings) -> str:
     return f"{settings.dataset_name}/k{settings.DATA.NUM_VOXEL_BINS}"
 
 
-def dataset_digest(manifest: Path) -> str:
+def dataset_digest(manifest_path: Path) -> str:
     """Return the digest over all stores of a data set.
 
     Raises:
         DataError: if there is no such manifest, or none of this version.
     """
-    return read_manifest(manifest, DATASET)["digest"]
+    return read_manifest(manifest_path, DATASET)["digest"]
 
 
-def check_data(manifest: Path, settings: Settings) -> None:
+def require_data(manifest_path: Path, settings: Settings) -> None:
     """Refuse data that a training or its evaluation cannot use.
 
     Refused are data without spikes if the model or its teacher needs them, with other voxels than
@@ -61,19 +61,19 @@ def check_data(manifest: Path, settings: Settings) -> None:
     from vrtspike.data.clips.requirements import require_spikes
     from vrtspike.deblurring.trained_models import require_fitting_start, require_fitting_teacher
 
-    dataset = load_dataset(manifest)
+    manifest = load_dataset(manifest_path)
     if settings.untrained_weights is None:
-        dataset.with_validation_split(settings.DATA)
-    require_spikes(str(manifest), dataset.statistics is not None, settings)
+        manifest.with_validation_split(settings.DATA)
+    require_spikes(str(manifest_path), manifest.statistics is not None, settings)
     require_fitting_start(settings)
     if settings.TRAIN.DISTILL is not None:
-        require_fitting_teacher(Path(settings.TRAIN.DISTILL.TEACHER), dataset, settings)
+        require_fitting_teacher(Path(settings.TRAIN.DISTILL.TEACHER), manifest, settings)
     for name in settings.TEST.PROTOCOL:
         if name != OWN_PROTOCOL:
             # Only here, because it imports PyTorch.
             from vrtspike.evaluation.protocols import PROTOCOLS
 
-            PROTOCOLS[name].require_blur(dataset.blur_dir, str(manifest))
+            PROTOCOLS[name].require_blur(manifest.blur_dir, str(manifest_path))
 
 
 def training_weights(settings: Settings) -> dict[str, Path]:
@@ -101,18 +101,18 @@ def evaluation_weights(settings: Settings) -> dict[str, Path]:
     return files
 
 
-def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
+def statistics(settings: Settings, manifest_path: Path) -> Mapping[str, Any]:
     """Return the statistics that standardise the spikes of a run."""
     from vrtspike.data.clips.run_statistics import run_statistics
 
-    return run_statistics(settings, manifest)
+    return run_statistics(settings, manifest_path)
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """Build model, objective and batches for one process of a training."""
-    from vrtspike.deblurring import preset
+    from vrtspike.deblurring import trainable
 
-    return preset.build(run, ranks, workers)
+    return trainable.build_trainable(run, ranks, workers)
 
 
 def evaluate(job: EvaluationJob) -> list[str]:

@@ -54,12 +54,12 @@ def require_fitting_start(settings: Settings) -> None:
         )
 
 
-def require_fitting_teacher(folder: Path, dataset: DatasetManifest, settings: Settings) -> None:
+def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: Settings) -> None:
     """Refuse a teacher that needs spikes or other voxels than the data set has.
 
     Args:
         folder: result folder of the teacher.
-        dataset: data set of the preset.
+        manifest: data set of the preset.
         settings: settings of the preset.
 
     Raises:
@@ -67,11 +67,11 @@ def require_fitting_teacher(folder: Path, dataset: DatasetManifest, settings: Se
         RunError: if the statistics of the teacher are missing or damaged.
     """
     teacher = deblurring_settings(RunIdentity.read(folder).settings)
-    title = f"{dataset.path}, with {TEACHER} {folder}"
-    require_spikes(title, dataset.statistics is not None, teacher)
+    title = f"{manifest.path}, with {TEACHER} {folder}"
+    require_spikes(title, manifest.statistics is not None, teacher)
     if not teacher.MODEL.USE_SPIKE:
         return
-    statistics = training_statistics(settings, dataset)
+    statistics = training_statistics(settings, manifest)
     assert statistics is not None, "data and a start without spikes are refused"
     options = StoreOptions.of(settings.DATA)
     faults = voxel_differences(folder, teacher, options, statistics.mean, statistics.std)

@@ -12,7 +12,7 @@ from vrtspike.metrics.psnr import psnr
 
 LABEL_HEIGHT = 24
 GAP = 4
-COLUMN_WIDTH = 480
+PICTURE_COLUMN_WIDTH = 480
 _PAPER = 255
 _INK = (30, 30, 30)
 
@@ -26,7 +26,7 @@ def comparison(blur: Image, restored: Image, sharp: Image) -> Image:
         sharp: the reference, same shape.
 
     Returns:
-        uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
+        uint8 (h, w, 3), columns of at most ``PICTURE_COLUMN_WIDTH`` pixels.
     """
     panels = {
         f"blurry input {_decibel(psnr(blur, sharp))}": blur,
@@ -49,16 +49,16 @@ def _decibel(value: float) -> str:
 def _fit(image: Image) -> Image:
     """Average large images down to the width of a column, and repeat the pixels of small ones."""
     height, width = image.shape[:2]
-    if width <= COLUMN_WIDTH:
-        factor = COLUMN_WIDTH // width
+    if width <= PICTURE_COLUMN_WIDTH:
+        factor = PICTURE_COLUMN_WIDTH // width
         return image.repeat(factor, axis=0).repeat(factor, axis=1)
-    size = (COLUMN_WIDTH, max(1, round(height * COLUMN_WIDTH / width)))
+    size = (PICTURE_COLUMN_WIDTH, max(1, round(height * PICTURE_COLUMN_WIDTH / width)))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
 def _label(text: str, width: int) -> Image:
     """Return a band with a text, uint8 (h, width, 3)."""
     band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
-    place = (4, LABEL_HEIGHT - 8)
-    cv2.putText(band, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
+    origin = (4, LABEL_HEIGHT - 8)
+    cv2.putText(band, text, origin, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
     return band

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS, EvaluationJob
+from vrtspike.analysis.evaluation_files import COMPARISON_PICTURES, EXAMPLES, VIDEOS, EvaluationJob
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
@@ -23,13 +23,17 @@ from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import FrameRow, MeasuredClip, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
-from vrtspike.evaluation.summary import write_results
+from vrtspike.evaluation.summary import write_deblurring_results
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tiling import Compute
-from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
-from vrtspike.restoration.restore import load_model, torch_compute
+from vrtspike.restoration.inference.tiling import TileRestorer
+from vrtspike.restoration.inputs.clip_source import (
+    stored_blurry_frame,
+    stored_sequence,
+    stored_sharp_frame,
+)
+from vrtspike.restoration.restore import load_model, torch_restorer
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.evaluation import SpikesAloneName
@@ -53,11 +57,11 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
             that a metric needs are missing.
     """
     settings = deblurring_settings(job.run.settings)
-    dataset = load_fitting_dataset(job.dataset, settings)
-    entries = dataset.split(settings.DATA.TEST_SPLIT)
+    manifest = load_fitting_dataset(job.manifest_path, settings)
+    entries = manifest.split(settings.DATA.TEST_SPLIT)
     protocols = [PROTOCOLS[name] for name in settings.TEST.PROTOCOL]
     for protocol in protocols:
-        protocol.require_blur(dataset.blur_dir, str(job.dataset))
+        protocol.require_blur(manifest.blur_dir, str(job.manifest_path))
     weights_dir = Path(settings.WEIGHTS.DIR)
     scores: dict[EvaluationProtocol, Scores] = {}
     for protocol in protocols:
@@ -67,12 +71,12 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     statistics = None
     if settings.MODEL.USE_SPIKE:
         statistics = read_run_statistics(job.weights.parent).voxels
-    compute = torch_compute(model, statistics, job.device)
+    restore_tiles = torch_restorer(model, statistics, job.device)
     watch = Stopwatch(job.device)
-    rows = _measure_split(job, settings, entries, compute, scores, watch)
-    return write_results(
+    rows = _measure_split(job, settings, entries, restore_tiles, scores, watch)
+    return write_deblurring_results(
         job,
-        dataset,
+        manifest,
         pd.DataFrame(rows),
         scores,
         device=job.device.type,
@@ -85,7 +89,7 @@ def _measure_split(
     job: EvaluationJob,
     settings: Settings,
     entries: Sequence[SequenceEntry],
-    compute: Compute,
+    restore_tiles: TileRestorer,
     scores: Mapping[EvaluationProtocol, Scores],
     watch: Stopwatch,
 ) -> list[FrameRow]:
@@ -95,7 +99,7 @@ def _measure_split(
         job: the folder for the results, and the progress.
         settings: settings of the run.
         entries: the sequences.
-        compute: the model.
+        restore_tiles: the model.
         scores: the metrics of each protocol; examples are chosen by those of the first.
         watch: times the model.
     """
@@ -107,7 +111,7 @@ def _measure_split(
 
     rows: list[FrameRow] = []
     with ExitStack() as stack:
-        pictures = stack.enter_context(replaced_folder(job.output / PICTURES))
+        pictures = stack.enter_context(replaced_folder(job.output / COMPARISON_PICTURES))
         examples_folder = stack.enter_context(replaced_folder(job.output / EXAMPLES))
         videos = None
         if settings.TEST.SAVE_VIDEO:
@@ -117,7 +121,7 @@ def _measure_split(
         job.progress(0, total)
         for entry in entries:
             clip = _stored_clip(entry, settings.TEST.SPIKES_ALONE)
-            frames = measured_frames(clip, compute, scores, settings, watch)
+            frames = measured_frames(clip, restore_tiles, scores, settings, watch)
             video = None if videos is None else videos / f"{entry.name}.mp4"
             rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
         examples.write_index()
@@ -141,8 +145,8 @@ def _stored_clip(entry: SequenceEntry, method: SpikesAloneName | None) -> Measur
     return MeasuredClip(
         entry.name,
         stored_sequence(store),
-        partial(blurry_frame, store),
-        partial(sharp_frame, store),
+        partial(stored_blurry_frame, store),
+        partial(stored_sharp_frame, store),
         picture,
     )
 
@@ -170,9 +174,9 @@ def _save_sequence(
         append = None
         if video is not None:
             append = opened.enter_context(video_file(video))
-        for number, (frame_rows, images) in enumerate(frames):
+        for index, (frame_rows, images) in enumerate(frames):
             rows += frame_rows
-            is_middle = number == entry.frames // 2
+            is_middle = index == entry.frames // 2
             examples.offer(frame_rows[0], images, middle=is_middle)
             shown = [images["blurry"], images["restored"], images["sharp"]]
             if is_middle:

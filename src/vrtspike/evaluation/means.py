@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from vrtspike.evaluation.measure import KEYS, Kind, columns_of
+from vrtspike.evaluation.measure import KEYS, ImageKind, columns_of
 from vrtspike.evaluation.protocols import Mean
 from vrtspike.io.files import finite_or_null
 from vrtspike.metrics.metric import ImageMetric
@@ -78,7 +78,7 @@ def overall_means(
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
         numbers: dict[str, float] = {}
-        errors: dict[Kind, float] = {}
+        errors: dict[ImageKind, float] = {}
         for kind, column in columns_of(metric).items():
             if column in sequences:
                 average, error = mean_and_error(sequences[column], sequences["frames"], mean)

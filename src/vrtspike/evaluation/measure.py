@@ -16,7 +16,7 @@ from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tiling import Compute, InputArrays
+from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
 from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
@@ -26,17 +26,21 @@ from vrtspike.system.cpus import available_cpus
 KEYS = ["protocol", "sequence", "frame"]
 """Columns that identify a row of ``frames.csv``."""
 
-Kind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
+ImageKind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
 """The images of one frame.
 
 These are the blurry input, the restored frame, the picture from spikes alone, the sharp frame, and
 the sharp frame in grey.
 """
 
-REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spikes": "gray"}
+REFERENCES: Mapping[ImageKind, ImageKind] = {
+    "blurry": "sharp",
+    "restored": "sharp",
+    "spikes": "gray",
+}
 """The reference of each image that is measured."""
 
-FrameImages = Mapping[Kind, NDArray[Any]]
+FrameImages = Mapping[ImageKind, NDArray[Any]]
 """The images of one frame, all (H, W, 3) RGB of one size. All are uint8, except a restored frame
 under a protocol that does not round."""
 
@@ -47,7 +51,7 @@ FrameRow = dict[str, Any]
 """A row of ``frames.csv``: the metrics of a frame."""
 
 
-def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+def columns_of(metric: ImageMetric) -> dict[ImageKind, str]:
     """Return columns of a metric in tables by the image that is measured."""
     blurry, restored = metric.columns
     return {"blurry": blurry, "restored": restored, "spikes": f"{metric.name}_spikes"}
@@ -71,7 +75,7 @@ def measure_images(
         by column of the tables; NaN for a metric of motion of the first frame.
     """
 
-    def value(metric: ImageMetric, kind: Kind) -> float:
+    def value(metric: ImageMetric, kind: ImageKind) -> float:
         score = scores[metric]
         reference = REFERENCES[kind]
         if not metric.of_motion:
@@ -109,7 +113,7 @@ class MeasuredClip:
 
 def measured_frames(
     clip: MeasuredClip,
-    compute: Compute,
+    restore_tiles: TileRestorer,
     scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
     watch: Stopwatch | None = None,
@@ -121,7 +125,7 @@ def measured_frames(
 
     Args:
         clip: sequence with its blurry, sharp and spike inputs.
-        compute: function that runs the model.
+        restore_tiles: function that runs the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
         watch: times the calls of the model under the first protocol; None times nothing.
@@ -134,9 +138,9 @@ def measured_frames(
     main_tiling = tilings[next(iter(scores))]
     streams = {}
     for tiling in dict.fromkeys(tilings.values()):
-        model = compute
+        model = restore_tiles
         if watch is not None and tiling == main_tiling:
-            model = _timed(compute, watch)
+            model = _timed(restore_tiles, watch)
         streams[tiling] = restore_frames(
             model,
             clip.source,
@@ -147,16 +151,16 @@ def measured_frames(
         )
     previous: dict[EvaluationProtocol, FrameImages] = {}
     with ThreadPoolExecutor(available_cpus()) as threads:
-        for number, frame in enumerate(clip.source.names):
+        for index, frame in enumerate(clip.source.names):
             restored = {tiling: next(stream) for tiling, stream in streams.items()}
-            images: dict[Kind, Image] = {
-                "blurry": clip.blurry(number),
+            images: dict[ImageKind, Image] = {
+                "blurry": clip.blurry(index),
                 "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
-                "sharp": clip.sharp(number),
+                "sharp": clip.sharp(index),
             }
             pictures: dict[str, Image] = dict(images.items())
             if clip.spikes_alone is not None:
-                gray = clip.spikes_alone(number)
+                gray = clip.spikes_alone(index)
                 images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
                 pictures["spikes"] = to_picture(gray)
             rows = []
@@ -170,11 +174,11 @@ def measured_frames(
             yield rows, pictures
 
 
-def _timed(compute: Compute, watch: Stopwatch) -> Compute:
+def _timed(restore_tiles: TileRestorer, watch: Stopwatch) -> TileRestorer:
     """Return the model with every call timed."""
 
     def timed(batch: InputArrays) -> NDArray[np.float32]:
         with watch.lap():
-            return compute(batch)
+            return restore_tiles(batch)
 
     return timed

@@ -18,7 +18,7 @@ from vrtspike.data.raw.survey import survey
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
-FILE = Path(__file__).with_suffix(".csv")
+PAPER_RESULTS_FILE = Path(__file__).with_suffix(".csv")
 OTHER = "other"
 WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
@@ -43,7 +43,7 @@ class PaperResult:
         """Return True if another PSNR reproduces it."""
         return abs(psnr - self.psnr) <= self.limit
 
-    def verdict(self, psnr: float) -> str:
+    def comparison_text(self, psnr: float) -> str:
         """Return the comparison in a sentence.
 
         >>> PaperResult(34.81, 11, 1111).verdict(34.8)
@@ -108,8 +108,10 @@ def require_published_frames(
     """
     data = settings.DATA
     sequences: list[SequenceFiles] = []
-    report = survey(data.ROOT, [data.TEST_SPLIT], blur_dir, data.LAYOUT, look=sequences.append)
-    place = f"{data.ROOT}, split {data.TEST_SPLIT}"
+    report = survey(
+        data.ROOT, [data.TEST_SPLIT], blur_dir, data.LAYOUT, on_sequence=sequences.append
+    )
+    location = f"{data.ROOT}, split {data.TEST_SPLIT}"
     faults = []
     for name, messages in report["excluded"].items():
         faults += [f"{name}: {message}" for message in messages]
@@ -117,11 +119,14 @@ def require_published_frames(
         for number in files.blur.keys() - files.sharp.keys():
             faults.append(f"{files.split}/{files.name}: frame {number} has no sharp one")
     if faults:
-        raise DataError(list_faults(f"{place}: faults", faults, "Unpack GoPro's test split again."))
+        raise DataError(
+            list_faults(f"{location}: faults", faults, "Unpack GoPro's test split again.")
+        )
     frames = sum(len(files.blur) for files in sequences)
     if len(sequences) != expected.sequences or frames != expected.frames:
         raise DataError(
-            f"{place}: {len(sequences)} sequences of {frames} frames; the published result is of "
+            f"{location}: {len(sequences)} sequences of {frames} frames; the published result is "
+            "of "
             f"{expected.sequences} of {expected.frames}: give GoPro's whole test split (DATA.ROOT)"
         )
     return sequences
@@ -129,7 +134,7 @@ def require_published_frames(
 
 def read_paper_results() -> pd.DataFrame:
     """Return the published rows, with the columns ``source`` and ``note`` of the leaderboard."""
-    rows = pd.read_csv(FILE)
+    rows = pd.read_csv(PAPER_RESULTS_FILE)
     return rows.assign(
         source=rows["source"] + ", " + rows["url"],
         note=rows["measured"] + ". Result: " + rows["seen"],

@@ -19,7 +19,7 @@ from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.inputs.clip_frames import folder_pictures
-from vrtspike.restoration.restore import torch_compute
+from vrtspike.restoration.restore import torch_restorer
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError
@@ -57,7 +57,7 @@ def reproduce_vrt(
     require_published_weights(settings)
     clips = require_published_frames(settings, str(protocol.blur_dir), expected)
     model = build_model(settings).float().eval().to(device)
-    compute = torch_compute(model, None, device)
+    restore_tiles = torch_restorer(model, None, device)
     root = Path(settings.DATA.ROOT)
     options = StoreOptions.of(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
@@ -72,16 +72,16 @@ def reproduce_vrt(
         sharp = folder_pictures(root, sharp_files)
         source = given_clip(blurry, None, options)
         clip = MeasuredClip(files.name, source, blurry.frame, sharp.frame)
-        for frame_rows, _ in measured_frames(clip, compute, scores, settings):
+        for frame_rows, _ in measured_frames(clip, restore_tiles, scores, settings):
             rows += frame_rows
             progress(len(rows), expected.frames)
     table = pd.DataFrame(rows)
     write_table(output / FRAMES, table)
     psnr = float(table["psnr"].mean())
-    verdict = expected.verdict(psnr)
+    text = expected.comparison_text(psnr)
     if not expected.is_reproduced_by(psnr):
         raise RunError(
-            f"{verdict}. The metrics of all frames are in {output / FRAMES}; look at the version "
+            f"{text}. The metrics of all frames are in {output / FRAMES}; look at the version "
             "of the weights, the blurry frames and the sharp ones"
         )
-    return verdict
+    return text

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
-    TABLE,
+    METRICS_PAGE,
     EvaluationJob,
     chosen_on,
     trained_on,
@@ -32,9 +32,9 @@ from vrtspike.runs.named_models import BUNDLED_NAMES
 from vrtspike.settings import Settings, deblurring_settings
 
 
-def write_results(
+def write_deblurring_results(
     job: EvaluationJob,
-    dataset: DatasetManifest,
+    manifest: DatasetManifest,
     frames: pd.DataFrame,
     measured: Mapping[EvaluationProtocol, Collection[ImageMetric]],
     **facts: Any,  # noqa: ANN401 - JSON values
@@ -43,7 +43,7 @@ def write_results(
 
     Args:
         job: the evaluated run and the folder of its results.
-        dataset: manifest of the test data.
+        manifest: manifest of the test data.
         frames: a row for each frame and protocol.
         measured: the metrics of each protocol, the main protocol first.
         facts: further entries of the summary.
@@ -58,12 +58,12 @@ def write_results(
     main_frames = frames[frames["protocol"] == first.name]
     entries = {
         "preset": job.run.name,
-        "dataset": dataset.name,
+        "dataset": manifest.name,
         "split": settings.DATA.TEST_SPLIT,
-        "blur_dir": dataset.blur_dir,
-        "warnings": _warnings(dataset, job.run, job.weights.parent),
+        "blur_dir": manifest.blur_dir,
+        "warnings": _warnings(manifest, job.run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
-        "bins": dataset.stores.bins,
+        "bins": manifest.stores.bins,
         "sequences": int(main_frames["sequence"].nunique()),
         "frames": len(main_frames),
         **results[first],
@@ -72,7 +72,7 @@ def write_results(
         "worst": worst_frames(main_frames, ranking_metric(list(measured[first]))),
         **facts,
     }
-    write_summary_page(job.output / TABLE, sequences, entries)
+    write_summary_page(job.output / METRICS_PAGE, sequences, entries)
     return write_evaluation(job, settings.DATA.TEST_SPLIT, frames, sequences, entries)
 
 
@@ -118,11 +118,11 @@ def _spikes_alone(entries: Mapping[str, Any], settings: Settings) -> dict[str, A
     return {"spikes_alone": means or None, "spikes_alone_note": note}
 
 
-def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
+def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
     """Return warnings for readers of the means: other data, and other uses of the test split.
 
     Args:
-        dataset: the evaluated data set.
+        manifest: the evaluated data set.
         run: the run that trained the weights.
         folder: folder of its published result.
     """
@@ -131,30 +131,30 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
     warnings = []
     if start is not None:
         name, digest = learned_dataset(folder)
-        is_own = digest == dataset.digest
+        is_own = digest == manifest.digest
         warnings.append(f"{untrained_note(start)}: {_training_data_note(start, name, is_own)}")
         if not is_own:
             return warnings
-    elif dataset.digest != run.dataset_digest:
-        warnings.append(f"of other data than it was trained on: {dataset.name} has another digest")
+    elif manifest.digest != run.dataset_digest:
+        warnings.append(f"of other data than it was trained on: {manifest.name} has another digest")
     if run.settings.test_validation:
         warnings.append(chosen_on("the test split", run.settings.test_validation))
     prefix = f"{data.TEST_SPLIT}/"
     overlaps = {
-        name: training for name, training in dataset.overlaps.items() if name.startswith(prefix)
+        name: training for name, training in manifest.overlaps.items() if name.startswith(prefix)
     }
     if overlaps:
-        total = len(dataset.split(data.TEST_SPLIT))
+        total = len(manifest.split(data.TEST_SPLIT))
         warnings.append(trained_on(overlaps, total, "DATA.TEST_ON_TRAINING_FRAMES"))
     return warnings
 
 
-def _training_data_note(start: str, dataset: str, is_own: bool) -> str:
+def _training_data_note(start: str, dataset_name: str, is_own: bool) -> str:
     """Return the training data of weights that this run left unchanged, in words.
 
     Args:
         start: name of the weights.
-        dataset: name of the data set that they were trained on.
+        dataset_name: name of the data set that they were trained on.
         is_own: it is the evaluated one.
     """
     if is_own:
@@ -162,7 +162,7 @@ def _training_data_note(start: str, dataset: str, is_own: bool) -> str:
     if start in BUNDLED_NAMES:
         # Training pictures come from packages; the demo's test photographs are not among them.
         return "they have not seen these scenes"
-    return f"they were trained on the data set {dataset}"
+    return f"they were trained on the data set {dataset_name}"
 
 
 def _worst_frames_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -190,7 +190,7 @@ def means_table(entries: Mapping[str, Any]) -> pd.DataFrame:
         titles = {
             "blurry": "blurry",
             "restored": "restored",
-            "spikes": "spikes alone (grey)" if metric.of_colour else "spikes alone",
+            "spikes": "spikes alone (grey)" if metric.of_color else "spikes alone",
             "restored_error": "standard error",
         }
         for kind, title in titles.items():
@@ -208,7 +208,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     Args:
         path: path of the page.
         sequences: means per protocol and sequence.
-        summary: summary from :func:`write_results`.
+        summary: summary from :func:`write_deblurring_results`.
     """
     tables = []
     for entries in (summary, *summary["other_protocols"].values()):

@@ -66,7 +66,7 @@ def check_data(
     """Check a folder of raw data as survey, ingest and gate of the workflow do; writes nothing.
 
     Names, pictures and spike files of every sequence are read, one after the other; ``snakemake
-    check_data`` uses all cores, keeps its results, and also checks what presets require.
+    require_data`` uses all cores, keeps its results, and also checks what presets require.
 
     Args:
         root: folder of the data set, which holds the splits (DATA.ROOT).
@@ -98,7 +98,7 @@ def check_data(
         splits,
         blur_dir,
         layout,
-        look=keep,
+        on_sequence=keep,
         spike_root=None if spike_root is None else str(spike_root),
     )
     names = surveyed(result)

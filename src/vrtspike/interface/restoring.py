@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from vrtspike.restoration.given_clips import Spikes
+from vrtspike.restoration.given_clips import GivenSpikes
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
 from vrtspike.restoration.restored_folder import RestoredFolder
 from vrtspike.restoration.trained import TrainedModel, load
@@ -19,7 +19,7 @@ from vrtspike.system.progress_bar import progress_bar
 @overload
 def restore(
     frames: GivenFrames,
-    spikes: Spikes | None = None,
+    spikes: GivenSpikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: None = None,
@@ -42,7 +42,7 @@ def restore(
 
 def restore(
     frames: GivenFrames,
-    spikes: Spikes | None = None,
+    spikes: GivenSpikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: str | Path | None = None,

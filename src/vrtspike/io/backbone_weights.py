@@ -30,7 +30,7 @@ BACKBONES: dict[Net, str] = {"alex": ALEXNET, "vgg": VGG16}
 SOURCE = "https://download.pytorch.org/models"
 
 
-def verify_weights(path: Path) -> None:
+def require_published_digest(path: Path) -> None:
     """Verify the SHA-256 of a file of :data:`PUBLISHED` weights.
 
     Raises:
@@ -65,7 +65,7 @@ def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
     import torch
 
     path = Path(folder) / name
-    verify_weights(path)
+    require_published_digest(path)
     state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return state
 

@@ -63,7 +63,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             if temporary.is_dir():
                 _replace_directory(temporary, target)
             else:
-                _grant_usual_mode(temporary)
+                _grant_default_mode(temporary)
                 _sync(temporary)
                 temporary.replace(target)
             _sync(target.parent)
@@ -130,7 +130,7 @@ def disk_full_error(folder: Path) -> OSError | None:
     return None
 
 
-def _grant_usual_mode(temporary: Path) -> None:
+def _grant_default_mode(temporary: Path) -> None:
     """Give a file that only its owner can read the mode of new files of its folder.
 
     Some libraries, such as safetensors, create their files for the owner alone, whatever the umask.
@@ -159,7 +159,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
     _remove(old)
 
 
-def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+def file_stamp(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Return inode, size and time of a file, which change with every write; None without a file."""
     try:
         status = os.stat(path)  # noqa: PTH116 - of many files

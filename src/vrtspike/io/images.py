@@ -38,7 +38,7 @@ class Picture:
 
     Attributes:
         rgb: (H, W, 3), uint8 or uint16.
-        kind: stored channels: ``RGB``, ``grey`` or ``RGB with transparency``.
+        kind: stored channels: ``RGB``, ``gray`` or ``RGB with transparency``.
     """
 
     rgb: NDArray[np.uint8] | NDArray[np.uint16]
@@ -66,7 +66,7 @@ def _decode(path: Path) -> NDArray[Any]:
     data = contents.tobytes()
     if data.startswith(_JPEG):
         _require_whole_jpeg(path, data)
-    _require_standard_colours(path, data)
+    _require_standard_colors(path, data)
     image: NDArray[Any] | None = None
     exif = b""
     if data:
@@ -108,8 +108,8 @@ def _orientation(exif: bytes) -> int:
     try:
         (start,) = struct.unpack_from(f"{order}I", exif, 4)
         (count,) = struct.unpack_from(f"{order}H", exif, start)
-        for number in range(count):
-            tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, start + 2 + 12 * number)
+        for index in range(count):
+            tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, start + 2 + 12 * index)
             if tag == _ORIENTATION_TAG:
                 return int(value)
     except struct.error:  # cut
@@ -117,7 +117,7 @@ def _orientation(exif: bytes) -> int:
     return 1
 
 
-def _require_standard_colours(path: Path, contents: bytes) -> None:
+def _require_standard_colors(path: Path, contents: bytes) -> None:
     """Refuse a PNG file of high dynamic range or wide gamut, as videos of such colours are."""
     for name, data in _png_header_chunks(contents):
         if name != b"cICP" or len(data) < 2:
@@ -134,13 +134,13 @@ def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield names and data of a PNG file's chunks before its pixels; none of another file."""
     if not contents.startswith(_PNG):
         return
-    place = len(_PNG)
-    while place + 8 <= len(contents):
-        length, name = struct.unpack_from(">I4s", contents, place)
+    offset = len(_PNG)
+    while offset + 8 <= len(contents):
+        length, name = struct.unpack_from(">I4s", contents, offset)
         if name == b"IDAT":
             return
-        yield name, contents[place + 8 : place + 8 + length]
-        place += length + 12  # length, name and checksum
+        yield name, contents[offset + 8 : offset + 8 + length]
+        offset += length + 12  # length, name and checksum
 
 
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar, cast
 
-from vrtspike.io.files import file_digest, file_mark, json_digest, read_json
+from vrtspike.io.files import file_digest, file_stamp, json_digest, read_json
 from vrtspike.system.errors import DataError
 
 Manifest = TypeVar("Manifest", bound=Mapping[str, Any])
@@ -90,10 +90,10 @@ def read_manifest(path: str | Path, kind: ManifestKind[Manifest]) -> Manifest:
 def size_and_date(root: Path, path: str) -> tuple[int, int]:
     """Return size and modification time of a file; -1 for a missing one, which its job reports."""
     # A string, because creating Paths of all raw files would slow down planning.
-    mark = file_mark(f"{root}/{path}")
-    if mark is None:
+    stamp = file_stamp(f"{root}/{path}")
+    if stamp is None:
         return (-1, -1)
-    return mark[1:]
+    return stamp[1:]
 
 
 def file_entry(root: Path, path: str) -> FileEntry:

@@ -48,7 +48,7 @@ def run_end_hook(
         output_file = None
         if messages.log is not None:
             output_file = stack.enter_context(messages.log.open("a"))
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             shell=True,
             env={**os.environ, **variables},
@@ -57,6 +57,8 @@ def run_end_hook(
             stderr=subprocess.STDOUT,
             check=False,
         )
-    if done.returncode:
-        place = messages.log or "above"
-        messages.show(f"warning: LOG.ON_END ended with {done.returncode}; its output: {place}")
+    if completed.returncode:
+        location = messages.log or "above"
+        messages.show(
+            f"warning: LOG.ON_END ended with {completed.returncode}; its output: {location}"
+        )

@@ -91,7 +91,7 @@ def _select_gpus(installed: Sequence[Gpu], visible: str) -> list[Gpu]:
 
 @contextlib.contextmanager
 def take_gpus(
-    wanted: int | Literal["auto"],
+    requested: int | Literal["auto"],
     *,
     max_count: int | None = None,
     batches: int | None = None,
@@ -104,8 +104,8 @@ def take_gpus(
     is not checked if ``CUDA_VISIBLE_DEVICES`` is set.
 
     Args:
-        wanted: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0: the
-            CPU. If a GPU is divided (MIG), ``auto`` takes one part, because parts cannot train
+        requested: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0:
+            the CPU. If a GPU is divided (MIG), ``auto`` takes one part, because parts cannot train
             together.
         max_count: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
@@ -116,19 +116,19 @@ def take_gpus(
         RunError: if there are too few GPUs, too few become free in time, or the file system does
             not support locks.
     """
-    if wanted == "auto":
+    if requested == "auto":
         usable = usable_gpus()
         limit = 1 if usable and usable[0].is_part else len(usable)
         limit = min(limit, max_count or limit)
         counts = [n for n in range(1, limit + 1) if batches is None or batches % n == 0]
     else:
-        usable = usable_gpus(wanted) if wanted else []
-        counts = [wanted]
+        usable = usable_gpus(requested) if requested else []
+        counts = [requested]
     if not usable or not usable[0].total:  # assigned by a batch system, invisible to NVML
         used = usable[: max(counts, default=0)]
         yield Devices(tuple(gpu.uuid for gpu in used))
         return
-    locks = _wait_for_gpus(usable, wanted, counts, show, timeout_s)
+    locks = _wait_for_gpus(usable, requested, counts, show, timeout_s)
     try:
         yield Devices(tuple(locks), tuple(locks.values()))
     finally:
@@ -138,7 +138,7 @@ def take_gpus(
 
 def _wait_for_gpus(
     usable: Sequence[Gpu],
-    wanted: int | Literal["auto"],
+    requested: int | Literal["auto"],
     counts: Sequence[int],
     show: Callable[[str], None],
     timeout_s: float | None,
@@ -147,7 +147,7 @@ def _wait_for_gpus(
 
     Args:
         usable: GPUs of the first attempt.
-        wanted: number of GPUs, as for :func:`take_gpus`.
+        requested: number of GPUs, as for :func:`take_gpus`.
         counts: allowed numbers of GPUs.
         show: function called with a message before and after waiting.
         timeout_s: seconds to wait; None waits until enough GPUs are free.
@@ -169,7 +169,9 @@ def _wait_for_gpus(
         if locks:
             break
         waited_s = time.monotonic() - begun
-        missing = f"too few of the {len(usable)} GPUs are free for {wanted}: {'; '.join(obstacles)}"
+        missing = (
+            f"too few of the {len(usable)} GPUs are free for {requested}: {'; '.join(obstacles)}"
+        )
         if timeout_s is not None and waited_s >= timeout_s:
             raise RunError(f"{missing}. Wait for them, or use fewer GPUs or the CPU")
         if waited_s >= _SILENT_S and not announced:
@@ -177,7 +179,7 @@ def _wait_for_gpus(
             announced = True
         # Waiting times are random, because two runs may each hold half of the GPUs that both need.
         time.sleep(random.uniform(*_POLL_S))
-        usable = usable_gpus(0 if wanted == "auto" else wanted) or usable
+        usable = usable_gpus(0 if requested == "auto" else requested) or usable
     if announced:
         show(f"free now: {', '.join(locks)}")
     return locks

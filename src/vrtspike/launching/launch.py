@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from vrtspike.cluster.slurm_job import requeue
 from vrtspike.cluster.time_limit import time_limit
-from vrtspike.config.loading import check_training
+from vrtspike.config.loading import require_trainable
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.launching.end_hook import run_end_hook
 from vrtspike.launching.machines import Machines, train_on_machines
@@ -76,7 +76,7 @@ def launch(program: Path, request: Launch) -> int:
     """
     workflow = load_workflow(request.configfile, request.config)
     settings = workflow.preset(request.preset)
-    check_training(settings)
+    require_trainable(settings)
     run = identify(request.preset, settings, request.dataset)
     folder = Path(workflow.settings.RUNS) / run.name / run.fingerprint
     gpus = workflow.settings.GPUS if request.gpus is None else request.gpus

@@ -40,49 +40,49 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         """Install the signal handlers."""
-        self._handlers.enter_context(handled(HANDLED_SIGNALS, self._note))
+        self._handlers.enter_context(signal_handlers(HANDLED_SIGNALS, self._note))
         return self
 
     def __exit__(self, *error: object) -> None:
         """Restore the previous signal handlers."""
         self._handlers.close()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = signal.Signals(number).name
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(signum).name
 
 
 @contextlib.contextmanager
-def handled(
-    numbers: Iterable[signal.Signals],
+def signal_handlers(
+    signals: Iterable[signal.Signals],
     handler: Callable[[int, FrameType | None], object] | signal.Handlers,
 ) -> Iterator[None]:
     """Handle signals in the body; SIGHUP stays ignored if it is, as under ``nohup``."""
     with contextlib.ExitStack() as previous:
-        for number in numbers:
-            if number is not signal.SIGHUP or not is_ignored(number):
-                previous.callback(signal.signal, number, signal.signal(number, handler))
+        for signum in signals:
+            if signum is not signal.SIGHUP or not is_ignored(signum):
+                previous.callback(signal.signal, signum, signal.signal(signum, handler))
         yield
 
 
-def ignore(numbers: Iterable[signal.Signals]) -> None:
+def ignore_signals(signals: Iterable[signal.Signals]) -> None:
     """Ignore signals in this process and the processes that it starts."""
-    for number in numbers:
-        signal.signal(number, signal.SIG_IGN)
+    for signum in signals:
+        signal.signal(signum, signal.SIG_IGN)
 
 
-def block(numbers: Iterable[signal.Signals]) -> None:
+def block_signals(signals: Iterable[signal.Signals]) -> None:
     """Block signals in this process and its children until they call :func:`restore_stops`.
 
     Unlike an ignored signal, one that arrives while a child starts is not lost.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
 def restore_stops() -> None:
-    """Undo a parent process's :func:`ignore` or :func:`block` of :data:`STOP_SIGNALS`."""
-    for number in STOP_SIGNALS:
-        if number is not signal.SIGHUP or not is_ignored(number):
-            signal.signal(number, signal.SIG_DFL)
+    """Undo :func:`ignore_signals` or :func:`block_signals` of a parent for :data:`STOP_SIGNALS`."""
+    for signum in STOP_SIGNALS:
+        if signum is not signal.SIGHUP or not is_ignored(signum):
+            signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
@@ -150,14 +150,14 @@ def leave(status: int | None) -> NoReturn:
     os._exit(status or 0)
 
 
-def process_number() -> int:
+def process_rank() -> int:
     """Return the rank of this process in the run."""
     return int(os.environ.get("RANK", "0"))
 
 
 def _write_status(word: str) -> None:
     path = os.environ.get(STATUS_FILE)
-    if path is None or process_number() != 0:
+    if path is None or process_rank() != 0:
         return
     # If the launcher was killed, the file may have been removed; do not create it again.
     with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:

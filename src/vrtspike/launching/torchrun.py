@@ -22,7 +22,7 @@ import psutil
 from vrtspike.cluster.failures import NEAR_END
 from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.launching.gpus import Devices
-from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
+from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block_signals, signal_handlers
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
@@ -132,13 +132,13 @@ def run_program(
     received: list[int] = []
     started: list[int] = []
 
-    def request_stop(number: int, frame: FrameType | None) -> None:
-        received.append(number)
+    def request_stop(signum: int, frame: FrameType | None) -> None:
+        received.append(signum)
         for pid in started:
             with contextlib.suppress(psutil.NoSuchProcess):  # torchrun has ended
                 stop(psutil.Process(pid))
 
-    with handled(STOP_SIGNALS, request_stop):
+    with signal_handlers(STOP_SIGNALS, request_stop):
         # torchrun gets its own session; otherwise it would receive the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
@@ -160,7 +160,7 @@ def _init_child() -> None:
     """Set up the signals of the new process."""
     # A batch system may signal all processes of a job. torchrun must ignore it, and the training
     # processes are not ready to handle it yet.
-    block(STOP_SIGNALS)
+    block_signals(STOP_SIGNALS)
     stop_with_parent(LAUNCHER_DIED)
 
 

@@ -58,8 +58,8 @@ class VggPerceptual(nn.Module):
 
     def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
         """Return the distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
-        x = self._normalise(restored)
-        y = self._normalise(sharp)
+        x = self._normalize(restored)
+        y = self._normalize(sharp)
         total = x.new_zeros(())
         for part in self.slices:
             x = part(x)
@@ -67,7 +67,7 @@ class VggPerceptual(nn.Module):
             total = total + (x - y).abs().mean()
         return total
 
-    def _normalise(self, frames: torch.Tensor) -> torch.Tensor:
+    def _normalize(self, frames: torch.Tensor) -> torch.Tensor:
         return (frames.flatten(0, -4) - self.mean) / self.std
 
 

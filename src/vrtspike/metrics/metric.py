@@ -33,7 +33,7 @@ class ImageMetric(Metric):
         after: name of the result, the restored frames.
         of_motion: compares the motion between neighbouring frames; the first frame of a clip then
             has no value.
-        of_colour: False if an image and its luma have the same value.
+        of_color: False if an image and its luma have the same value.
     """
 
     load: Loader
@@ -42,7 +42,7 @@ class ImageMetric(Metric):
     before: str = "blurry"
     after: str = "restored"
     of_motion: bool = False
-    of_colour: bool = True
+    of_color: bool = True
 
     @property
     def columns(self) -> tuple[str, str]:

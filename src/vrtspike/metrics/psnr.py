@@ -71,5 +71,5 @@ PSNR_Y = ImageMetric(
     needs_nothing(psnr_y),
     unit="dB",
     decimals=2,
-    of_colour=False,
+    of_color=False,
 )

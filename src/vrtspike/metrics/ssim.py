@@ -156,5 +156,5 @@ SSIM_Y = ImageMetric(
     "SSIM of Y",
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",
     needs_nothing(ssim_y),
-    of_colour=False,
+    of_color=False,
 )

@@ -93,5 +93,5 @@ TOF = ImageMetric(
     decimals=3,
     larger_is_better=False,
     of_motion=True,
-    of_colour=False,
+    of_color=False,
 )

@@ -92,7 +92,7 @@ def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
     return torch.cat([sample_at(x, *corner, mode="nearest") for corner in corners], dim=1)
 
 
-def neighbour_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
+def neighbor_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return all pairs of neighbouring frames.
 
     Args:
@@ -105,15 +105,15 @@ def neighbour_pairs(x: Tensor) -> tuple[Tensor, Tensor]:
     early = x[:, :-1]
     late = x[:, 1:]
     frames = torch.cat((early, late)).flatten(0, 1)
-    neighbours = torch.cat((late, early)).flatten(0, 1)
-    return frames, neighbours
+    neighbors = torch.cat((late, early)).flatten(0, 1)
+    return frames, neighbors
 
 
-def gather_neighbours(x: Tensor, clips: int, dim: int) -> Tensor:
+def gather_neighbors(x: Tensor, clips: int, dim: int) -> Tensor:
     """Join, for each frame of clips, the results of its next and of its previous frame.
 
     Args:
-        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbour_pairs`; three more axes.
+        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbor_pairs`; three more axes.
         clips: B.
         dim: axis of the result on which both are joined.
 

@@ -12,10 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 from vrtspike.system.rounding import round_up
 
-Result = TypeVar("Result")
+Output = TypeVar("Output")
 
 
-def recomputed(is_on: bool, function: Callable[..., Result], *arguments: object) -> Result:
+def recomputed(is_on: bool, function: Callable[..., Output], *arguments: object) -> Output:
     """Call a function; if on, keep only its arguments and call it again for the gradient."""
     if not (is_on and torch.is_grad_enabled()):
         return function(*arguments)
@@ -111,7 +111,7 @@ class DepthToSpace(nn.Module):
         return x.permute(0, 1, 2, 5, 3, 4, 6).reshape(b, t, 2 * h, 2 * w, c // 4)
 
 
-class FrameConv(nn.Conv3d):
+class FrameConv2d(nn.Conv3d):
     """3 x 3 convolution of every frame, on channels-last features.
 
     The weight has the published shape of a three-dimensional convolution of kernel (1, 3, 3); it
@@ -132,7 +132,7 @@ class FrameConv(nn.Conv3d):
         return out.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
 
 
-class ClipConv(nn.Conv3d):
+class Conv3dAs2d(nn.Conv3d):
     """3 x 3 x 3 convolution over time and space, on channels-last features, padded by one.
 
     The convolution is computed as a two-dimensional one, which gives the three taps in time of

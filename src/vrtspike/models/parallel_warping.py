@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.models.flow import flow_warp, gather_neighbours, neighbour_pairs, sample_at
+from vrtspike.models.flow import flow_warp, gather_neighbors, neighbor_pairs, sample_at
 from vrtspike.models.layers import Recomputed, start_at_zero
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 
@@ -70,19 +70,19 @@ class DeformableAlignment(Recomputed):
         Args:
             x: (B, T, H, W, C) features.
             flows: (2 * B * (T-1), 2, H, W), of the pairs of
-                :func:`~vrtspike.models.flow.neighbour_pairs`, in pixels, x first.
+                :func:`~vrtspike.models.flow.neighbor_pairs`, in pixels, x first.
 
         Returns:
             (B, T, H, W, 2C): the aligned next and previous frames; zeros at the ends of the clip.
         """
         pictures = x.to(autocast_dtype(x)).permute(0, 1, 4, 2, 3)  # operands of products
-        current, neighbour = neighbour_pairs(pictures)
-        warped = flow_warp(neighbour, flows)
+        current, neighbor = neighbor_pairs(pictures)
+        warped = flow_warp(neighbor, flows)
         raw = self.conv_offset(torch.cat((warped, current, flows.to(warped.dtype)), dim=1))
         aligned = guided_deform_conv(
-            neighbour, raw, flows, self.weight, self.bias, self.max_magnitude, self.max_sampled
+            neighbor, raw, flows, self.weight, self.bias, self.max_magnitude, self.max_sampled
         )
-        return gather_neighbours(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
+        return gather_neighbors(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
 
 
 def guided_deform_conv(

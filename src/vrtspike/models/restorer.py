@@ -71,7 +71,7 @@ def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
     return voxels
 
 
-def require_neighbours(
+def require_neighbors(
     blur: Tensor, voxels: Tensor | None, bins: int, pad: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return the voxels of a clip and of the frames before and after it, (B, T + 2, bins, h, w).

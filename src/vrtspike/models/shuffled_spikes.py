@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.samples import Sample
-from vrtspike.models.restorer import Restorer, require_neighbours, require_voxels
+from vrtspike.models.restorer import Restorer, require_neighbors, require_voxels
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class ShuffledSpikes(Restorer):
     """A model that gets for each frame the spikes of another one.
 
-    The other frame is any of the clip, or, with ``neighbours``, the one before or after. It is
+    The other frame is any of the clip, or, with ``neighbors``, the one before or after. It is
     drawn from PyTorch's generator in training, and a fixed one in evaluation. Weights are saved
     with the names that they have in the model itself.
 
     Args:
         model: restores clips with the spikes that it is given.
         bins: voxel bins per frame.
-        neighbours: clips come with the spikes of the frames before and after (DATA.NEIGHBOURS).
+        neighbors: clips come with the spikes of the frames before and after (DATA.NEIGHBOURS).
         one_by_one: give the model each frame as a clip of its own, so that one that also looks at
             the spikes of neighbouring frames has none: they might be those of the frame itself.
     """
@@ -44,11 +44,11 @@ class ShuffledSpikes(Restorer):
         "of one frame, which an ONNX file has to take"
     )
 
-    def __init__(self, model: Restorer, *, bins: int, neighbours: bool, one_by_one: bool) -> None:
+    def __init__(self, model: Restorer, *, bins: int, neighbors: bool, one_by_one: bool) -> None:
         super().__init__()
         self.model = model
         self.bins = bins
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.one_by_one = one_by_one
         self.register_state_dict_post_hook(_remove_prefix)
         self.register_load_state_dict_pre_hook(_add_prefix)
@@ -70,9 +70,9 @@ class ShuffledSpikes(Restorer):
 
     def _other_voxels(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Return the voxels of another frame for each frame, (B, T, K, h, w)."""
-        if self.neighbours:
-            extended = require_neighbours(blur, voxels, self.bins, pad=mirror_ends)
-            return take_neighbours(extended, random=self.training)
+        if self.neighbors:
+            extended = require_neighbors(blur, voxels, self.bins, pad=mirror_ends)
+            return take_neighbors(extended, random=self.training)
         clip = require_voxels(blur, voxels, self.bins)
         return shuffle_frames(clip, random=self.training)
 
@@ -95,8 +95,8 @@ def shuffle_spikes(model: Restorer, settings: Settings) -> ShuffledSpikes:
     return ShuffledSpikes(
         model,
         bins=settings.DATA.NUM_VOXEL_BINS,
-        neighbours=settings.DATA.NEIGHBOURS,
-        one_by_one=settings.MODEL.network.takes_neighbours,
+        neighbors=settings.DATA.NEIGHBOURS,
+        one_by_one=settings.MODEL.network.takes_neighbors,
     )
 
 
@@ -130,12 +130,12 @@ class ShuffledSpikesDataset(ClipDataset):
 
     def __init__(
         self,
-        dataset: DatasetManifest,
+        manifest: DatasetManifest,
         split: str,
         settings: DataSettings,
         **options: Any,  # noqa: ANN401 - as of any clips
     ) -> None:
-        super().__init__(dataset, split, settings, **options)
+        super().__init__(manifest, split, settings, **options)
         if settings.NEIGHBOURS:
             _require_other_frames(self.layouts)
 
@@ -143,11 +143,11 @@ class ShuffledSpikesDataset(ClipDataset):
         """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
         sample = super().__getitem__(index)
         if "neighbours" in sample:
-            before, after = sample["neighbours"].tolist()
+            before, after = sample["neighbors"].tolist()
             order = mirrored_order(len(sample["counts"]), before=before, after=after)
             sample["counts"] = sample["counts"][order]
             sample["bin_steps"] = sample["bin_steps"][order]
-            sample["neighbours"] = torch.tensor([True, True])
+            sample["neighbors"] = torch.tensor([True, True])
         return sample
 
 
@@ -210,7 +210,7 @@ def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
     return voxels[torch.arange(clips, device=voxels.device)[:, None], order]
 
 
-def take_neighbours(voxels: Tensor, *, random: bool) -> Tensor:
+def take_neighbors(voxels: Tensor, *, random: bool) -> Tensor:
     """Give each frame the voxels of the frame before or after it.
 
     A model could learn a fixed choice, and find the frame's motion in spikes that are always as far

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.models.layers import ClipConv, Recomputed, pad_to_multiple
+from vrtspike.models.layers import Conv3dAs2d, Recomputed, pad_to_multiple
 
 _STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
 
-class ResidualBlock3D(nn.Module):
+class ResidualClipBlock(nn.Module):
     """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions.
 
     Args:
@@ -29,15 +29,15 @@ class ResidualBlock3D(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv1 = ClipConv(channels, channels)
-        self.conv2 = ClipConv(channels, channels)
+        self.conv1 = Conv3dAs2d(channels, channels)
+        self.conv2 = Conv3dAs2d(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
         return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
 
 
-class SpikeEncoder3D(Recomputed):
+class SpikeEncoder(Recomputed):
     """Features of a voxel grid at scales 1, 1/2, 1/4, 1/8.
 
     Args:
@@ -47,10 +47,10 @@ class SpikeEncoder3D(Recomputed):
 
     def __init__(self, bins: int, channels: Sequence[int]) -> None:
         super().__init__()
-        self.stem = ClipConv(1 + bins, channels[0])
-        self.downs = nn.ModuleList(ClipConv(*pair, _STRIDE) for pair in pairwise(channels))
+        self.stem = Conv3dAs2d(1 + bins, channels[0])
+        self.downs = nn.ModuleList(Conv3dAs2d(*pair, _STRIDE) for pair in pairwise(channels))
         self.scales = nn.ModuleList(
-            nn.Sequential(*(ResidualBlock3D(width) for _ in range(_BLOCKS_PER_SCALE)))
+            nn.Sequential(*(ResidualClipBlock(width) for _ in range(_BLOCKS_PER_SCALE)))
             for width in channels
         )
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.data.clips.neighbours import pad_with_means
+from vrtspike.data.clips.neighbors import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
-from vrtspike.models.restorer import Restorer, require_neighbours
+from vrtspike.models.restorer import Restorer, require_neighbors
 from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
 from vrtspike.settings import Settings
 from vrtspike.settings.model import NAFSettings
@@ -67,9 +67,9 @@ class NAFBlock(nn.Module):
         return x + self.scale2 * self.narrow(simple_gate(self.widen(self.norm2(x))))
 
 
-def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
+def nafnet_blocks(channels: int, count: int, cell: int) -> nn.Sequential:
     """Return NAF blocks one after the other."""
-    return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
+    return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(count)))
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
@@ -101,7 +101,7 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
-def mean_and_deviations(clip: Tensor, neighbour_bins: int) -> Tensor:
+def mean_and_deviations(clip: Tensor, neighbor_bins: int) -> Tensor:
     """Return the input of the first spike layer for each frame.
 
     The input is the mean over a frame's bins, the brightness; each bin's deviation from it, the
@@ -110,15 +110,15 @@ def mean_and_deviations(clip: Tensor, neighbour_bins: int) -> Tensor:
 
     Args:
         clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
-        neighbour_bins: n, of each of the two neighbours, at most K.
+        neighbor_bins: n, of each of the two neighbours, at most K.
 
     Returns:
         (B, T, 1 + K + 2 n, h, w).
     """
     voxels = clip[:, 1:-1]
     mean = voxels.mean(dim=2, keepdim=True)
-    before = clip[:, :-2, clip.shape[2] - neighbour_bins :]
-    after = clip[:, 2:, :neighbour_bins]
+    before = clip[:, :-2, clip.shape[2] - neighbor_bins :]
+    after = clip[:, 2:, :neighbor_bins]
     return torch.cat((mean, voxels - mean, before - mean, after - mean), dim=2)
 
 
@@ -139,7 +139,7 @@ class SpikePyramid(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
         # The name is a part of the keys of saved weights.
-        self.further = blocks(channels, finest_blocks - 1, cell)
+        self.further = nafnet_blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(
             NAFBlock(channels, side_at(cell, level)) for level in range(levels)
@@ -178,17 +178,17 @@ class SpikeNAFNet(Restorer):
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
         cells = [side_at(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
-        self.neighbour_bins = settings.NEIGHBOUR_BINS
+        self.neighbor_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
-        self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
+        self.encoder = nn.ModuleList(map(nafnet_blocks, widths, encoder, cells))
         self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
-        self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
+        self.middle = nafnet_blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
         self.ups = nn.ModuleList(map(upsample, widths[1:]))
-        self.decoder = nn.ModuleList(map(blocks, widths, decoder, cells))
+        self.decoder = nn.ModuleList(map(nafnet_blocks, widths, decoder, cells))
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
         start_at_zero(self.ending)
         if bins:
-            inputs = 1 + bins + 2 * self.neighbour_bins
+            inputs = 1 + bins + 2 * self.neighbor_bins
             # The usual sensor has half the frames' resolution.
             self.spikes = SpikePyramid(
                 inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
@@ -230,8 +230,8 @@ class SpikeNAFNet(Restorer):
             voxels: as for :meth:`forward`.
             padded: height and width of the padded frames.
         """
-        clip = require_neighbours(blur, voxels, self.bins, pad=pad_with_means)
-        grids = mean_and_deviations(clip, self.neighbour_bins).flatten(0, 1)
+        clip = require_neighbors(blur, voxels, self.bins, pad=pad_with_means)
+        grids = mean_and_deviations(clip, self.neighbor_bins).flatten(0, 1)
         sensor_scale = scale_of_sensor(blur.shape[-2], grids.shape[-2], len(self.encoder))
         # Sizes are derived from that of the frames, so that an export treats both as equal.
         size = [side_at(side, sensor_scale) for side in blur.shape[-2:]]

@@ -94,8 +94,8 @@ class TMSAGroup(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D, H, W, C) -> same shape."""
-        for number, block in enumerate(self.blocks):
-            shifted = number % 2 == 1
+        for index, block in enumerate(self.blocks):
+            shifted = index % 2 == 1
             windows = windows_of(x, self.window, shifted=shifted, mutual=self.mutual)
             x = block(x, windows, self.index)
         return x

@@ -95,7 +95,7 @@ class _TimeAttention(nn.Module):
         return torch.cat(results, dim=2).unflatten(2, (height, width))
 
 
-class SpikeTemporalSA(_TimeAttention):
+class TemporalSelfAttention(_TimeAttention):
     """Self attention along time at each pixel, then a feed-forward layer, both pre-normalised.
 
     Arguments as for :class:`_TimeAttention`, and the number of feature channels.
@@ -120,12 +120,12 @@ class SpikeTemporalSA(_TimeAttention):
         return x + self.mlp(self.norm2(x))
 
 
-class TemporalCrossAttn(_TimeAttention):
+class TemporalCrossAttention(_TimeAttention):
     """Fusion: attention along time at each pixel, from RGB to spike features.
 
     A feed-forward layer follows; both are residual.
     With ``INIT: identity`` output projections start at zero, so that the layer returns its input.
-    Arguments as for :class:`SpikeTemporalSA`, channels those of both inputs.
+    Arguments as for :class:`TemporalSelfAttention`, channels those of both inputs.
     """
 
     def __init__(self, channels: int, settings: FuseSettings, *, recompute: bool = False) -> None:

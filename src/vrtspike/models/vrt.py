@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.models.attention import WindowAttention
-from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbours, neighbour_pairs
-from vrtspike.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
+from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbors, neighbor_pairs
+from vrtspike.models.layers import GEGLU, FrameConv2d, Recomputed, pad_to_multiple
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
 from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage, TMSABlock
@@ -56,7 +56,7 @@ class VRT(nn.Module):
         drop_paths = [rates[a:b] for a, b in pairwise(accumulate(depths, initial=0))]
         if self.settings.PA_FRAMES:
             self.spynet = SpyNet()
-        self.conv_first = FrameConv(_WARPED_CHANNELS if self.settings.PA_FRAMES else 3, widths[0])
+        self.conv_first = FrameConv2d(_WARPED_CHANNELS if self.settings.PA_FRAMES else 3, widths[0])
         for i in range(STAGES):
             self.add_module(f"stage{i + 1}", Stage(i, settings, drop_paths[i]))
         last_width = widths[STAGES - 1]
@@ -68,7 +68,7 @@ class VRT(nn.Module):
         self.stage8 = nn.ModuleList([enter, *groups])
         self.norm = nn.LayerNorm(width)
         self.conv_after_body = nn.Linear(width, widths[0])
-        self.conv_last = FrameConv(widths[0], 3)
+        self.conv_last = FrameConv2d(widths[0], 3)
         recomputation = (self.settings.USE_CHECKPOINT_ATTN, self.settings.USE_CHECKPOINT_FFN)
         for module in self.modules():
             if isinstance(module, _RECOMPUTED[recomputation]):
@@ -82,10 +82,10 @@ class VRT(nn.Module):
 
         Returns:
             For each scale (2 * B * (T-1), 2, H / s, W / s) in pixels of that scale, x first: of
-            each pair of :func:`~vrtspike.models.flow.neighbour_pairs` from the frame into its
+            each pair of :func:`~vrtspike.models.flow.neighbor_pairs` from the frame into its
             neighbour.
         """
-        return self.spynet(*neighbour_pairs(x), NUM_SCALES)
+        return self.spynet(*neighbor_pairs(x), NUM_SCALES)
 
     def forward(self, x: Tensor, fuse: FusionFunction | None = None) -> Tensor:
         """Restore a clip.
@@ -109,9 +109,9 @@ class VRT(nn.Module):
         if self.settings.PA_FRAMES:
             with section("flow"):
                 flows = self.flows(padded)
-                _, neighbours = neighbour_pairs(padded)
-                warped = corner_warp(neighbours, flows[0])
-                padded = torch.cat((padded, gather_neighbours(warped, len(x), dim=2)), dim=2)
+                _, neighbors = neighbor_pairs(padded)
+                warped = corner_warp(neighbors, flows[0])
+                padded = torch.cat((padded, gather_neighbors(warped, len(x), dim=2)), dim=2)
         features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
         body = self._body(features, flows, fuse)
         features = features + self.conv_after_body(self.norm(body))
@@ -121,20 +121,20 @@ class VRT(nn.Module):
     def _body(self, x: Tensor, flows: Sequence[Tensor], fuse: FusionFunction | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
         outputs: dict[int, Tensor] = {}
-        for number in range(1, STAGES + 1):
-            stage = self.get_submodule(f"stage{number}")
+        for index in range(1, STAGES + 1):
+            stage = self.get_submodule(f"stage{index}")
             assert isinstance(stage, Stage)
-            with section(f"stage{number}"):
-                if number in SKIPS:
-                    x = x + outputs[SKIPS[number]]
+            with section(f"stage{index}"):
+                if index in SKIPS:
+                    x = x + outputs[SKIPS[index]]
                 x = stage.attend(x)
             if self.settings.PA_FRAMES:
                 with section("alignment"):
                     x = stage.align(x, flows[stage.scale])
-            if fuse is not None and number <= NUM_SCALES:
-                with section(f"fusion{number}"):
+            if fuse is not None and index <= NUM_SCALES:
+                with section(f"fusion{index}"):
                     x = fuse(stage.scale, x)
-            outputs[number] = x
+            outputs[index] = x
         with section("stage8"):
             enter, *groups = self.stage8
             x = residual_stream(enter(x + outputs[SKIPS[8]]))

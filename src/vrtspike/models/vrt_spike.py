@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.io.weights import read_weights
-from vrtspike.models.layers import FrameConv, start_at_zero
+from vrtspike.models.layers import FrameConv2d, start_at_zero
 from vrtspike.models.restorer import BACKBONE, FLOW, Restorer, repeat_pixels, require_voxels
-from vrtspike.models.spike_encoder import SpikeEncoder3D
+from vrtspike.models.spike_encoder import SpikeEncoder
 from vrtspike.models.stages import TMSABlock
-from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.temporal_attention import TemporalCrossAttention, TemporalSelfAttention
 from vrtspike.models.vrt import NUM_SCALES, VRT
 from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section
@@ -50,15 +50,16 @@ class VRTSpike(Restorer):
             return
         widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
         recompute = vrt.settings.USE_CHECKPOINT_ATTN
-        self.spike_encoder = SpikeEncoder3D(bins, widths)
+        self.spike_encoder = SpikeEncoder(bins, widths)
         self.spike_encoder.recompute = recompute and vrt.settings.USE_CHECKPOINT_FFN
         self.spike_attention = nn.ModuleList(
-            SpikeTemporalSA(width, settings.SPIKE_TSA, recompute=recompute) for width in widths
+            TemporalSelfAttention(width, settings.SPIKE_TSA, recompute=recompute)
+            for width in widths
         )
         self.fusion = nn.ModuleList(
-            TemporalCrossAttn(width, settings.FUSE, recompute=recompute) for width in widths
+            TemporalCrossAttention(width, settings.FUSE, recompute=recompute) for width in widths
         )
-        self.readout = FrameConv(widths[0], 3)
+        self.readout = FrameConv2d(widths[0], 3)
         start_at_zero(self.readout)
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own

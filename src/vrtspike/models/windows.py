@@ -36,8 +36,8 @@ class Windows:
         window: (Wd, Wh, Ww), clipped to the map.
         positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
             Windows with the same mask are neighbours.
-        places: (B * D * H * W,) int64, of each token of the flat batch of maps in the flat windows;
-            the inverse of ``positions``, without padding.
+        inverse_positions: (B * D * H * W,) int64, of each token of the flat batch of maps in the
+            flat windows; the inverse of ``positions``, without padding.
         masks: (g, N, N) float32, -100 for two tokens that do not attend to each other, else 0. The
             first mask is 0 everywhere; at most eight others.
         counts: number of windows with each mask; the first may be 0.
@@ -47,7 +47,7 @@ class Windows:
     padded: Size3
     window: Size3
     positions: Tensor
-    places: Tensor
+    inverse_positions: Tensor
     masks: Tensor
     counts: tuple[int, ...]
 
@@ -57,7 +57,7 @@ class Windows:
         shape = (*self.positions.shape, tokens.shape[1])
         # Tokens are copied to their places: the gradient is then a copy, too, and no sum.
         windows = tokens.new_zeros(self.positions.numel(), tokens.shape[1])
-        return windows.index_copy_(0, self.places, tokens).view(shape)
+        return windows.index_copy_(0, self.inverse_positions, tokens).view(shape)
 
     def merge(self, x: Tensor) -> Tensor:
         """Return the map of windows, the inverse of :meth:`partition`.
@@ -116,9 +116,9 @@ def build_windows(
     tokens = tokens[order][:, None]
     starts = np.arange(clips)[:, None] * math.prod(padded)
     tokens_of_clips = tokens + starts
-    places = np.argsort(tokens_of_clips, axis=None).reshape(clips, *padded)
+    inverse_positions = np.argsort(tokens_of_clips, axis=None).reshape(clips, *padded)
     depth, height, width = size
-    places = places[:, :depth, :height, :width].flatten()
+    inverse_positions = inverse_positions[:, :depth, :height, :width].flatten()
     # The tensors outlive this pass, which may be a validation pass in inference mode.
     with torch.inference_mode(False):
         return Windows(
@@ -126,7 +126,7 @@ def build_windows(
             padded=(padded[0], padded[1], padded[2]),
             window=(clipped[0], clipped[1], clipped[2]),
             positions=torch.tensor(tokens_of_clips, device=device),
-            places=torch.tensor(places, device=device),
+            inverse_positions=torch.tensor(inverse_positions, device=device),
             masks=torch.tensor(masks, dtype=torch.float32, device=device),
             counts=tuple(counts.tolist()),
         )

@@ -91,8 +91,8 @@ def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
     if current != pynvml.NVML_DEVICE_MIG_ENABLE:
         return []
     instances = []
-    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         # Some indices may be unused.
         with contextlib.suppress(pynvml.NVMLError):
-            instances.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
+            instances.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
     return instances

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from vrtspike.monitoring.nvml import gpu_memory
-from vrtspike.system.cpus import ROOT, cgroup_folders
+from vrtspike.system.cpus import CGROUP_ROOT, cgroup_folders
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
@@ -143,13 +143,13 @@ def _run_folder(process: psutil.Process) -> Path | None:
     """Return the run's folder in the command line of a training program."""
     try:
         words = process.cmdline()
-        place = words.index(RUN_OPTION)
-        return (Path(process.cwd()) / words[place + 1]).resolve()
+        index = words.index(RUN_OPTION)
+        return (Path(process.cwd()) / words[index + 1]).resolve()
     except (psutil.Error, ValueError, IndexError, OSError):
         return None
 
 
-def system_memory(cgroups: Path = ROOT) -> SystemMemory:
+def system_memory(cgroups: Path = CGROUP_ROOT) -> SystemMemory:
     """Return the memory of the machine, and of the container or batch job.
 
     Args:

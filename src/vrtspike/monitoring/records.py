@@ -12,7 +12,7 @@ from vrtspike.io.files import atomic_path, finite_or_null, parse_json, writes_to
 from vrtspike.system.errors import RunError
 
 
-class Records:
+class RecordWriter:
     """Writer of JSON objects to a file, one per line, each flushed.
 
     Args:
@@ -53,7 +53,7 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
             yield _parse(path, line, f"line {number}")
 
 
-def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
+def _parse(path: str | Path, line: str | bytes, location: str) -> dict[str, Any]:
     """The record of a complete line, which begins at a place of a file.
 
     Raises:
@@ -62,7 +62,9 @@ def _parse(path: str | Path, line: str | bytes, place: str) -> dict[str, Any]:
     try:
         record: dict[str, Any] = parse_json(line)
     except ValueError as error:
-        raise RunError(f"{path}, {place}: not a JSON record ({error}); remove the line") from error
+        raise RunError(
+            f"{path}, {location}: not a JSON record ({error}); remove the line"
+        ) from error
     return record
 
 

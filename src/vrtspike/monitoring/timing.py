@@ -163,11 +163,11 @@ class TimingLogger:
         finally:
             _ACTIVE.reset(token)
 
-    def step(self, number: int, samples: int = 0, frames: int = 0) -> None:
+    def step(self, step: int, samples: int = 0, frames: int = 0) -> None:
         """End a step; its record is written when the device has finished it.
 
         Args:
-            number: number of the step.
+            step: number of the step.
             samples: samples the step has processed, for the throughput in the summary.
             frames: video frames the step has processed, for the same.
         """
@@ -175,7 +175,7 @@ class TimingLogger:
             return
         record = {
             "kind": "step",
-            "step": number,
+            "step": step,
             "time": round(time.time(), 3),
             "samples": samples,
             "frames": frames,
@@ -278,7 +278,7 @@ class TimingLogger:
                 stream.flush()
 
 
-def seconds(device: torch.device, call: Callable[[], object]) -> float:
+def time_call(device: torch.device, call: Callable[[], object]) -> float:
     """Measure the time of a call, with the work that it launches on the device."""
     watch = Stopwatch(device)
     with watch.lap():

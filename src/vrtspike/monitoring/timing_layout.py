@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = "step"
+STEP_SECTION = "step"
 """The section of a whole training step; texts show its children at the top level."""
 
 BAR_CELLS = 30
@@ -54,24 +54,24 @@ def _percent(ms: float, total: float) -> float:
     return 100.0 * ms / total if total > 0 else 0.0
 
 
-def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, float]) -> str:
+def step_text(step: int, times: Mapping[str, float], averages: Mapping[str, float]) -> str:
     """Format one step for the text file.
 
-    Children of :data:`ROOT` are at the top level, with ``other``, the rest of its time.
+    Children of :data:`STEP_SECTION` are at the top level, with ``other``, the rest of its time.
 
     Args:
-        number: number of the step.
+        step: number of the step.
         times: milliseconds per path, with all parents.
         averages: mean milliseconds per path over the run so far.
     """
     total = _total(times)
     shown = dict(times)
-    children = [ms for path, ms in times.items() if path.rpartition("/")[0] == ROOT]
+    children = [ms for path, ms in times.items() if path.rpartition("/")[0] == STEP_SECTION]
     if children:
-        shown[f"{ROOT}/other"] = max(0.0, shown.pop(ROOT) - sum(children))
-    lines = [_RULE, f"Step {number}", _RULE]
+        shown[f"{STEP_SECTION}/other"] = max(0.0, shown.pop(STEP_SECTION) - sum(children))
+    lines = [_RULE, f"Step {step}", _RULE]
     for path in tree_order(shown):
-        *parents, name = path.removeprefix(f"{ROOT}/").split("/")
+        *parents, name = path.removeprefix(f"{STEP_SECTION}/").split("/")
         label = f"{'  ' * len(parents)}- {name}" if parents else name
         share = "" if parents else f" ({_percent(shown[path], total):5.1f}%)"
         average = f" [avg: {averages[path]:8.2f}ms]" if path in averages else ""
@@ -79,24 +79,28 @@ def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, fl
     return "\n".join([*lines, f"{'Total':-<40}: {total:8.2f}ms", "", ""])
 
 
-def console_text(number: int, times: Mapping[str, float]) -> tuple[list[str], str]:
+def console_text(step: int, times: Mapping[str, float]) -> tuple[list[str], str]:
     """Format the slowest entries of a step, as rows with bars and as a plain line.
 
     Args:
-        number: number of the step.
+        step: number of the step.
         times: milliseconds per path, with all parents.
     """
     total = _total(times)
-    rows = [f"┌─ Timing Profile (Step {number}) ".ljust(49, "─")]
+    rows = [f"┌─ Timing Profile (Step {step}) ".ljust(49, "─")]
     parts = []
-    entries = [(path.removeprefix(f"{ROOT}/"), ms) for path, ms in times.items() if path != ROOT]
+    entries = [
+        (path.removeprefix(f"{STEP_SECTION}/"), ms)
+        for path, ms in times.items()
+        if path != STEP_SECTION
+    ]
     for name, ms in sorted(entries, key=lambda entry: -entry[1])[:SLOWEST]:
         percent = _percent(ms, total)
         bar = ("█" * int(BAR_CELLS * percent / 100)).ljust(BAR_CELLS, "░")
         rows.append(f"│ {name:<28} {bar} {ms:8.1f}ms {percent:4.1f}%")
         parts.append(f"{name} {ms:.1f}ms {percent:.0f}%")
     rows.append(f"└─ Total: {total:8.1f}ms ".ljust(57, "─"))
-    return rows, f"timing step {number}: total {total:.1f}ms | " + " | ".join(parts)
+    return rows, f"timing step {step}: total {total:.1f}ms | " + " | ".join(parts)
 
 
 class Arithmetic(NamedTuple):
@@ -136,8 +140,8 @@ def summarize(
         statistics = np.round([ms.mean(), *np.percentile(ms, [0, 100, 50, 95])], 4).tolist()
         names = ("mean", "min", "max", "p50", "p95")
         sections[path] = {"count": len(ms), **dict(zip(names, statistics, strict=True))}
-    seconds = sum(history.get(ROOT, ())) / 1e3
-    data_seconds = sum(history.get(f"{ROOT}/data", ())) / 1e3
+    seconds = sum(history.get(STEP_SECTION, ())) / 1e3
+    data_seconds = sum(history.get(f"{STEP_SECTION}/data", ())) / 1e3
 
     def per_second(value: float) -> float:
         return value / seconds if seconds else 0.0

@@ -35,7 +35,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class CropPlace:
+class CropSpec:
     """A crop of a frame of a sequence; ``text`` is the option that names it."""
 
     sequence: str
@@ -61,7 +61,7 @@ class CropPlace:
             )
 
 
-def parse_crop(text: str) -> CropPlace:
+def parse_crop(text: str) -> CropSpec:
     """Parse ``SEQUENCE/FRAME:x,y,w,h``.
 
     Raises:
@@ -78,7 +78,7 @@ def parse_crop(text: str) -> CropPlace:
             "GOPR0384_11_00/000047:320,200,160,120"
         )
     sequence, frame, *numbers = match.groups()
-    return CropPlace(sequence, frame, Box(*map(int, numbers)), option)
+    return CropSpec(sequence, frame, Box(*map(int, numbers)), option)
 
 
 def default_size(height: int, width: int) -> tuple[int, int]:
@@ -115,7 +115,7 @@ def differing_box(
             score = errors[0] - errors[1]
     else:
         images = [blurry, *restored] if len(restored) == 1 else list(restored)
-        pairs = [(a, b) for number, a in enumerate(images) for b in images[number + 1 :]]
+        pairs = [(a, b) for index, a in enumerate(images) for b in images[index + 1 :]]
         score = np.max([_box_means(_square_error(a, b), size) for a, b in pairs], axis=0)
     y, x = np.unravel_index(int(score.argmax()), score.shape)
     return Box(int(x), int(y), size[1], size[0])

@@ -34,7 +34,7 @@ _LABEL = 0.33
 _BAR = 0.42
 """Height in inches of the colour bar with its labels."""
 _BAR_WIDTH = 2.4
-ERROR_COLOURS = "magma"
+ERROR_COLORS = "magma"
 """The lightness of this colour map rises evenly, so that a print in grey shows the same order."""
 _ERROR_SHARE = 99.5
 """Percentile of all errors that is drawn in the brightest colour."""
@@ -172,7 +172,7 @@ def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any
             if cell.error is not None:
                 error_axes = _axes(figure, left, below - _GAP, width, height)
                 shown = error_axes.imshow(
-                    cell.error, cmap=ERROR_COLOURS, vmin=0, vmax=top_error, interpolation="none"
+                    cell.error, cmap=ERROR_COLORS, vmin=0, vmax=top_error, interpolation="none"
                 )
         is_best = best is not None and cell.psnr == best
         _write(figure, _label(cell), left + width / 2, label_top, width, is_bold=is_best)
@@ -198,10 +198,10 @@ def _show(axes: Axes, picture: NDArray[np.uint8]) -> None:
 def _mark(axes: Axes, box: Box) -> None:
     """Draw the place of the crop."""
     corner = (box.x - 0.5, box.y - 0.5)
-    for colour, line_width in (("black", 2.0), (MARK, 1.0)):
+    for color, line_width in (("black", 2.0), (MARK, 1.0)):
         axes.add_patch(
             Rectangle(
-                corner, box.width, box.height, fill=False, edgecolor=colour, linewidth=line_width
+                corner, box.width, box.height, fill=False, edgecolor=color, linewidth=line_width
             )
         )
 
@@ -231,10 +231,10 @@ def _write(
     texts = lines.splitlines()
     total_width, total_height = figure.get_size_inches()
     line_height = 1.15 * FONT_SIZE / 72
-    for number, line in enumerate(texts):
-        top = y - 0.03 - number * line_height
+    for index, line in enumerate(texts):
+        top = y - 0.03 - index * line_height
         text = figure.text(x / total_width, top / total_height, line, ha="center", va="top")
-        if is_bold and number == len(texts) - 1:
+        if is_bold and index == len(texts) - 1:
             text.set_fontweight("bold")
         fit_text(text, width)
 
@@ -252,7 +252,12 @@ def _draw_bar(figure: Figure, shown: Any) -> None:  # noqa: ANN401 - an image of
     """Draw one colour bar for all error maps."""
     total_width, total_height = figure.get_size_inches()
     left = (total_width - _BAR_WIDTH) / 2
-    place = (left / total_width, 0.33 / total_height, _BAR_WIDTH / total_width, 0.07 / total_height)
-    bar = figure.colorbar(shown, cax=figure.add_axes(place), orientation="horizontal")
+    bounds = (
+        left / total_width,
+        0.33 / total_height,
+        _BAR_WIDTH / total_width,
+        0.07 / total_height,
+    )
+    bar = figure.colorbar(shown, cax=figure.add_axes(bounds), orientation="horizontal")
     bar.set_label("absolute error, grey levels of 255", labelpad=1)
     bar.outline.set_linewidth(0.4)

@@ -63,14 +63,14 @@ def draw_gain_over_motion(
     with paper_figure(stem, (COLUMN_WIDTH, _HEIGHT), font) as figure:
         axes = figure.subplots()
         axes.axhline(0, color="0.3", linewidth=0.7)
-        for number, model in enumerate(dict.fromkeys(points["model"])):
-            style = line_style(number)
+        for index, model in enumerate(dict.fromkeys(points["model"])):
+            style = line_style(index)
             rows = points[points["model"] == model]
             axes.scatter(
                 rows["motion"],
                 rows["gain"],
                 s=_POINT_AREA,
-                color=style.colour,
+                color=style.color,
                 marker=style.marker,
                 alpha=0.35,
                 linewidths=0,
@@ -81,7 +81,7 @@ def draw_gain_over_motion(
             axes.plot(
                 medians["motion"],
                 medians["gain"],
-                color=style.colour,
+                color=style.color,
                 linestyle=style.dashes,
                 marker=style.marker,
                 markeredgecolor="white",

@@ -20,7 +20,7 @@ from vrtspike.plotting.paper_style import (
 )
 from vrtspike.system.rounding import divide_up
 
-COLUMNS = 3
+PANEL_COLUMNS = 3
 """Panels next to each other, if there are as many sequences."""
 MAX_MARKERS = 12
 """Maximum markers of a line: more hide it."""
@@ -59,7 +59,7 @@ def draw_psnr_over_frames(
         sequences: the sequences to draw.
         font: ``sans`` or ``serif``.
     """
-    columns = min(COLUMNS, len(sequences))
+    columns = min(PANEL_COLUMNS, len(sequences))
     rows = divide_up(len(sequences), columns)
     size = (COLUMN_WIDTH, _SINGLE_HEIGHT)
     if len(sequences) > 1:
@@ -93,12 +93,12 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
     numbers = rows["number"].to_numpy()
     markers = np.unique(np.linspace(0, len(numbers) - 1, MAX_MARKERS).round().astype(int))
     models = [name for name in rows.columns if name not in ("sequence", "frame", "number")]
-    for number, name in enumerate(models):
-        style = INPUT_STYLE if number == 0 else line_style(number - 1)
+    for index, name in enumerate(models):
+        style = INPUT_STYLE if index == 0 else line_style(index - 1)
         axes.plot(
             numbers,
             rows[name].to_numpy(float),
-            color=style.colour,
+            color=style.color,
             linestyle=style.dashes,
             marker=style.marker,
             markevery=markers.tolist(),

@@ -29,7 +29,7 @@ _PUBLISHED = "0.35"
 _MARGIN = 0.22
 _LOG_RANGE = 5
 """Ratio of the largest to the smallest cost from which on the axis is logarithmic."""
-_PLACES = (
+_LABEL_POSITIONS = (
     ((0, 5), "center", "bottom"),
     ((0, -5), "center", "top"),
     ((6, 0), "left", "center"),
@@ -125,19 +125,19 @@ def _draw_points(
     records = rows.to_dict("records")
     for number, row, cost, name in zip(numbers, records, costs.tolist(), names, strict=True):
         style = line_style(number)
-        colour = _PUBLISHED if row["published"] else style.colour
+        color = _PUBLISHED if row["published"] else style.color
         axes.plot(
             cost,
             row["psnr"],
             linestyle="none",
             marker="o" if row["published"] else style.marker,
             markersize=5,
-            color=colour,
-            markerfacecolor="white" if row["published"] else colour,
+            color=color,
+            markerfacecolor="white" if row["published"] else color,
         )
-        place = (cost, row["psnr"])
+        point = (cost, row["psnr"])
         text = axes.annotate(
-            name, place, (0, 5), textcoords="offset points", fontsize=FONT_SIZE - 1, color=colour
+            name, point, (0, 5), textcoords="offset points", fontsize=FONT_SIZE - 1, color=color
         )
         texts.append(text)
     axes.margins(x=_MARGIN, y=_MARGIN)
@@ -148,7 +148,7 @@ def _part_labels(texts: Sequence[Annotation]) -> None:
     """Place each name above, below or next to its point, where it covers no other name."""
     placed: list[Bbox] = []
     for text in texts:
-        for offset, across, down in _PLACES:
+        for offset, across, down in _LABEL_POSITIONS:
             text.set(position=offset, ha=across, va=down)
             extent = text.get_window_extent()
             if not any(extent.overlaps(other) for other in placed):

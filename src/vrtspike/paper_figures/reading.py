@@ -10,8 +10,8 @@ import pandas as pd
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.paper_figures.restored_results import read_restored
-from vrtspike.paper_figures.results import Result
-from vrtspike.paper_figures.run_results import Restoring, read_run
+from vrtspike.paper_figures.results import ModelResult
+from vrtspike.paper_figures.run_results import Restoring, read_run_result
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import ConfigError
@@ -24,7 +24,7 @@ def read_results(
     labels: Sequence[str] = (),
     protocol: str | None = None,
     sharp: Path | None = None,
-) -> list[Result]:
+) -> list[ModelResult]:
     """Read results, one for each label, in the order of the folders.
 
     Folders of restored frames with one label become one result of several sequences.
@@ -46,13 +46,13 @@ def read_results(
             f"--labels: found {len(labels)} ({', '.join(labels)}), expected one for each of the "
             f"{len(folders)} results"
         )
-    results: dict[str, Result] = {}
-    for number, folder in enumerate(folders):
-        label = labels[number] if labels else None
+    results: dict[str, ModelResult] = {}
+    for index, folder in enumerate(folders):
+        label = labels[index] if labels else None
         if (folder / RESTORE_RECORD).is_file():
             result = read_restored(folder, protocol, label, sharp)
         elif (folder / RUN_RECORD).is_file():
-            result = read_run(folder, restoring, protocol, label)
+            result = read_run_result(folder, restoring, protocol, label)
         else:
             raise ConfigError(
                 f"{folder}: neither {RUN_RECORD} nor {RESTORE_RECORD} there; expected the result "
@@ -63,7 +63,7 @@ def read_results(
     return list(results.values())
 
 
-def _join(first: Result, second: Result) -> Result:
+def _join(first: ModelResult, second: ModelResult) -> ModelResult:
     """Two results of one model on different sequences as one.
 
     Raises:
@@ -73,7 +73,7 @@ def _join(first: Result, second: Result) -> Result:
     if both or first.cost is not None or second.cost is not None:
         of_what = f" of sequence {both[0]}" if both else ""
         raise ConfigError(
-            f"{first.place} and {second.place}: two results{of_what} are called {first.label}; "
+            f"{first.source} and {second.source}: two results{of_what} are called {first.label}; "
             "name them with --labels, one for each result"
         )
 
@@ -83,7 +83,7 @@ def _join(first: Result, second: Result) -> Result:
 
     return replace(
         first,
-        place=f"{first.place}, {second.place}",
+        source=f"{first.source}, {second.source}",
         clips={**first.clips, **second.clips},
         restored=restored,
         frame_psnr=pd.concat([first.frame_psnr, second.frame_psnr], ignore_index=True),

@@ -14,7 +14,7 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.paper_figures.recorded_spikes import with_spikes
-from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Result
+from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, ModelResult
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.inputs.clip_frames import (
     Pictures,
@@ -34,7 +34,7 @@ def read_restored(
     protocol: str | None = None,
     label: str | None = None,
     sharp: Path | None = None,
-) -> Result:
+) -> ModelResult:
     """Read a folder of restored frames with its record, and open the input.
 
     The sequence is named by the folder of the blurry frames, or the folder above ``blur``.
@@ -67,7 +67,7 @@ def read_restored(
     frames = [entry["frame"] for entry in entries]
     files = {frame: folder / RESTORED / f"{frame}.png" for frame in frames}
     missing = [str(path) for path in files.values() if not path.is_file()]
-    missing += [f"{pictures.place}: {frame}" for frame in frames if frame not in pictures.names]
+    missing += [f"{pictures.location}: {frame}" for frame in frames if frame not in pictures.names]
     if missing:
         title = f"{folder}: frames of the record that are not there"
         raise DataError(list_faults(title, missing, "Restore them again.", limit=10))
@@ -77,7 +77,9 @@ def read_restored(
         for frame in wanted:
             yield to_8_bit(read_picture(files[frame]).rgb)
 
-    return Result(name, str(folder), {clip.name: clip}, restored, _frame_psnr(entries, clip.name))
+    return ModelResult(
+        name, str(folder), {clip.name: clip}, restored, _frame_psnr(entries, clip.name)
+    )
 
 
 def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
@@ -106,7 +108,7 @@ def _clip(
         sharp: files of the sharp frames by name; empty without.
         folder: folder that ``vrtspike restore`` wrote.
     """
-    numbers = {name: number for number, name in enumerate(pictures.names)}
+    numbers = {name: index for index, name in enumerate(pictures.names)}
 
     def truth(name: str) -> Image:
         image = to_8_bit(read_picture(sharp[name]).rgb)
@@ -124,7 +126,7 @@ def _clip(
         return clip
     frames = spikes.frames
     return with_spikes(
-        clip, lambda name: frames[numbers[name]].around(0), spikes.ratio, spikes.place
+        clip, lambda name: frames[numbers[name]].around(0), spikes.ratio, spikes.location
     )
 
 
@@ -147,15 +149,15 @@ def _sharp_files(
     Raises:
         DataError: naming frames without one.
     """
-    place = sharp_folder
-    if place is None and record["paths"].get("sharp") is not None:
-        place = _input(record, "sharp", folder)
-    if place is None:
+    picture_folder = sharp_folder
+    if picture_folder is None and record["paths"].get("sharp") is not None:
+        picture_folder = _input(record, "sharp", folder)
+    if picture_folder is None:
         return {}
-    files = {path.stem: path for path in picture_files(place)}
+    files = {path.stem: path for path in picture_files(picture_folder)}
     missing = [name for name in frames if name not in files]
     if missing:
-        title = f"{place}: frames without a sharp one"
+        title = f"{picture_folder}: frames without a sharp one"
         raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
     return files
 

@@ -67,12 +67,12 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Result:
+class ModelResult:
     """Restored frames of one model.
 
     Attributes:
         label: name in figures.
-        place: folder, for messages.
+        source: folder, for messages.
         clips: restored sequences by name.
         restored: returns restored frames by the names of the sequence and of the frames, in order.
         frame_psnr: a row for each measured frame, :data:`FRAME_COLUMNS`; may be empty.
@@ -81,7 +81,7 @@ class Result:
     """
 
     label: str
-    place: str
+    source: str
     clips: Mapping[str, Clip]
     restored: Callable[[str, Sequence[str]], Iterator[Image]]
     frame_psnr: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=FRAME_COLUMNS))
@@ -89,24 +89,24 @@ class Result:
     notes: Sequence[str] = ()
 
 
-def common_sequences(results: Sequence[Result]) -> list[str]:
+def common_sequences(results: Sequence[ModelResult]) -> list[str]:
     """The sequences of all results, in the order of the first."""
     first, *others = results
     return [name for name in first.clips if all(name in other.clips for other in others)]
 
 
-def common_frames(results: Sequence[Result], sequence: str) -> list[str]:
+def common_frames(results: Sequence[ModelResult], sequence: str) -> list[str]:
     """The frames of a sequence that all results have, in order."""
     first, *others = (result.clips[sequence] for result in results)
     return [name for name in first.frames if all(name in other.frames for other in others)]
 
 
-def is_complete(results: Sequence[Result], sequence: str) -> bool:
+def is_complete(results: Sequence[ModelResult], sequence: str) -> bool:
     """Return whether all results have all frames of a sequence."""
     return all(result.clips[sequence].is_complete for result in results)
 
 
-def require_sequence(results: Sequence[Result], sequence: str, option: str) -> None:
+def require_sequence(results: Sequence[ModelResult], sequence: str, option: str) -> None:
     """Refuse a sequence that not all results have.
 
     Args:
@@ -125,7 +125,7 @@ def require_sequence(results: Sequence[Result], sequence: str, option: str) -> N
         )
 
 
-def require_frame(results: Sequence[Result], sequence: str, frame: str, option: str) -> None:
+def require_frame(results: Sequence[ModelResult], sequence: str, frame: str, option: str) -> None:
     """Refuse a frame that not all results have; arguments as for :func:`require_sequence`.
 
     Raises:
@@ -145,7 +145,7 @@ def require_frame(results: Sequence[Result], sequence: str, frame: str, option: 
     )
 
 
-def common_blurry_frame(results: Sequence[Result], sequence: str, frame: str) -> Image:
+def common_blurry_frame(results: Sequence[ModelResult], sequence: str, frame: str) -> Image:
     """The blurry frame of all results.
 
     Raises:
@@ -156,13 +156,13 @@ def common_blurry_frame(results: Sequence[Result], sequence: str, frame: str) ->
     for other in others:
         if not np.array_equal(blurry, other.clips[sequence].blurry(frame)):
             raise DataError(
-                f"{first.place} and {other.place}: different blurry frames {sequence}/{frame}; "
+                f"{first.source} and {other.source}: different blurry frames {sequence}/{frame}; "
                 "give results of the same frames"
             )
     return blurry
 
 
-def common_sharp_frame(results: Sequence[Result], sequence: str, frame: str) -> Image | None:
+def common_sharp_frame(results: Sequence[ModelResult], sequence: str, frame: str) -> Image | None:
     """The sharp frame of the first result that has one; None without any."""
     for result in results:
         sharp = result.clips[sequence].sharp
@@ -171,7 +171,7 @@ def common_sharp_frame(results: Sequence[Result], sequence: str, frame: str) -> 
     return None
 
 
-def joined_frame_psnr(results: Sequence[Result]) -> pd.DataFrame:
+def joined_frame_psnr(results: Sequence[ModelResult]) -> pd.DataFrame:
     """The PSNR of the frames of all results, a row for each model and frame.
 
     Returns:
@@ -195,7 +195,7 @@ def joined_frame_psnr(results: Sequence[Result]) -> pd.DataFrame:
     if len(spread) and spread.max() > MAX_PSNR_DIFFERENCE:
         sequence, frame = spread.index[int(spread.to_numpy().argmax())]
         raise DataError(
-            f"{', '.join(result.place for result in results)}: the blurry frame "
+            f"{', '.join(result.source for result in results)}: the blurry frame "
             f"{sequence}/{frame} differs by {spread.max():.2f} dB between results; give results "
             "of the same frames, or another --protocol"
         )

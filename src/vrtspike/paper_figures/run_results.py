@@ -30,9 +30,13 @@ from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.paper_figures.recorded_spikes import with_spikes
-from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, Result
+from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, ModelResult
 from vrtspike.reporting.run_quality import read_examples, read_table
-from vrtspike.restoration.inputs.clip_source import blurry_frame, sharp_frame, stored_sequence
+from vrtspike.restoration.inputs.clip_source import (
+    stored_blurry_frame,
+    stored_sequence,
+    stored_sharp_frame,
+)
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.published import PublishedRun, read_published
@@ -59,9 +63,9 @@ class Restoring:
     progress: Progresses
 
 
-def read_run(
+def read_run_result(
     folder: Path, restoring: Restoring, protocol: str | None = None, label: str | None = None
-) -> Result:
+) -> ModelResult:
     """Read the results of a finished run.
 
     Args:
@@ -110,7 +114,7 @@ def read_run(
         examples=examples if protocol in (None, main_protocol) else {},
         restoring=restoring,
     )
-    return Result(name, str(folder), clips, frames.restored, frame_psnr, cost, notes)
+    return ModelResult(name, str(folder), clips, frames.restored, frame_psnr, cost, notes)
 
 
 def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
@@ -158,15 +162,15 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     Stores of other data than the evaluated ones do not count.
     """
     recorded = Path(run.dataset)
-    neighbour = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
+    neighbor = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
     split = deblurring_settings(run.settings).DATA.TEST_SPLIT
-    for path in (neighbour, recorded):
+    for path in (neighbor, recorded):
         if not path.is_file():
             continue
-        dataset = load_dataset(path)
-        entries = dataset.split(split)
-        if dataset.digest == digest and all(entry.store.is_dir() for entry in entries):
+        manifest = load_dataset(path)
+        entries = manifest.split(split)
+        if manifest.digest == digest and all(entry.store.is_dir() for entry in entries):
             return {entry.name: Store(entry.store) for entry in entries}
     return {}
 
@@ -178,8 +182,8 @@ def _stored_clip(store: Store, sequence: str) -> Clip:
     clip = Clip(
         name=sequence,
         frames=layout.frames,
-        blurry=lambda name: blurry_frame(store, numbers[name]),
-        sharp=lambda name: sharp_frame(store, numbers[name]),
+        blurry=lambda name: stored_blurry_frame(store, numbers[name]),
+        sharp=lambda name: stored_sharp_frame(store, numbers[name]),
     )
     if layout.spike_size is None:
         return clip
@@ -262,10 +266,10 @@ class RunFrames:
             (entry for entry in PROTOCOLS.values() if entry.name == self.protocol),
             PROTOCOLS[OWN_PROTOCOL],
         )
-        numbers = {name: number for number, name in enumerate(store.layout.frames)}
+        numbers = {name: index for index, name in enumerate(store.layout.frames)}
         with self.restoring.progress(f"{self.label}: restore {sequence}, tiles") as show:
             yield from restore_frames(
-                self.model.compute,
+                self.model.restore_tiles,
                 stored_sequence(store),
                 protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
                 tiles_at_once=settings.TEST.BATCH_SIZE,

@@ -12,13 +12,13 @@ import pandas as pd
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.files import atomic_write_text
-from vrtspike.paper_figures.boxes import CropPlace, default_size, differing_box
+from vrtspike.paper_figures.boxes import CropSpec, default_size, differing_box
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
 from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
 from vrtspike.paper_figures.results import (
-    Result,
+    ModelResult,
     common_blurry_frame,
     common_frames,
     common_sequences,
@@ -29,7 +29,7 @@ from vrtspike.paper_figures.results import (
     require_sequence,
 )
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.plotting.paper_style import SUFFIXES, FontName
+from vrtspike.plotting.paper_style import FIGURE_SUFFIXES, FontName
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
@@ -66,7 +66,7 @@ class FigureRequest:
 
     output: Path
     names: Sequence[str] = ()
-    crops: Sequence[CropPlace] = ()
+    crops: Sequence[CropSpec] = ()
     sequences: Sequence[str] = ()
     row: tuple[str, int] | None = None
     error_maps: bool = False
@@ -84,7 +84,7 @@ class FigureWriter:
         note: called with a line for the user.
     """
 
-    results: Sequence[Result]
+    results: Sequence[ModelResult]
     request: FigureRequest
     progress: Progresses
     note: Callable[[str], None] = print
@@ -110,15 +110,15 @@ class FigureWriter:
                     raise ConfigError(f"--only {name}: left out, {reason}") from reason
                 self.note(f"{name}: left out, {reason}")
             else:
-                files = ", ".join(f"{name}{suffix}" for suffix in (*SUFFIXES, ".csv"))
+                files = ", ".join(f"{name}{suffix}" for suffix in (*FIGURE_SUFFIXES, ".csv"))
                 self.note(f"{name}: {self.request.output}/{files}")
 
     def _check_request(self) -> None:
         """Refuse options that name something else than the results hold, before any work."""
         results = self.results
-        for place in self.request.crops:
-            require_frame(results, place.sequence, place.frame, place.text)
-            place.require_inside(common_blurry_frame(results, place.sequence, place.frame).shape)
+        for crop in self.request.crops:
+            require_frame(results, crop.sequence, crop.frame, crop.text)
+            crop.require_inside(common_blurry_frame(results, crop.sequence, crop.frame).shape)
         measured = [str(name) for name in dict.fromkeys(self.frame_psnr["sequence"])]
         for sequence in self.request.sequences:
             if sequence not in measured:
@@ -144,19 +144,19 @@ class FigureWriter:
         return table
 
     @cached_property
-    def places(self) -> list[CropPlace]:
+    def crop_specs(self) -> list[CropSpec]:
         """The crops: those of the request, or one in each of some sequences."""
         if self.request.crops:
             return list(self.request.crops)
         frames = self._differing_frames()
-        places = []
+        specs = []
         for sequence, frame in frames[:DEFAULT_CROPS]:
             blurry = common_blurry_frame(self.results, sequence, frame)
             sharp = common_sharp_frame(self.results, sequence, frame)
             size = default_size(*blurry.shape[:2])
             box = differing_box(self._restored(sequence, frame), blurry, sharp, size)
-            places.append(CropPlace(sequence, frame, box))
-        return places
+            specs.append(CropSpec(sequence, frame, box))
+        return specs
 
     def _differing_frames(self) -> list[tuple[str, str]]:
         """A frame of each common sequence, the one where models differ most by PSNR.
@@ -203,29 +203,29 @@ class FigureWriter:
         Raises:
             FigureLeftOut: if there is none.
         """
-        if not self.places:
+        if not self.crop_specs:
             raise FigureLeftOut(_no_common_frames(self.results))
-        rows = [self._crop_row(place) for place in self.places]
+        rows = [self._crop_row(spec) for spec in self.crop_specs]
         _write_table(stem, crop_table(rows))
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
 
-    def _crop_row(self, place: CropPlace) -> CropRow:
+    def _crop_row(self, spec: CropSpec) -> CropRow:
         """The crops of one place."""
-        sequence = place.sequence
-        frame = place.frame
+        sequence = spec.sequence
+        frame = spec.frame
         blurry = common_blurry_frame(self.results, sequence, frame)
         sharp = common_sharp_frame(self.results, sequence, frame)
-        cells = [compared_cell(BLURRY, blurry, sharp, place.box)]
+        cells = [compared_cell(BLURRY, blurry, sharp, spec.box)]
         spikes = self.results[0].clips[sequence].spikes
         if spikes is not None:
             picture = _enlarge(spikes(frame), blurry.shape)
-            cells.append(Cell(SPIKES, place.box.of(picture)))
+            cells.append(Cell(SPIKES, spec.box.of(picture)))
         for result, image in zip(self.results, self._restored(sequence, frame), strict=True):
-            cells.append(compared_cell(result.label, image, sharp, place.box))
+            cells.append(compared_cell(result.label, image, sharp, spec.box))
         if sharp is not None:
-            cells.append(Cell(SHARP, place.box.of(sharp)))
+            cells.append(Cell(SHARP, spec.box.of(sharp)))
         whole = blurry if sharp is None else sharp
-        return CropRow(sequence, frame, whole, place.box, cells)
+        return CropRow(sequence, frame, whole, spec.box, cells)
 
     def psnr_over_frames(self, stem: Path) -> None:
         """Write PSNR over the frame number.
@@ -322,9 +322,9 @@ class FigureWriter:
         """
         if self.request.row is not None:
             return self.request.row
-        if not self.places:
+        if not self.crop_specs:
             raise FigureLeftOut(_no_common_frames(self.results))
-        first = self.places[0]
+        first = self.crop_specs[0]
         return first.sequence, first.box.y + first.box.height // 2
 
     def quality_over_cost(self, stem: Path) -> None:
@@ -361,10 +361,10 @@ FIGURES: dict[str, Callable[[FigureWriter, Path], None]] = {
 _NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr])"
 
 
-def _no_common_frames(results: Sequence[Result]) -> str:
+def _no_common_frames(results: Sequence[ModelResult]) -> str:
     """The reason why there is no figure that shows frames of all results."""
-    places = ", ".join(result.place for result in results)
-    return f"there is no frame that can be read of all results ({places})"
+    sources = ", ".join(result.source for result in results)
+    return f"there is no frame that can be read of all results ({sources})"
 
 
 def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:

@@ -54,7 +54,7 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
         sharp: name of the sharp one, if any.
 
     Returns:
-        ``image``, ``number`` (from 1), ``change``: mean absolute difference to the row of the
+        ``image``, ``index`` (from 1), ``change``: mean absolute difference to the row of the
         frame before, and ``flicker``: mean absolute difference between this change and that of the
         sharp row, pixel by pixel; in grey levels. The first frame has neither; without sharp
         frames there is no flicker.
@@ -63,14 +63,14 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
     entries = []
     for name, change in changes.items():
         entries.append({"image": name, "number": 1})
-        for number, values in enumerate(change):
+        for index, values in enumerate(change):
             entry = {
                 "image": name,
-                "number": number + 2,
+                "number": index + 2,
                 "change": float(np.abs(values).mean()),
             }
             if sharp is not None:
-                entry["flicker"] = float(np.abs(values - changes[sharp][number]).mean())
+                entry["flicker"] = float(np.abs(values - changes[sharp][index]).mean())
             entries.append(entry)
     columns = ["image", "number", "change", "flicker"]
     return pd.DataFrame(entries).reindex(columns=columns)

@@ -17,7 +17,7 @@ from matplotlib.rcsetup import cycler
 
 from vrtspike.io.files import atomic_path
 
-COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
+COLORS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
 _CHINESE = (
     "Noto Sans CJK SC",
     "Noto Sans SC",
@@ -32,7 +32,7 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLORS),
     "grid.color": "#e2e8f0",
     "font.size": 10,
     "svg.fonttype": "none",

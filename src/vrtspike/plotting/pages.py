@@ -52,7 +52,7 @@ class Table:
     @property
     def rows(self) -> Iterator[list[str]]:
         """The formatted cells of each row."""
-        yield from texts(self.frame, self.formats or {}).to_numpy().tolist()
+        yield from table_texts(self.frame, self.formats or {}).to_numpy().tolist()
 
 
 def write_page(
@@ -103,7 +103,9 @@ def note_lines(frame: pd.DataFrame) -> list[str]:
     return [f"{', '.join(group)}: {note}." for note, group in names.items()]
 
 
-def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT) -> pd.DataFrame:
+def table_texts(
+    frame: pd.DataFrame, formats: Mapping[str, str], absent: str = ABSENT
+) -> pd.DataFrame:
     """Format the cells of a table as texts.
 
     Args:

@@ -26,7 +26,7 @@ FONT_SIZE = 8
 """Points."""
 MIN_FONT_SIZE = 5.0
 DPI = 300
-SUFFIXES = (".pdf", ".png")
+FIGURE_SUFFIXES = (".pdf", ".png")
 MARK = "#E69F00"
 """Orange of marks in pictures: visible on dark and on bright scenes with a black border."""
 
@@ -73,12 +73,12 @@ class LineStyle:
     """The look of a line and of its points.
 
     Attributes:
-        colour: colour in matplotlib's notation.
+        color: colour in matplotlib's notation.
         dashes: value of matplotlib's ``linestyle``.
         marker: marker in matplotlib's notation.
     """
 
-    colour: str
+    color: str
     dashes: Any
     marker: str
 
@@ -97,9 +97,9 @@ _STYLES = (
 )
 
 
-def line_style(number: int) -> LineStyle:
+def line_style(index: int) -> LineStyle:
     """Return the style of a model by its number; the styles repeat after the seventh."""
-    return _STYLES[number % len(_STYLES)]
+    return _STYLES[index % len(_STYLES)]
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def paper_figure(
     with mpl.rc_context(_STYLE | _FONTS[font]):
         figure = Figure(figsize=size, layout="constrained" if constrained else None)
         yield figure
-        for suffix in SUFFIXES:
+        for suffix in FIGURE_SUFFIXES:
             path = stem.with_name(stem.name + suffix)
             # Equal data give equal files.
             metadata = {"CreationDate": None} if suffix == ".pdf" else None

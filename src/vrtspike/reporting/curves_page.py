@@ -11,7 +11,7 @@ from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
-from vrtspike.reporting.offline_page import OfflinePage, Verdict
+from vrtspike.reporting.offline_page import Headline, OfflinePage
 from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.task_page import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
@@ -48,7 +48,7 @@ def write_curves_page(
         "training_note": validation_note(settings),
     }
     facts = [f"{len(runs)} trainings", "metrics of validations, not of the test split"]
-    page = OfflinePage(Verdict(title, facts), {"training": "Curves"}, SCRIPTS)
+    page = OfflinePage(Headline(title, facts), {"training": "Curves"}, SCRIPTS)
     atomic_write_text(output / CURVES_PAGE, page.render(data))
 
 

@@ -56,8 +56,8 @@ def embed_examples(runs: Sequence[RunOnPage], results: Path, budget: int) -> Pic
             files = {kind: folder / file for kind, file in entry["files"].items()}
             pictures.append((files, kinds))
     form, encoded = encode_examples(pictures, budget)
-    for number, example in enumerate(examples):
-        example["pictures"] = encoded.get(number, {})
+    for index, example in enumerate(examples):
+        example["pictures"] = encoded.get(index, {})
     for run in runs:
         evaluation = evaluation_of(run)
         if evaluation is not None:

@@ -12,12 +12,12 @@ ERROR_TOP = 32
 ERROR = "error"
 """Kind of the pictures of :func:`error_map`."""
 
-_COLOURS = cv2.COLORMAP_INFERNO
+_COLORS = cv2.COLORMAP_INFERNO
 
-Picture = NDArray[np.uint8]
+ColorMap = NDArray[np.uint8]
 
 
-def error_map(result: Picture, truth: Picture) -> Picture:
+def error_map(result: ColorMap, truth: ColorMap) -> ColorMap:
     """Compute the error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
@@ -29,10 +29,10 @@ def error_map(result: Picture, truth: Picture) -> Picture:
         values and more in the brightest colour.
     """
     difference = cv2.absdiff(result, truth).astype(np.float32).mean(axis=-1)
-    return coloured(difference, ERROR_TOP)
+    return colored(difference, ERROR_TOP)
 
 
-def coloured(values: NDArray[np.float32], top: float) -> Picture:
+def colored(values: NDArray[np.float32], top: float) -> ColorMap:
     """Show values in colours from black (0) to light yellow.
 
     Args:
@@ -43,11 +43,11 @@ def coloured(values: NDArray[np.float32], top: float) -> Picture:
         uint8 (H, W, 3) RGB.
     """
     scaled = np.rint(values * (255 / top)).clip(0, 255).astype(np.uint8)
-    return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLOURS)[..., ::-1])
+    return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLORS)[..., ::-1])
 
 
-def error_colours() -> list[str]:
+def error_colors() -> list[str]:
     """Return nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
     levels = np.linspace(0, 255, 9).round().astype(np.uint8)[None]
-    colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
+    colours = cv2.applyColorMap(levels, _COLORS)[0, :, ::-1]
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]

@@ -9,7 +9,7 @@ from typing import Any
 from vrtspike.io.images import read_rgb
 from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live_state import Snapshot
-from vrtspike.reporting.live_words import facts, heading
+from vrtspike.reporting.live_words import live_facts, live_heading
 from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
 from vrtspike.reporting.picture_encoding import encode
 
@@ -30,8 +30,8 @@ def live_contents(snapshot: Snapshot) -> dict[str, Any]:
     }
     return {
         "name": snapshot.name,
-        "heading": heading(snapshot),
-        "facts": facts(snapshot),
+        "heading": live_heading(snapshot),
+        "facts": live_facts(snapshot),
         "share": share,
         "has_ended": snapshot.has_ended,
         "curves": snapshot.curves,

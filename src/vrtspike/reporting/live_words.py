@@ -15,7 +15,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _CURVE_CELLS = 32
 
 
-def heading(snapshot: Snapshot) -> str:
+def live_heading(snapshot: Snapshot) -> str:
     """Preset, status, progress and fingerprint in a line."""
     steps = f"step {snapshot.step}"
     if snapshot.total_steps:
@@ -25,7 +25,7 @@ def heading(snapshot: Snapshot) -> str:
     return f"{snapshot.name}: {snapshot.status}, {steps}, run {snapshot.fingerprint}{failure}"
 
 
-def facts(snapshot: Snapshot) -> dict[str, str]:
+def live_facts(snapshot: Snapshot) -> dict[str, str]:
     """All values of a run that are known so far, by title: that of the value's curve, if any."""
     texts = {title: f"{value:.4g}" for title, value in snapshot.losses.items()}
     if snapshot.learning_rate is not None:
@@ -54,10 +54,10 @@ def _step_words(speed: Speed) -> str:
 
 def text_lines(snapshot: Snapshot) -> list[str]:
     """The lines for a terminal: the heading, then a line of each value with its curve."""
-    texts = facts(snapshot)
+    texts = live_facts(snapshot)
     curves = snapshot.curves["train"] | snapshot.curves["validation"]
     width = max(map(len, texts), default=0)
-    lines = [heading(snapshot)]
+    lines = [live_heading(snapshot)]
     if not snapshot.losses:
         lines.append("no training step was logged")
     for title, text in texts.items():

@@ -21,7 +21,7 @@ POINTS = 800
 """Largest number of points of a curve."""
 
 RATES = {"samples_per_second": "samples per second"}
-MEMORY = {
+MEMORY_SERIES = {
     "process_mb": "process",
     "children_mb": "loading processes",
     "system_used_mb": "whole machine",
@@ -105,7 +105,7 @@ def performance(analysis: Analysis) -> dict[str, Any]:
         "parts": dict(speed.step_parts),
         "sections": json_rows(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
-        "memory": curves_of(logs.memory, MEMORY),
+        "memory": curves_of(logs.memory, MEMORY_SERIES),
         "findings": [
             {
                 "symptom": finding.symptom,

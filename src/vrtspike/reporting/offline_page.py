@@ -19,7 +19,7 @@ from vrtspike.plotting.templates import TEMPLATES
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Headline:
     """The beginning of a page.
 
     Attributes:
@@ -51,7 +51,7 @@ class OfflinePage:
             contains them.
     """
 
-    headline: Verdict
+    headline: Headline
     sections: Mapping[str, str]
     scripts: Sequence[str]
     intro: str = ""

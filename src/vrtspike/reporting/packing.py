@@ -17,7 +17,14 @@ from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.task_page import task_page
-from vrtspike.runs.file_names import CARD, EVALUATION, RUN_RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.file_names import (
+    CARD,
+    EVALUATION,
+    RUN_RECORD,
+    SETTINGS_FILE,
+    STATISTICS,
+    WEIGHTS,
+)
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
@@ -77,7 +84,7 @@ def pack_run(
             shutil.copyfile(weights, temporary / WEIGHTS)
         if statistics.is_file():
             shutil.copyfile(statistics, temporary / STATISTICS)
-        write_json(temporary / SETTINGS, run.public_contents())
+        write_json(temporary / SETTINGS_FILE, run.public_contents())
         if summary is not None:
             write_json(temporary / EVALUATION, without_folders(summary))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}

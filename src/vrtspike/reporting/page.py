@@ -7,10 +7,10 @@ from pathlib import Path
 
 from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.embedding import embed_examples, embed_validation_pictures, embed_videos
-from vrtspike.reporting.error_maps import error_colours
-from vrtspike.reporting.offline_page import OfflinePage, Verdict
+from vrtspike.reporting.error_maps import error_colors
+from vrtspike.reporting.offline_page import Headline, OfflinePage
 from vrtspike.reporting.report_data import DataPart, ReportData, RunOnPage
-from vrtspike.reporting.run_data import read_run
+from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.reporting.task_page import TaskPage, task_pages, validation_note
 from vrtspike.reporting.verdict import verdict
 from vrtspike.runs.published import read_published
@@ -54,7 +54,7 @@ def write_report_page(
     preset_folder: Path,
     output: Path,
     page_bytes: int = PAGE_BYTES,
-) -> Verdict:
+) -> Headline:
     """Write the report page on some runs.
 
     Args:
@@ -71,7 +71,7 @@ def write_report_page(
         RunError: if a run is missing, or a file of its results is damaged.
         DataError: if a picture cannot be read.
     """
-    runs = [read_run(results, name, preset_folder) for name in presets]
+    runs = [read_run_on_page(results, name, preset_folder) for name in presets]
     pages = task_pages(run["task"] for run in runs)
     embed_videos(runs, results, output)
     embed_validation_pictures(runs, results)
@@ -89,7 +89,7 @@ def write_report_page(
 
 
 def _report_data(
-    headline: Verdict, pages: Mapping[str, TaskPage], runs: list[RunOnPage], results: Path
+    headline: Headline, pages: Mapping[str, TaskPage], runs: list[RunOnPage], results: Path
 ) -> ReportData:
     """Return the data of the page, without example pictures."""
     # Runs of several tasks share the general words.
@@ -101,7 +101,7 @@ def _report_data(
         "galleries": {
             name: page.examples.gallery for name, page in pages.items() if page.examples is not None
         },
-        "colours": error_colours(),
+        "colours": error_colors(),
         "words": {
             "model": "Preset",
             "videos": words.videos,

@@ -38,7 +38,7 @@ class ExtraReference(TypedDict):
 
     Attributes:
         title: name of the reference.
-        qualifier: restriction of its values, such as ``grey``; empty for none.
+        qualifier: restriction of its values, such as ``gray``; empty for none.
         column: column of its values in the tables of an evaluation.
         mean: mean over the test frames.
     """

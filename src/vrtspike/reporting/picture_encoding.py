@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.reporting.error_maps import ERROR, Picture, error_map
+from vrtspike.reporting.error_maps import ERROR, ColorMap, error_map
 from vrtspike.reporting.task_page import ExampleKinds
 from vrtspike.system.cpus import available_cpus
 
@@ -35,12 +35,12 @@ Encoded = TypeVar("Encoded", str, bytes)
 """An encoded picture."""
 
 
-def encode(picture: Picture, side: int, quality: int) -> str:
+def encode(picture: ColorMap, side: int, quality: int) -> str:
     """Encode a picture as WebP in base64; as :func:`encode_webp`."""
     return base64.b64encode(encode_webp(picture, side, quality)).decode()
 
 
-def encode_webp(picture: Picture, side: int, quality: int) -> bytes:
+def encode_webp(picture: ColorMap, side: int, quality: int) -> bytes:
     """Encode a picture as WebP.
 
     Args:
@@ -141,7 +141,7 @@ def _encode(
     files: Mapping[str, Path], kinds: ExampleKinds, side: int, quality: int
 ) -> dict[str, str]:
     """Encode the pictures of an example, with its error map and thumbnail."""
-    pictures: dict[str, Picture] = {
+    pictures: dict[str, ColorMap] = {
         kind: read_gray(path) if kind in kinds.gray else read_rgb(path)
         for kind, path in files.items()
     }

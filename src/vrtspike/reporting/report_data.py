@@ -133,7 +133,7 @@ class DataPart(TypedDict):
     note: str
 
 
-class Origin(TypedDict):
+class RunOrigin(TypedDict):
     """The origin of a run.
 
     Attributes:
@@ -177,7 +177,7 @@ class RunOnPage(TypedDict):
     curves: Curves
     evaluation: EvaluationOnPage | NotEvaluated
     performance: dict[str, Any]
-    origin: Origin
+    origin: RunOrigin
 
 
 class ReportData(TypedDict):

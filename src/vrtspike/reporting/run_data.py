@@ -19,7 +19,7 @@ from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
-from vrtspike.reporting.report_data import Origin, RunOnPage
+from vrtspike.reporting.report_data import RunOnPage, RunOrigin
 from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record
@@ -27,7 +27,7 @@ from vrtspike.runs.published import PublishedRun
 from vrtspike.system.progress_bar import duration_words
 
 
-def read_run(results: Path, name: str, presets: Path) -> RunOnPage:
+def read_run_on_page(results: Path, name: str, presets: Path) -> RunOnPage:
     """Read one run below a folder of results.
 
     Args:
@@ -82,7 +82,7 @@ DEFAULTS = "the defaults of all keys"
 
 def read_origin(
     folder: Path, run: PublishedRun, record: Mapping[str, Any], seconds: float, presets: Path
-) -> Origin:
+) -> RunOrigin:
     """Collect the origin of a published run.
 
     Args:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vrtspike.analysis.intervals import LEVEL
+from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedding import evaluation_of
-from vrtspike.reporting.offline_page import Verdict
+from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import MetricMeans
 from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
 from vrtspike.reporting.task_page import task_page
 
 
-def verdict(runs: Sequence[RunOnPage]) -> Verdict:
+def verdict(runs: Sequence[RunOnPage]) -> Headline:
     """Write the verdict on the best of the evaluated runs.
 
     The best run has the best result by the first evaluation's main metric, among the runs with the
     same test frames, because values of different frames cannot be compared.
 
     Args:
-        runs: runs from :func:`vrtspike.reporting.run_data.read_run`, at least one.
+        runs: runs from :func:`vrtspike.reporting.run_data.read_run_on_page`, at least one.
     """
     evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
     if not evaluated:
@@ -34,7 +34,7 @@ def verdict(runs: Sequence[RunOnPage]) -> Verdict:
     others = [entry.run["name"] for entry in evaluated if entry.run["name"] not in names]
     if others:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
-    return Verdict(_sentence(leader, len(comparable)), facts, leader.run["name"])
+    return Headline(_sentence(leader, len(comparable)), facts, leader.run["name"])
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ def _leading_result(run: RunOnPage) -> _LeadingResult | None:
     return None
 
 
-def _verdict_without_values(runs: Sequence[RunOnPage]) -> Verdict:
+def _verdict_without_values(runs: Sequence[RunOnPage]) -> Headline:
     """Return the verdict on runs without values of test frames, with the reasons."""
     trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
     default = "the evaluation has no finite value"
     reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
-    return Verdict(f"Trained, without metrics of test frames: {trained}.", reasons)
+    return Headline(f"Trained, without metrics of test frames: {trained}.", reasons)
 
 
 def _facts(leader: _LeadingResult) -> list[str]:
@@ -97,7 +97,7 @@ def _facts(leader: _LeadingResult) -> list[str]:
     if metric["gain_interval"] is not None:
         low, high = (f"{end:+.{metric['decimals']}f}" for end in metric["gain_interval"])
         ends = f"{low} to {high} {metric['unit']}".rstrip().replace("-", "−")
-        facts.append(f"{100 * LEVEL:.0f} % interval of the gain, over sequences: {ends}")
+        facts.append(f"{100 * CONFIDENCE_LEVEL:.0f} % interval of the gain, over sequences: {ends}")
     if leader.run["training_seconds"] is not None:
         origin = dict(leader.run["origin"]["facts"])
         facts.append(f"trained: {origin['training']}, {origin['machine']}")

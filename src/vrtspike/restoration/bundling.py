@@ -15,7 +15,7 @@ from vrtspike.system.errors import RunError
 
 MAX_BYTES = 8_000_000
 """Largest size of a pack, all files together: every clone and every wheel holds them."""
-_LICENCE = "other"
+_LICENSE = "other"
 
 
 def bundle_weights(
@@ -48,7 +48,7 @@ def bundle_weights(
         raise RunError(f"{folder}: a run of the preset {run.name}, expected one of {names}")
     target = output or bundled_folder(run.name)
     with atomic_path(target) as temporary:
-        missing = pack_run(folder, temporary, _LICENCE, half=True, evaluation=evaluation)
+        missing = pack_run(folder, temporary, _LICENSE, half=True, evaluation=evaluation)
         if missing:
             raise RunError(f"{folder}: {'; '.join(missing)}")
         _, size = folder_size(temporary)

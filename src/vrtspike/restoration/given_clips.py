@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_table
-from vrtspike.data.exposure import TABLE, Exposure
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
@@ -30,7 +30,7 @@ from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-Spikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+GivenSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
@@ -100,18 +100,18 @@ def _measure_spikes(pictures: Pictures, spikes: ClipSpikes) -> tuple[float, floa
     meter = GainMeter()
     spike_count = 0.0
     pixel_steps = 0
-    for number, frame in enumerate(spikes.frames):
+    for index, frame in enumerate(spikes.frames):
         counts = frame.read(frame.exposure).picture()
-        meter.add(pictures.frame(number), counts, frame.exposure.steps)
+        meter.add(pictures.frame(index), counts, frame.exposure.steps)
         spike_count += float(counts.sum(dtype=np.float64))
         pixel_steps += counts.size * frame.exposure.steps
-    return meter.gain(spikes.place), spike_count / pixel_steps
+    return meter.gain(spikes.location), spike_count / pixel_steps
 
 
 def open_clip(
     run: RunIdentity,
     frames: GivenFrames,
-    spikes: Spikes | None = None,
+    spikes: GivenSpikes | None = None,
     *,
     simulate_spikes: bool = False,
     sensor: tuple[int, int] | None = None,
@@ -140,7 +140,9 @@ def open_clip(
     pictures = open_pictures(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
     if exposures is not None and (spikes is None or isinstance(spikes, str | Path)):
-        raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
+        raise ConfigError(
+            f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
+        )
     clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
     clip_spikes = None
     if simulate_spikes:
@@ -154,7 +156,7 @@ def open_clip(
 
 
 def _require_one_source(
-    run: RunIdentity, spikes: Spikes | None, simulate_spikes: bool, takes_spikes: bool
+    run: RunIdentity, spikes: GivenSpikes | None, simulate_spikes: bool, takes_spikes: bool
 ) -> None:
     """Refuse spikes for a model without, and none or two sources of spikes for one with spikes.
 

@@ -13,10 +13,10 @@ from torch import nn
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.restoration.checks.clip_check import check_clip
-from vrtspike.restoration.checks.outside_training import LimitCheck, check_limits, is_worse
+from vrtspike.restoration.checks.clip_check import find_doubts
+from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits, is_worse
 from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inference.tiling import Compute, Tiling, fit_tiling
+from vrtspike.restoration.inference.tiling import TileRestorer, Tiling, fit_tiling
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings, deblurring_settings
@@ -43,11 +43,11 @@ class PreparedClip:
 
     @cached_property
     def doubts(self) -> Mapping[int | None, str]:
-        """Messages on spikes that do not fit the frames, see :func:`check_clip`.
+        """Messages on spikes that do not fit the frames, see :func:`find_doubts`.
 
         The first use reads every spike file.
         """
-        return check_clip(self.source)
+        return find_doubts(self.source)
 
     @property
     def is_judged(self) -> bool:
@@ -70,7 +70,7 @@ class LoadedModel:
     weights: str
     device: torch.device
     precision: str
-    compute: Compute
+    restore_tiles: TileRestorer
     network: nn.Module | None = None
     statistics: Statistics | None = None
     ratio: int | None = None
@@ -98,7 +98,7 @@ class LoadedModel:
         shape = (len(source.names), *source.size)
         if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
-                f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
+                f"{source.pictures.location}: frames {source.ratio} times as large as the sensor; "
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
@@ -116,19 +116,20 @@ class LoadedModel:
             DataError: if the recording lies far outside, or cannot be read.
         """
         pictures = source.pictures
-        place = str(pictures.place)
-        check = check_limits(self.limits, source)
+        location = str(pictures.location)
+        check = compare_with_limits(self.limits, source)
         if not anyway:
-            check.require_near(place)
+            check.require_near(location)
         notes = []
         if pictures.conversion:
-            notes.append(f"{place}: {pictures.conversion}")
+            notes.append(f"{location}: {pictures.conversion}")
         if pictures.bits > 8 and self.network is None:
             notes.append(
-                f"{place}: an ONNX model takes 8 bits: frames are rounded before they are restored"
+                f"{location}: an ONNX model takes 8 bits: frames are rounded before they are "
+                "restored"
             )
         if check.is_outside:
-            notes.append(check.warning(place))
+            notes.append(check.warning(location))
         return PreparedClip(source, tiling, check, tuple(notes))
 
     def restore_prepared(
@@ -152,10 +153,10 @@ class LoadedModel:
         Raises:
             RunError: as :meth:`restore_source`.
         """
-        numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
+        kept_indices = range(len(clip.source.names)) if wanted is None else sorted(wanted)
         adapted = clip.check.adapt(clip.source)
         frames = self.restore_source(adapted, clip.tiling, wanted=wanted, progress=progress)
-        for number, image in zip(numbers, frames, strict=True):
+        for number, image in zip(kept_indices, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):
                 yield clip.source.pictures.exact_frame(number), True
             else:
@@ -185,7 +186,7 @@ class LoadedModel:
                 not finite.
         """
         return restore_frames(
-            self.compute,
+            self.restore_tiles,
             source,
             tiling,
             readers=1,

@@ -19,7 +19,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
-from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL, seal
+from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
 from vrtspike.restoration.trained import TrainedModel, load_onnx
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -113,10 +113,10 @@ def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
     """Return the largest difference of a file's model from PyTorch; NaN if any is NaN."""
     exported = load_onnx(path)
     differences = []
-    for number, size in enumerate(_COMPARED_SIZES):
-        inputs = _example(model, size, ratio, seed=number)
+    for index, size in enumerate(_COMPARED_SIZES):
+        inputs = _example(model, size, ratio, seed=index)
         batch = {name: value[None] for name, value in inputs.items()}
-        difference = np.abs(exported.compute(batch) - model.compute(batch))
+        difference = np.abs(exported.restore_tiles(batch) - model.restore_tiles(batch))
         differences.append(difference.max())
     return float(np.max(differences))
 
@@ -154,7 +154,7 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
     # Nodes name the source files of this machine.
     ClearMetadataAndDocStringPass()(program.model)
     program.model.metadata_props[METADATA] = json.dumps(metadata)
-    program.model.metadata_props[SEAL] = EMPTY_SEAL
+    program.model.metadata_props[SEAL_ENTRY] = EMPTY_SEAL
     program.save(str(path), external_data=False)
     seal(path)
 

@@ -20,8 +20,8 @@ from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import (
-    Compute,
     InputArrays,
+    TileRestorer,
     Tiling,
     WeightedWindow,
     cut,
@@ -55,12 +55,12 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     return model.float().eval().to(device)
 
 
-def torch_compute(
+def torch_restorer(
     model: nn.Module,
     statistics: Statistics | None,
     device: torch.device,
     dtype: torch.dtype = torch.float32,
-) -> Compute:
+) -> TileRestorer:
     """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
@@ -72,7 +72,7 @@ def torch_compute(
         dtype: type of matrix products; a half type by autocast.
     """
 
-    def compute(batch: InputArrays) -> NDArray[np.float32]:
+    def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
         tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
         clip = prepare_batch(tensors, statistics, device)
         autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
@@ -81,11 +81,11 @@ def torch_compute(
         restored: NDArray[np.float32] = output.float().cpu().numpy()
         return restored
 
-    return compute
+    return restore_tiles
 
 
 def restore_frames(
-    compute: Compute,
+    restore_tiles: TileRestorer,
     source: FrameSource,
     tiling: Tiling,
     *,
@@ -101,7 +101,7 @@ def restore_frames(
     soon as no later window can change it.
 
     Args:
-        compute: restores a batch of tiles; :func:`torch_compute` wraps a network in PyTorch.
+        restore_tiles: restores a batch of tiles; :func:`torch_restorer` wraps a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: windows and tiles of the clip.
         tiles_at_once: tiles of a batch.
@@ -125,10 +125,12 @@ def restore_frames(
     _require_whole_pixels(tiling, source.ratio)
     gain = source.gain()
     count = len(source.names)
-    numbers = set(range(count) if wanted is None else wanted)
+    wanted_indices = set(range(count) if wanted is None else wanted)
     unit = tile_unit(source.ratio.numerator)
     cut_windows, rows, columns = cut((count, *source.size), tiling, unit)
-    windows = [window for window in cut_windows if not numbers.isdisjoint(_positions(window))]
+    windows = [
+        window for window in cut_windows if not wanted_indices.isdisjoint(_positions(window))
+    ]
     tiles = list(itertools.product(rows, columns))
     groups = [tiles[first : first + tiles_at_once] for first in range(0, len(tiles), tiles_at_once)]
     total = len(windows) * len(tiles)
@@ -142,14 +144,16 @@ def restore_frames(
             sums.setdefault(frame, np.zeros((3, *source.size), np.float32))
         for group in groups:
             batch = _batch(content, group, source.ratio, gain)
-            for tile, restored in zip(group, _compute_tiles(compute, batch, tiling), strict=True):
+            for tile, restored in zip(
+                group, _restore_tiles(restore_tiles, batch, tiling), strict=True
+            ):
                 _add_tile(sums, window, tile, restored)
             done += len(group)
             if progress is not None:
                 progress(done, total)
         for frame in sorted(frame for frame in sums if frame < next_start):
             whole = sums.pop(frame)
-            if frame in numbers:
+            if frame in wanted_indices:
                 _require_finite(whole, source.names[frame])
                 yield whole if bits is None else to_image(torch.from_numpy(whole), bits)
 
@@ -189,14 +193,16 @@ def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
         )
 
 
-def _compute_tiles(compute: Compute, batch: InputArrays, tiling: Tiling) -> NDArray[np.float32]:
+def _restore_tiles(
+    restore_tiles: TileRestorer, batch: InputArrays, tiling: Tiling
+) -> NDArray[np.float32]:
     """Restore a batch of tiles.
 
     Raises:
         RunError: if the memory of the device is too small.
     """
     try:
-        return compute(batch)
+        return restore_tiles(batch)
     except torch.OutOfMemoryError as error:
         raise RunError(
             f"the memory of the device is full with {tiling.describe()}; choose smaller "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.restoration.folder.frame_metrics import mean_metric, verdict_messages
+from vrtspike.restoration.folder.frame_metrics import mean_metric, worse_frames_warnings
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED
 from vrtspike.restoration.inference.tiling import Tiling
 
@@ -69,7 +69,7 @@ class RestoredFolder:
     def warnings(self) -> list[str]:
         """Warnings on the input, and on frames that came out worse than the blurry ones."""
         noted = [note for note in self.notes if note.startswith(WARNING)]
-        return [*noted, *verdict_messages(self.record["verdicts"])]
+        return [*noted, *worse_frames_warnings(self.record["verdicts"])]
 
     def summary(self) -> list[str]:
         """Return means of metrics, verdicts and the place of the results, in lines of text."""
@@ -83,7 +83,7 @@ class RestoredFolder:
             lines.append(f"{title}: {before}{restored:.2f}")
         if self.record["doubts"]:
             lines.append("metrics from the spikes: left out, as the spikes do not fit the frames")
-        lines += verdict_messages(self.record["verdicts"])
+        lines += worse_frames_warnings(self.record["verdicts"])
         lines.append(f"spikes: {self.record['spikes']['from']}")
         seconds = self.record["seconds_per_frame"]
         cost = "" if seconds is None else f", {seconds:.1f} s each"

@@ -93,7 +93,7 @@ def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
 
 
 def instant_picture(
-    spikes: PackedSpikes, exposure: Exposure, blurry: Image, place: str
+    spikes: PackedSpikes, exposure: Exposure, blurry: Image, location: str
 ) -> NDArray[np.uint8]:
     """Return the spikes in a short window about the sharp instant as a picture.
 
@@ -103,7 +103,7 @@ def instant_picture(
         spikes: of the recording, (T, h, w).
         exposure: in its steps.
         blurry: the blurry frame, uint8 (H, W, 3).
-        place: name of the spikes for messages.
+        location: name of the spikes for messages.
 
     Returns:
         uint8 (h, w).
@@ -115,4 +115,4 @@ def instant_picture(
     start = middle - half if half > 0 else exposure.start
     stop = middle + half if half > 0 else exposure.stop
     rate = spikes.picture(start, stop) / np.float32(stop - start)
-    return to_picture(rate * np.float32(PEAK * meter.gain(place)))
+    return to_picture(rate * np.float32(PEAK * meter.gain(location)))

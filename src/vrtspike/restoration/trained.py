@@ -16,15 +16,15 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.checks.clip_check import doubts_message
-from vrtspike.restoration.checks.outside_training import worse_frames
+from vrtspike.restoration.checks.outside_training import kept_frames_warning
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.given_clips import Spikes, open_clip
+from vrtspike.restoration.given_clips import GivenSpikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
 from vrtspike.restoration.loaded_model import LoadedModel
-from vrtspike.restoration.restore import load_model, torch_compute
+from vrtspike.restoration.restore import load_model, torch_restorer
 from vrtspike.restoration.restored_folder import RestoredFolder
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
@@ -71,7 +71,7 @@ class TrainedModel(LoadedModel):
     def restore(
         self,
         frames: GivenFrames,
-        spikes: Spikes | None = None,
+        spikes: GivenSpikes | None = None,
         *,
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
@@ -134,7 +134,7 @@ class TrainedModel(LoadedModel):
                 worse.append(source.names[len(images)])
             images.append(image)
         if worse:
-            warnings.warn(worse_frames(worse), stacklevel=2)
+            warnings.warn(kept_frames_warning(worse), stacklevel=2)
         return np.stack(images)
 
     def restore_folder(
@@ -234,11 +234,11 @@ def load(
     folder = find_trained(run)
     if folder.suffix == ".onnx":
         return load_onnx(folder, device, precision)
-    place = choose_device(device)
-    chosen_precision = choose_precision(precision, place)
+    chosen_device = choose_device(device)
+    chosen_precision = choose_precision(precision, chosen_device)
     published = read_finished(folder)
     settings = deblurring_settings(published.settings, published.name)
-    network = load_model(folder / WEIGHTS, settings, place)
+    network = load_model(folder / WEIGHTS, settings, chosen_device)
     statistics = None
     limits = None
     if settings.MODEL.USE_SPIKE:
@@ -248,9 +248,9 @@ def load(
     return TrainedModel(
         published,
         file_digest(folder / WEIGHTS),
-        place,
+        chosen_device,
         chosen_precision,
-        torch_compute(network, statistics, place, getattr(torch, chosen_precision)),
+        torch_restorer(network, statistics, chosen_device, getattr(torch, chosen_precision)),
         network,
         statistics,
         limits=limits,

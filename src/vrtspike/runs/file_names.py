@@ -33,31 +33,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SETTINGS = "settings.json"
+SETTINGS_FILE = "settings.json"
 RUN_RECORD = "run.json"
 CODE = "code.json"
 STATISTICS = "statistics.json"
-METRICS = "metrics.jsonl"
+METRICS_LOG = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WEIGHTS = "weights.safetensors"
 EVALUATION = "evaluation.json"
 CARD = "README.md"
 BEST_WEIGHTS = "best.safetensors"
-MEMORY = "memory.jsonl"
-TIMING = "timing.jsonl"
+MEMORY_LOG = "memory.jsonl"
+TIMING_LOG = "timing.jsonl"
 TIMING_OF_STARTS = "timing_*.jsonl"
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
-PICTURES = "pictures"
+PICTURES_FOLDER = "pictures"
 TENSORBOARD = "tensorboard"
 LOCK = "lock"
 LAUNCHER_LOCK = "launcher.lock"
 
 
-def weights_file(place: Path) -> Path:
+def weights_file(path: Path) -> Path:
     """Return the file of weights that a path names: the path, or the file in a result folder.
 
     >>> weights_file(Path("results/train/demo"))
     PosixPath('results/train/demo/weights.safetensors')
     """
-    return place if place.suffix == Path(WEIGHTS).suffix else place / WEIGHTS
+    return path if path.suffix == Path(WEIGHTS).suffix else path / WEIGHTS

@@ -157,7 +157,7 @@ def latest_run(folder: Path) -> Path | None:
     return max(records, key=lambda record: record.stat().st_mtime).parent
 
 
-PLACES = (Path("runs"), Path("results/train"))
+RUN_FOLDERS = (Path("runs"), Path("results/train"))
 """Folders that are searched for the runs of a preset, in this order."""
 
 
@@ -166,17 +166,17 @@ def find_run(path: Path) -> Path:
 
     Args:
         path: folder of a run, folder of the runs of a preset, for the latest, or name of a preset
-            in one of :data:`PLACES`.
+            in one of :data:`RUN_FOLDERS`.
 
     Raises:
         RunError: if there is none.
     """
-    for candidate in (path, *(place / path for place in PLACES)):
+    for candidate in (path, *(parent / path for parent in RUN_FOLDERS)):
         folder = latest_run(candidate)
         if folder is not None:
             return folder
     raise RunError(
         f"{path}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
         "prints when it starts, or results/train/<preset>) or a preset with a run in "
-        f"{' or '.join(map(str, PLACES))}"
+        f"{' or '.join(map(str, RUN_FOLDERS))}"
     )

@@ -19,7 +19,7 @@ from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
 from vrtspike.io.backbone_weights import PUBLISHED, require_weights
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
-from vrtspike.runs.file_names import SETTINGS, STATISTICS
+from vrtspike.runs.file_names import SETTINGS_FILE, STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
 
 SCHEMA = 4
@@ -50,7 +50,7 @@ class RunIdentity:
 
     def write(self, folder: Path) -> None:
         """Write ``settings.json``."""
-        write_json(folder / SETTINGS, self.contents())
+        write_json(folder / SETTINGS_FILE, self.contents())
 
     def contents(self) -> dict[str, Any]:
         """Return the contents of ``settings.json``."""
@@ -73,7 +73,7 @@ class RunIdentity:
         Raises:
             RunError: if it is missing, not such a file, or of another version of this project.
         """
-        path = folder / SETTINGS
+        path = folder / SETTINGS_FILE
         if not path.is_file():
             raise RunError(
                 f"{path}: no such file; expected the folder of a run (runs/<preset>/<fingerprint>) "
@@ -124,13 +124,13 @@ def without_folders(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
+def identify(name: str, settings: RunSettings, manifest_path: Path) -> RunIdentity:
     """Return the identity of a run, from settings, contents of the data set, and weights.
 
     Args:
         name: name of the preset.
         settings: complete settings.
-        dataset: the manifest of the data set.
+        manifest_path: the manifest of the data set.
 
     Raises:
         DataError: if the manifest of the data set is missing or of another version.
@@ -138,12 +138,12 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
         RunError: if a file of weights is missing.
     """
     task = find_task(settings.TASK)
-    digest = task.dataset_digest(dataset)
+    digest = task.dataset_digest(manifest_path)
     weights = weight_digests(task.training_weights(settings))
-    task.check_data(dataset, settings)
-    decisive = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
-    fingerprint = json_digest(decisive)[:12]
-    return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
+    task.require_data(manifest_path, settings)
+    identity = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
+    fingerprint = json_digest(identity)[:12]
+    return RunIdentity(name, settings, str(manifest_path.resolve()), fingerprint, digest, weights)
 
 
 def result_settings(settings: RunSettings) -> dict[str, Any]:

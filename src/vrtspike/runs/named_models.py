@@ -9,7 +9,7 @@ from vrtspike.runs.file_names import (
     CARD,
     EVALUATION,
     RUN_RECORD,
-    SETTINGS,
+    SETTINGS_FILE,
     STATISTICS,
     WEIGHTS,
     weights_file,
@@ -21,7 +21,7 @@ BUNDLED_NAMES = (GENERAL,)
 """Names of the bundled weights; a folder of such a name is written ``./general``."""
 _BUNDLED = Path(__file__).parents[1] / "weights"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_PACKED = [WEIGHTS, SETTINGS, STATISTICS, RUN_RECORD, EVALUATION, CARD]
+_PACKED = [WEIGHTS, SETTINGS_FILE, STATISTICS, RUN_RECORD, EVALUATION, CARD]
 """Files of a packed run."""
 _OTHERS = (
     "a result folder (results/train/<preset>), a packed run, or owner/name of the Hugging Face hub"
@@ -100,12 +100,12 @@ def pretrained_file(model: str) -> Path:
         model: a name of the bundled weights, a result folder, a packed run, the file
             ``weights.safetensors`` in one, or a model of the hub that is in its cache.
     """
-    place = Path(model)
+    path = Path(model)
     if model in BUNDLED_NAMES:
-        place = bundled_folder(model)
-    elif not place.exists():
-        place = _downloaded_model(model) or place
-    return weights_file(place)
+        path = bundled_folder(model)
+    elif not path.exists():
+        path = _downloaded_model(model) or path
+    return weights_file(path)
 
 
 def missing_pretrained_advice(model: str) -> str:

@@ -43,7 +43,9 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is invalid, or would change the training.
         """
-        settings = override_settings(self.settings, parse_overrides(overrides), file_names.SETTINGS)
+        settings = override_settings(
+            self.settings, parse_overrides(overrides), file_names.SETTINGS_FILE
+        )
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: would change the settings of the training; give "
@@ -107,7 +109,7 @@ def require_published(weights: str | Path) -> None:
 
 _RECORDED = ["kind", "step", "epoch", "time"]
 """Columns that every record of a run has."""
-_COPIED = (*DIGESTED, file_names.SETTINGS, file_names.CODE, file_names.METRICS)
+_COPIED = (*DIGESTED, file_names.SETTINGS_FILE, file_names.CODE, file_names.METRICS_LOG)
 
 
 def publish(folder: Path, output: Path) -> None:
@@ -134,10 +136,10 @@ def publish(folder: Path, output: Path) -> None:
             shutil.copyfile(folder / name, temporary / name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / file_names.RUN_RECORD, {**record, "digests": digests})
-        shutil.copyfile(logs / file_names.MEMORY, temporary / file_names.MEMORY)
-        _join_timings(logs, temporary / file_names.TIMING)
+        shutil.copyfile(logs / file_names.MEMORY_LOG, temporary / file_names.MEMORY_LOG)
+        _join_timings(logs, temporary / file_names.TIMING_LOG)
         _copy_pictures(folder, temporary)
-        records = read_records(folder / file_names.METRICS)
+        records = read_records(folder / file_names.METRICS_LOG)
         # A run that trained nothing has no record; readers of tables need a header.
         table = pd.json_normalize(records) if records else pd.DataFrame(columns=_RECORDED)
         table.to_csv(temporary / file_names.METRICS_TABLE, index=False)

@@ -2,7 +2,7 @@
 
 A program is a file under ``scripts/``. The source files of a program are the files of this project
 that it imports, directly or indirectly, also within functions. Comments, docstrings, layout,
-imports for type checkers and the modules in :data:`NEUTRAL` do not count.
+imports for type checkers and the modules in :data:`IGNORED_MODULES` do not count.
 
 A string that is the dotted name of a class, as in a registry of lazily imported classes, counts as
 an import. Dynamic imports of other kinds (``importlib.import_module``) are not detected.
@@ -21,7 +21,7 @@ from pathlib import Path
 from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
-NEUTRAL = (
+IGNORED_MODULES = (
     "vrtspike.system.errors",
     "vrtspike.system.options",
     "vrtspike.system.program",
@@ -35,7 +35,7 @@ _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
 
 
 def code_digests(
-    script: Path, *, uses: Collection[str] = (), neutral: Collection[str] = ()
+    script: Path, *, dynamic_uses: Collection[str] = (), ignored_modules: Collection[str] = ()
 ) -> dict[str, str]:
     """Digest the source files of a program, its own file first.
 
@@ -44,10 +44,10 @@ def code_digests(
 
     Args:
         script: the program; imported modules in its folder are followed, too.
-        uses: dotted names of functions and constants that the program uses dynamically, such as
-            those of a task (:mod:`vrtspike.config.tasks`). Only these definitions of their
+        dynamic_uses: dotted names of functions and constants that the program uses dynamically,
+            such as those of a task (:mod:`vrtspike.config.tasks`). Only these definitions of their
             modules count, with the definitions that they use there.
-        neutral: further modules and packages that do not count.
+        ignored_modules: further modules and packages that do not count.
 
     Raises:
         FileNotFoundError: if there is no such program.
@@ -55,10 +55,10 @@ def code_digests(
     """
     script = script.resolve()
     folder = script.parent
-    ignored = tuple(f"{name}." for name in (*NEUTRAL, *neutral))
+    ignored = tuple(f"{name}." for name in (*IGNORED_MODULES, *ignored_modules))
     # Source files, each with the name of the definition that is used; empty for all of the file.
     queue = [(script, "")]
-    for name in uses:
+    for name in dynamic_uses:
         module, _, definition = name.rpartition(".")
         queue += [(path, definition) for path in _sources(module, folder)]
     digests: dict[str, set[str]] = defaultdict(set)

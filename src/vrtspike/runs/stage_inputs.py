@@ -33,14 +33,14 @@ class StageInputs(NamedTuple):
 
     Attributes:
         parts: functions and constants of the module ``task`` of a task that it uses.
-        neutral: modules that it imports and that do not change its result; a package includes its
-            modules.
+        ignored_modules: modules that it imports and that do not change its result; a package
+            includes its modules.
         settings: function that selects the keys of a preset that change its result; None if rules
             pass them to it as options.
     """
 
     parts: tuple[str, ...] = ()
-    neutral: tuple[str, ...] = ()
+    ignored_modules: tuple[str, ...] = ()
     settings: Callable[[RunSettings], Mapping[str, Any]] | None = None
 
 
@@ -76,13 +76,13 @@ _PAGES = StageInputs(parts=(*_TABLES.parts, "page"))
 
 STAGE_INPUTS: Mapping[str, StageInputs] = {
     # A shard's job has code of both stages.
-    "ingest.py": StageInputs(neutral=("vrtspike.data.store", "vrtspike.settings.stores")),
-    "voxelize.py": StageInputs(neutral=("vrtspike.data.gate",)),
+    "ingest.py": StageInputs(ignored_modules=("vrtspike.data.store", "vrtspike.settings.stores")),
+    "voxelize.py": StageInputs(ignored_modules=("vrtspike.data.gate",)),
     "prepare.py": StageInputs(parts=("prepare",), settings=prepared_data_settings),
     "train.py": StageInputs(
         parts=("build",),
         # The contents of raw files are part of the data set's digest.
-        neutral=(*_LOGS_AND_FILES, *_SETTINGS, "vrtspike.data.manifests"),
+        ignored_modules=(*_LOGS_AND_FILES, *_SETTINGS, "vrtspike.data.manifests"),
         settings=result_settings,
     ),
     "evaluate.py": StageInputs(parts=("evaluate",), settings=evaluation_settings),
@@ -120,4 +120,6 @@ def stage_digests(
     """
     inputs = stage_inputs(script.name)
     uses = [f"{module}.{part}" for part in inputs.parts for module in tasks]
-    return code_digests(script, uses=uses, neutral=[*inputs.neutral, *neutral])
+    return code_digests(
+        script, dynamic_uses=uses, ignored_modules=[*inputs.ignored_modules, *neutral]
+    )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from vrtspike.runs.file_names import PICTURES
+from vrtspike.runs.file_names import PICTURES_FOLDER
 
 MAX_VALIDATIONS = 8
 """Validations whose pictures a published result has."""
@@ -24,7 +24,7 @@ def picture_file(folder: Path, step: int, name: str) -> Path:
     >>> picture_file(Path("run"), 400, "restored")
     PosixPath('run/pictures/step_00000400_restored.png')
     """
-    return folder / PICTURES / f"step_{step:08d}_{name}.png"
+    return folder / PICTURES_FOLDER / f"step_{step:08d}_{name}.png"
 
 
 def find_pictures(folder: Path) -> dict[int, dict[str, Path]]:
@@ -34,7 +34,7 @@ def find_pictures(folder: Path) -> dict[int, dict[str, Path]]:
         the files by name, for each step in order.
     """
     pictures: dict[int, dict[str, Path]] = {}
-    for path in sorted((folder / PICTURES).glob("step_*.png")):
+    for path in sorted((folder / PICTURES_FOLDER).glob("step_*.png")):
         match = _NAME.fullmatch(path.name)
         if match is not None:
             pictures.setdefault(int(match[1]), {})[match[2]] = path
@@ -50,4 +50,4 @@ def spread_steps(steps: Sequence[int]) -> list[int]:
     if len(steps) <= MAX_VALIDATIONS:
         return list(steps)
     stride = (len(steps) - 1) / (MAX_VALIDATIONS - 1)
-    return [steps[round(place * stride)] for place in range(MAX_VALIDATIONS)]
+    return [steps[round(index * stride)] for index in range(MAX_VALIDATIONS)]

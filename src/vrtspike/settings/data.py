@@ -10,7 +10,7 @@ from pydantic import model_validator
 from vrtspike.config.fields import (
     NonNegative,
     NonNegativeFloat,
-    Place,
+    NormalizedPath,
     Positive,
     PositiveFloat,
     Section,
@@ -18,7 +18,7 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.settings.names import LayoutName
+from vrtspike.settings.generated_names import LayoutName
 
 ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
     ("DATA", "ROOT"): frozenset(
@@ -52,10 +52,10 @@ class NormSettings(Section):
 class DataSettings(Section):
     """The data set, and clips cut from it."""
 
-    ROOT: Place = operational(
+    ROOT: NormalizedPath = operational(
         "Folder of the raw data set (docs/data-formats.md)", "data/gopro_spike"
     )
-    SPIKE_ROOT: Place | None = operational(
+    SPIKE_ROOT: NormalizedPath | None = operational(
         "Root of the spike files if it is a separate one; null: next to the frames",
         None,
     )

@@ -9,8 +9,8 @@ from pydantic import model_validator
 from vrtspike.config.fields import (
     NonNegative,
     NonNegativeFloat,
-    OutputPlace,
-    Place,
+    NormalizedPath,
+    OutputPath,
     Positive,
     PositiveFloat,
     Section,
@@ -23,21 +23,21 @@ from vrtspike.config.fields import (
 class DemoSettings(Section):
     """The generated data set."""
 
-    ROOT: OutputPlace = operational("Folder of the generated demo data", "data/demo")
+    ROOT: OutputPath = operational("Folder of the generated demo data", "data/demo")
     SEED: NonNegative = key("Seed of the simulated camera", 0)
 
 
 class GeneralSettings(Section):
     """Training data of the bundled weights."""
 
-    ROOT: OutputPlace = operational("Folder of the generated training data", "data/general")
+    ROOT: OutputPath = operational("Folder of the generated training data", "data/general")
     SEED: NonNegative = key("Seed of the simulated cameras, colours and contrasts", 0)
 
 
 class SimulatedSequence(Section):
     """A folder of high-frame-rate frames that is turned into blurry frames and spikes."""
 
-    FRAMES: Place = key("Folder of PNG frames in order")
+    FRAMES: NormalizedPath = key("Folder of PNG frames in order")
     SPLIT: str = key("Split the sequence belongs to", min_length=1)
     SEQUENCE: str = key("Name of the sequence", min_length=1)
     FRAMES_PER_EXPOSURE: Positive = key("Frames averaged into one blurry frame", 11)
@@ -80,17 +80,17 @@ class SensorSettings(Section):
 class SimulateSettings(SensorSettings):
     """Frames without a spike camera, sent through the simulators: the sensor and its videos."""
 
-    ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
+    ROOT: OutputPath = operational("Data set that is written", "data/simulated")
     SEQUENCES: tuple[SimulatedSequence, ...] = key("Sequences to simulate", ())
 
 
 class CalibrateSettings(Section):
     """Recordings of one's own cameras, resampled onto the sensor's grid (docs/own-camera.md)."""
 
-    ROOT: OutputPlace = operational("Data set that is written", "data/calibrated")
-    DATA: Place | None = key("Recordings to resample; null: nothing is calibrated", None)
-    STATIC: Place | None = key("Recording of a scene in which nothing moves", None)
-    MOVING: Place | None = key("Recording of a scene that moves", None)
+    ROOT: OutputPath = operational("Data set that is written", "data/calibrated")
+    DATA: NormalizedPath | None = key("Recordings to resample; null: nothing is calibrated", None)
+    STATIC: NormalizedPath | None = key("Recording of a scene in which nothing moves", None)
+    MOVING: NormalizedPath | None = key("Recording of a scene that moves", None)
     SENSOR: tuple[Positive, Positive] | None = key(
         "Rows and columns of the sensor as in its files; null: from a config.yaml next to them",
         None,

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from vrtspike.config.fields import (
     NonNegative,
-    Place,
+    NormalizedPath,
     Positive,
     PositiveFloat,
     Section,
@@ -21,7 +21,7 @@ from vrtspike.config.fields import (
     weights,
 )
 from vrtspike.config.yaml_documents import Document, KeyPath, dotted, overlay, read_yaml
-from vrtspike.settings.names import ModelName
+from vrtspike.settings.generated_names import ModelName
 from vrtspike.system.errors import ConfigError
 
 STAGES = 7
@@ -45,14 +45,14 @@ class NetworkSettings(Section):
         depth_key: the key with the number of blocks; None for none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
-        takes_neighbours: it takes the spikes of the frames before and after a clip. The control
+        takes_neighbors: it takes the spikes of the frames before and after a clip. The control
             with shuffled spikes then gives it single frames.
     """
 
     depth_key: ClassVar[str | None] = None
     recompute_keys: ClassVar[tuple[str, ...]] = ()
     keys_without_shape: ClassVar[tuple[str, ...]] = ()
-    takes_neighbours: ClassVar[bool] = False
+    takes_neighbors: ClassVar[bool] = False
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -83,10 +83,10 @@ class VRTSettings(NetworkSettings):
     USE_CHECKPOINT_FFN: bool = operational(
         "Recompute the feed-forward layers in the backward pass", True
     )
-    PRETRAINED: Place | None = weights(
+    PRETRAINED: NormalizedPath | None = weights(
         "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
     )
-    SPYNET: Place | None = weights("Checkpoint with SpyNet's weights alone", None)
+    SPYNET: NormalizedPath | None = weights("Checkpoint with SpyNet's weights alone", None)
     EMBED_DIMS: tuple[Positive, ...] = key(
         "Channels of stages 1-7 and of stage 8's groups; stages 1-4 also of the spike encoder",
         PUBLISHED_WIDTHS,
@@ -144,7 +144,7 @@ class FuseSettings(TemporalAttentionSettings):
 class NAFSettings(NetworkSettings):
     """Size of the light model, SpikeNAFNet."""
 
-    takes_neighbours: ClassVar[bool] = True
+    takes_neighbors: ClassVar[bool] = True
 
     WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
     ENCODER_BLOCKS: tuple[Positive, ...] = key(
@@ -197,7 +197,7 @@ class ModelSettings(Section):
         "NAF; only vrt_spike reads VRT, VRT_CFG, VRT_DEPTHS, WINDOW_SIZE, SPIKE_TSA and FUSE",
         "vrt_spike",
     )
-    PRETRAINED: Place | None = weights(
+    PRETRAINED: NormalizedPath | None = weights(
         "Trained model to start from: a result folder (results/train/<preset>), a packed run, "
         "owner/name of the Hugging Face hub, or general, the bundled weights; "
         "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
@@ -209,7 +209,7 @@ class ModelSettings(Section):
         "DATA.NEIGHBOURS those of the frame before or after",
         "recorded",
     )
-    VRT_CFG: Place | None = key(
+    VRT_CFG: NormalizedPath | None = key(
         "YAML file with VRT's own arguments (lower case); keys given here override it", None
     )
     VRT_DEPTHS: tuple[Positive, ...] = key(
@@ -350,15 +350,15 @@ def with_vrt_arguments(document: Document) -> Document:
         return document
     file = os.path.expanduser(name)  # noqa: PTH111
     if not Path(file).is_file():
-        return document  # a missing file is refused by check_training, before a run starts
+        return document  # a missing file is refused by require_trainable, before a run starts
     arguments = read_yaml(file)
     result = Document({}, {})
     for argument, value in arguments.values.items():
-        place = arguments.places[argument]
+        location = arguments.locations[argument]
         key = _VRT_ARGUMENTS.get(dotted(argument))
         if key is None:
             names = ", ".join(sorted(_VRT_ARGUMENTS))
-            raise ConfigError(f"{place}: unknown argument {dotted(argument)}; known: {names}")
+            raise ConfigError(f"{location}: unknown argument {dotted(argument)}; known: {names}")
         result.values[key] = value
-        result.places[key] = place
+        result.locations[key] = location
     return overlay(result, document)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from vrtspike.config.ablations import Ablation, Variant
-from vrtspike.config.fields import Place, Section, key, operational
+from vrtspike.config.fields import NormalizedPath, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
 from vrtspike.config.run_schema import RunSettings
@@ -62,7 +62,9 @@ ABLATION = Ablation(
 class WeightsSettings(Section):
     """Pretrained backbones for perceptual terms and LPIPS."""
 
-    DIR: Place = operational("Folder of the backbone weights, verified by sha256", "weights")
+    DIR: NormalizedPath = operational(
+        "Folder of the backbone weights, verified by sha256", "weights"
+    )
 
 
 VALIDATION_METRICS = ("psnr", "ssim")
@@ -156,19 +158,19 @@ class Settings(RunSettings):
         return faults
 
     @model_validator(mode="after")
-    def _neighbours_have_as_many_bins(self) -> Self:
-        neighbour_bins = self.MODEL.NAF.NEIGHBOUR_BINS
+    def _neighbors_have_as_many_bins(self) -> Self:
+        neighbor_bins = self.MODEL.NAF.NEIGHBOUR_BINS
         bins = self.DATA.NUM_VOXEL_BINS
-        if self.MODEL.TYPE == "spike_nafnet" and neighbour_bins > bins:
+        if self.MODEL.TYPE == "spike_nafnet" and neighbor_bins > bins:
             raise ValueError(
-                f"MODEL.NAF.NEIGHBOUR_BINS is {neighbour_bins}; expected at most "
+                f"MODEL.NAF.NEIGHBOUR_BINS is {neighbor_bins}; expected at most "
                 f"DATA.NUM_VOXEL_BINS ({bins}): lower it, or raise that"
             )
         return self
 
     @model_validator(mode="after")
-    def _model_takes_neighbours(self) -> Self:
-        if self.DATA.NEIGHBOURS and not self.MODEL.network.takes_neighbours:
+    def _model_takes_neighbors(self) -> Self:
+        if self.DATA.NEIGHBOURS and not self.MODEL.network.takes_neighbors:
             raise ValueError(
                 f"DATA.NEIGHBOURS is true and MODEL.TYPE is {self.MODEL.TYPE}; expected "
                 "spike_nafnet, which alone looks at spikes beside a clip: set DATA.NEIGHBOURS to "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vrtspike.config.fields import (
     NonNegative,
-    Place,
+    NormalizedPath,
     Positive,
     PositiveFloat,
     Section,
@@ -43,7 +43,7 @@ class PhaseSettings(Section):
 class DistillSettings(Section):
     """Learn from a larger model as well."""
 
-    TEACHER: Place = weights("Result folder of the teacher (results/train/<preset>)")
+    TEACHER: NormalizedPath = weights("Result folder of the teacher (results/train/<preset>)")
     WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from vrtspike.config.yaml_documents import nested
 from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained
-from vrtspike.launching.signals import EXIT_RESUMABLE, process_number
+from vrtspike.launching.signals import EXIT_RESUMABLE, process_rank
 from vrtspike.runs.file_names import BEST_WEIGHTS
 from vrtspike.runs.identity import weight_digests
 from vrtspike.sst.dataset import SSTObjective
@@ -166,7 +166,7 @@ class BaseTrainer:
         best = self.folder / BEST_WEIGHTS
         if best.is_file():
             load_trained(model, best)
-        if process_number() == 0:
+        if process_rank() == 0:
             self._save(model, store, parameters, outcome.step)
         _show(f"{self.title}: finished after {outcome.step} steps; model: {Path(self.save_path)}")
         return model.eval()
@@ -213,5 +213,5 @@ def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _show(line: str) -> None:
     """Print on the first process of a run."""
-    if process_number() == 0:
+    if process_rank() == 0:
         print(line, flush=True)

@@ -24,7 +24,8 @@ from vrtspike.system.rounding import divide_up
 BLOCK = 12
 """Number of start months of a block; a quarter of them where there are fewer than four blocks."""
 MIN_SAMPLES = 12
-"""Number of start months below which :func:`compare` gives no intervals and no verdicts."""
+"""Number of start months below which :func:`compare_with_baselines` gives no intervals and no
+verdicts."""
 RESAMPLES = 1000
 LEVEL = 0.95
 """Confidence level of intervals; verdicts are at the significance 1 - LEVEL."""
@@ -49,11 +50,11 @@ def block_choices(samples: int, resamples: int = RESAMPLES) -> xarray.DataArray:
     block = block_length(samples)
     count = divide_up(samples, block)
     starts = np.random.default_rng(0).integers(0, samples - block + 1, (resamples, count))
-    places = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
-    return xarray.DataArray(places, dims=("resample", "sample"))
+    indices = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
+    return xarray.DataArray(indices, dims=("resample", "sample"))
 
 
-def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
+def compare_with_baselines(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     """Compute scores with their intervals, and compare the model with the best baseline.
 
     Args:

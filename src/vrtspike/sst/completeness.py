@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.sst.settings import ICE, SST, SUFFIXES, month_name
+from vrtspike.sst.settings import DOWNLOAD_SUFFIXES, ICE, SST, month_name
 from vrtspike.system.errors import first_few
 
 
 def is_download(root: Path) -> bool:
     """Return whether a folder holds files with the suffixes of NetCDF or GRIB."""
-    return root.is_dir() and any(path.suffix.lower() in SUFFIXES for path in root.iterdir())
+    return root.is_dir() and any(
+        path.suffix.lower() in DOWNLOAD_SUFFIXES for path in root.iterdir()
+    )
 
 
 def check_download(root: Path) -> tuple[str, list[str]]:

@@ -92,10 +92,10 @@ def _require_range(
     quantity, limits, unit = _LIMITS[name]
     lows = summary[f"{name}_min"].values
     highs = summary[f"{name}_max"].values
-    for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
+    for month in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
         raise DataError(
-            f"{source.values[place]}: {_month(summary, place)} {title} has {quantity} from "
-            f"{lows[place]:g} to {highs[place]:g}, expected {unit} within {limits}; take the file "
+            f"{source.values[month]}: {_month(summary, month)} {title} has {quantity} from "
+            f"{lows[month]:g} to {highs[month]:g}, expected {unit} within {limits}; take the file "
             "as it was downloaded"
         )
 
@@ -105,10 +105,10 @@ def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title:
     unknown = summary["unknown_ice"].values
     cells = summary["sea_cells"].values
     delivered = source.notnull().values
-    for place in np.flatnonzero(delivered & (unknown > MAX_UNKNOWN_ICE * cells)):
+    for month in np.flatnonzero(delivered & (unknown > MAX_UNKNOWN_ICE * cells)):
         raise DataError(
-            f"{source.values[place]}: {ICE} of {_month(summary, place)} {title} is missing in "
-            f"{unknown[place]} of {cells[place]} cells of sea; expected 0 where there is no ice: "
+            f"{source.values[month]}: {ICE} of {_month(summary, month)} {title} is missing in "
+            f"{unknown[month]} of {cells[month]} cells of sea; expected 0 where there is no ice: "
             "write 0 into the missing values of the sea, or take the ice out (then sea below the "
             "freezing point counts as ice)"
         )
@@ -146,13 +146,13 @@ def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: 
     lost = changes["lost"].values
     new = changes["new"].values
     cells = changes["sea"].values
-    places = np.flatnonzero(lost + new > MAX_CHANGED_SEA * np.maximum(cells, 1))
-    if places.size:
-        place = places[0]
+    months = np.flatnonzero(lost + new > MAX_CHANGED_SEA * np.maximum(cells, 1))
+    if months.size:
+        month = months[0]
         raise DataError(
-            f"{source.values[place]}: {_month(changes, place)} {title} has not the sea of most "
-            f"months: {lost[place]} of {cells} cells have no temperature, {new[place]} of land "
-            f"have one{_others(changes, places)}; expected the same land in every month. {_ADVICE}"
+            f"{source.values[month]}: {_month(changes, month)} {title} has not the sea of most "
+            f"months: {lost[month]} of {cells} cells have no temperature, {new[month]} of land "
+            f"have one{_others(changes, months)}; expected the same land in every month. {_ADVICE}"
         )
 
 
@@ -162,35 +162,35 @@ def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, tit
     if changes["sea"] < MIN_PATTERN_CELLS or np.isnan(kelvin).all():
         return
     limit = max(MAX_PATTERN_K, MAX_PATTERN_FACTOR * float(np.nanmedian(kelvin)))
-    places = np.flatnonzero(kelvin > limit)
-    if places.size:
-        place = places[0]
+    months = np.flatnonzero(kelvin > limit)
+    if months.size:
+        month = months[0]
         raise DataError(
-            f"{source.values[place]}: {_month(changes, place)} {title} deviates by "
-            f"{kelvin[place]:.1f} K or more in half of the cells from the same month of other years"
-            f"{_others(changes, places)}, expected less than {limit:.1f} K. {_ADVICE}"
+            f"{source.values[month]}: {_month(changes, month)} {title} deviates by "
+            f"{kelvin[month]:.1f} K or more in half of the cells from the same month of other years"
+            f"{_others(changes, months)}, expected less than {limit:.1f} K. {_ADVICE}"
         )
 
 
 def _small_changes(changes: xarray.Dataset, title: str) -> list[str]:
     """Return a note where a few cells are not sea in every month."""
     differing = (changes["lost"] + changes["new"]).values
-    places = np.flatnonzero(differing)
-    if not places.size:
+    indices = np.flatnonzero(differing)
+    if not indices.size:
         return []
-    months = first_few([_month(changes, place) for place in places], 12)
+    months = first_few([_month(changes, index) for index in indices], 12)
     return [
-        f"{title}, the sea of {len(places)} months differs by up to {differing.max()} of "
+        f"{title}, the sea of {len(indices)} months differs by up to {differing.max()} of "
         f"{changes['sea'].item()} cells, which count as land: {months}"
     ]
 
 
-def _others(fields: xarray.Dataset, places: NDArray[np.intp]) -> str:
-    names = [_month(fields, place) for place in places[1:]]
+def _others(fields: xarray.Dataset, months: NDArray[np.intp]) -> str:
+    names = [_month(fields, month) for month in months[1:]]
     if not names:
         return ""
     return f" (so do {first_few(names)})"
 
 
-def _month(fields: xarray.Dataset, place: np.intp) -> str:
-    return month_name(int(fields.time[place]))
+def _month(fields: xarray.Dataset, month: np.intp) -> str:
+    return month_name(int(fields.time[month]))

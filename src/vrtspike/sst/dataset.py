@@ -113,8 +113,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             0 for January.
         """
         last = self.last_months[index]
-        places = last - self.store.first_month + self._steps
-        anomalies = torch.tensor(self.store.standardised[places].values)
+        indices = last - self.store.first_month + self._steps
+        anomalies = torch.tensor(self.store.standardized[indices].values)
         past, future = anomalies.split([self.seq_len, self.lead])
         return {
             "past": past.nan_to_num(),

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.sst.baselines import fit_baselines, trend_line
-from vrtspike.sst.comparison import compare
+from vrtspike.sst.comparison import compare_with_baselines
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.generate import Globe
 from vrtspike.sst.grid import CELLS, Area
@@ -30,17 +30,18 @@ _WHOLE_BOX = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ForecastEvaluation:
     """Forecasts of a split by a model and the baselines.
 
-    ``system`` is one of :data:`~vrtspike.sst.scores.SYSTEMS`, or the best possible forecast.
+    ``system`` is one of :data:`~vrtspike.sst.scores.FORECAST_SYSTEMS`, or the best possible
+    forecast.
 
     Attributes:
         dataset: samples that were forecast.
         means: input of :func:`~vrtspike.sst.scores.skill`, by ``about``, ``system``, ``sample``,
             and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
             box.
-        table: scores with intervals, from :func:`~vrtspike.sst.comparison.compare`.
+        table: scores with intervals, from :func:`~vrtspike.sst.comparison.compare_with_baselines`.
         verdicts: a row for each lead, from the same function.
         errors: the RMSE of each cell in kelvin by ``system`` and ``lead``, NaN where it is never
             open sea.
@@ -65,7 +66,7 @@ def evaluate(
     batch_size: int = 32,
     progress: ProgressCallback = lambda done, total: None,
     best_possible: xarray.DataArray | None = None,
-) -> Evaluation:
+) -> ForecastEvaluation:
     """Forecast every sample of a data set and compare the forecasts with the baselines.
 
     Args:
@@ -120,8 +121,8 @@ def evaluate(
         done += len(output)
         progress(done, len(dataset))
     means = xarray.concat(parts, "sample")
-    table, verdicts = compare(means)
-    return Evaluation(
+    table, verdicts = compare_with_baselines(means)
+    return ForecastEvaluation(
         dataset=dataset,
         means=means,
         table=table,
@@ -182,10 +183,10 @@ def best_possible_forecasts(globe: Globe, dataset: ERA5SSTMonthlyDataset) -> xar
     """
     store = dataset.store
     starts = xarray.DataArray(dataset.last_months, dims="time")
-    places = np.isin(globe.months, dataset.last_months)
+    is_last_month = np.isin(globe.months, dataset.last_months)
     forecasts = []
     for lead in range(dataset.offset + 1, dataset.offset + dataset.lead + 1):
-        kelvin = np.where(globe.land(), np.nan, globe.best_forecast(lead))[places]
+        kelvin = np.where(globe.land(), np.nan, globe.best_forecast(lead))[is_last_month]
         axes = {
             "time": dataset.last_months,
             "latitude": globe.latitudes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.plotting.drawing import drawn_figure
-from vrtspike.sst.evaluate import Evaluation
+from vrtspike.sst.evaluate import ForecastEvaluation
 from vrtspike.sst.scores import LABELS, MODEL
 
 LEADS = "leads.png"
@@ -20,18 +20,18 @@ _PLOTTED = {
     "acc_detrended": "ACC about the trend",
     "nino34": "correlation of Niño 3.4",
 }
-_COLOUR_QUANTILE = 0.99
+_COLOR_QUANTILE = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 _LAND = "#a0aec0"
 
 
-def draw_evaluation(folder: Path, evaluation: Evaluation, title: str) -> None:
+def draw_evaluation(folder: Path, evaluation: ForecastEvaluation, title: str) -> None:
     """Draw scores by lead and maps of error into a folder (:data:`CAPTIONS`)."""
     _draw_leads(folder / LEADS, evaluation, title)
     _draw_error_maps(folder / ERROR_MAPS, evaluation, title)
 
 
-def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
+def _draw_leads(path: Path, evaluation: ForecastEvaluation, title: str) -> None:
     """Draw the scores of all systems by months ahead, one plot a score that has values."""
     table = evaluation.table
     labels = [LABELS[name] for name in table["system"].values]
@@ -47,7 +47,7 @@ def _draw_leads(path: Path, evaluation: Evaluation, title: str) -> None:
         figure.suptitle(title)
 
 
-def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
+def _draw_error_maps(path: Path, evaluation: ForecastEvaluation, title: str) -> None:
     """Draw the RMSE of each cell, the model next to the best baseline.
 
     There is a row for the first, the middle and the last lead.
@@ -57,7 +57,7 @@ def _draw_error_maps(path: Path, evaluation: Evaluation, title: str) -> None:
     leads = evaluation.table["lead"].values.tolist()
     leads = [leads[place] for place in sorted({0, len(leads) // 2, len(leads) - 1})]
     pairs = [(lead, system) for lead in leads for system in (MODEL, best[lead])]
-    limit = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_COLOUR_QUANTILE))
+    limit = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_COLOR_QUANTILE))
     area = evaluation.dataset.store.grid.area
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
     height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3

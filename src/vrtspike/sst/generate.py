@@ -7,7 +7,8 @@ kind and weather, frozen where it would be colder than the sea can be:
   it; its real part is the temperature of one pattern (the central Pacific and its teleconnections),
   its imaginary part that of another, which comes first. Linear inverse models describe El Niño by
   such a damped, randomly forced oscillator (Penland and Sardeshmukh, 1995);
-- the weather of each place is red noise: :data:`MEMORY` of a month's value is left in the next.
+- the weather of each place is red noise: :data:`ANOMALY_MEMORY` of a month's value is left in the
+next.
 
 The expectation of any later month is therefore a formula (:meth:`Globe.best_forecast`), and nothing
 can forecast better in the mean. If a model seems to, it makes a mistake.
@@ -36,7 +37,7 @@ _TURN = complex(np.exp(-1 / DECAY + 2j * np.pi / PERIOD))
 """Factor of the oscillation from month to month, before noise is added."""
 EL_NINO_K = 0.9
 """Standard deviation of the oscillation in kelvin, where it is strongest."""
-MEMORY = 0.7
+ANOMALY_MEMORY = 0.7
 WEATHER_K = 0.2
 """Standard deviation of the weather in kelvin."""
 TREND_K = 0.02
@@ -75,7 +76,7 @@ class Globe:
         self.months = month_number(self.first_year, 1) + np.arange(MONTHS * self.years)
         self.latitudes = np.arange(-self.south, self.south - self.step / 2, -self.step)
         self.longitudes = np.arange(0, 360, self.step)
-        self._memory = MEMORY if self.anomalies else 0.0
+        self._memory = ANOMALY_MEMORY if self.anomalies else 0.0
         count = _SPIN_UP + len(self.months)
         pushes = np.random.default_rng([self.seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
         # Each part of the oscillation has a variance of 1.
@@ -142,19 +143,19 @@ class Globe:
     def _patterns(self) -> tuple[_Array, _Array]:
         """Return patterns (h, w) of the oscillation's real and imaginary part."""
         lat = np.deg2rad(self.latitudes)[:, None]
-        first = self._pattern(lat, centre=215, phase=0.0)
-        second = self._pattern(lat, centre=160, phase=1.5)
+        first = self._pattern(lat, center=215, phase=0.0)
+        second = self._pattern(lat, center=160, phase=1.5)
         return first, second
 
-    def _pattern(self, lat: _Array, centre: float, phase: float) -> _Array:
+    def _pattern(self, lat: _Array, center: float, phase: float) -> _Array:
         """Return a pattern (h, w) of the oscillation: a core at the equator, and waves far from it.
 
         Args:
             lat: (h, 1) latitudes in radians.
-            centre: longitude of the core in degrees.
+            center: longitude of the core in degrees.
             phase: phase of the waves.
         """
-        core = np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - centre) / 45) ** 2)
+        core = np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - center) / 45) ** 2)
         waves = 0.8 * np.sin(2 * lat) * np.cos(2 * np.deg2rad(self.longitudes) + phase)
         return np.asarray(core + waves)
 

@@ -21,7 +21,7 @@ import xarray
 from dask.utils import SerializableLock
 from numpy.typing import NDArray
 
-from vrtspike.sst.lazy_months import Key, lazy_months
+from vrtspike.sst.lazy_months import ArraySlices, lazy_months
 from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
 from vrtspike.system.errors import DataError
 
@@ -119,47 +119,47 @@ def _scan(path: Path) -> list[_Message]:
     eccodes = _eccodes(path)
     messages: list[_Message] = []
     end = 0
-    place = f"{path}: after 0 messages"
+    location = f"{path}: after 0 messages"
     with SerializableLock(_LOCK), path.open("rb") as stream:
         while True:
             try:
                 handle = eccodes.codes_grib_new_from_file(stream)
             except eccodes.CodesInternalError as error:
                 raise DataError(
-                    f"{place} stands a damaged or cut message ({error}); {_AGAIN}"
+                    f"{location} stands a damaged or cut message ({error}); {_AGAIN}"
                 ) from error
             if handle is None:
                 break
             try:
-                message = _message(eccodes, handle, place)
+                message = _message(eccodes, handle, location)
             finally:
                 eccodes.codes_release(handle)
-            _require_adjacent(message, end, place)
+            _require_adjacent(message, end, location)
             messages.append(message)
             end = message.offset + message.length
             last = f"{message.name} of {month_name(message.month)}"
-            place = f"{path}: after message {len(messages)} ({last})"
+            location = f"{path}: after message {len(messages)} ({last})"
     rest = path.stat().st_size - end
     if rest:
-        raise DataError(f"{place} stand {rest} bytes that are no whole GRIB message; {_AGAIN}")
+        raise DataError(f"{location} stand {rest} bytes that are no whole GRIB message; {_AGAIN}")
     return messages
 
 
-def _require_adjacent(message: _Message, end: int, place: str) -> None:
+def _require_adjacent(message: _Message, end: int, location: str) -> None:
     """Check that a message begins where the last one ends."""
     if message.offset > end:
         raise DataError(
-            f"{place} stand {message.offset - end} bytes that are no GRIB message; expected "
+            f"{location} stand {message.offset - end} bytes that are no GRIB message; expected "
             f"{message.name} of some month: {_AGAIN}"
         )
     if message.offset < end:
         raise DataError(
-            f"{place} stands a second field in the same message; expected one field a message: "
+            f"{location} stands a second field in the same message; expected one field a message: "
             "separate them with grib_copy"
         )
 
 
-def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
+def _message(eccodes: ModuleType, handle: int, location: str) -> _Message:
     """Return the header fields of a message.
 
     Raises:
@@ -172,12 +172,13 @@ def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
     dated = re.fullmatch(r"\d{8}", date) and 1 <= int(date[4:6]) <= MONTHS
     if name in ("", "unknown") or not dated:
         raise DataError(
-            f"{place} stands a message of parameter {get('paramId')} and date {date}; expected a "
+            f"{location} stands a message of parameter {get('paramId')} and date {date}; expected "
+            "a "
             f"known parameter and a date: {_AGAIN}"
         )
     month = month_number(int(date[:4]), int(date[4:6]))
     if name in (SST, ICE):
-        _require_monthly_mean(get, f"{place} stands {name} of {month_name(month)}")
+        _require_monthly_mean(get, f"{location} stands {name} of {month_name(month)}")
     version = get("expver")
     return _Message(
         name=name,
@@ -273,7 +274,7 @@ def _by_row(
 def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArray:
     """Return the messages of one parameter, lazy."""
 
-    def read(key: Key) -> NDArray[np.float64]:
+    def read(key: ArraySlices) -> NDArray[np.float64]:
         fields = [_values(path, axes, message) for message in messages[key[0]]]
         return np.stack(fields)[(slice(None), *key[1:])]
 

@@ -123,8 +123,8 @@ class Grid:
             "latitude": np.linspace(area.lat[1], area.lat[0], rows + 1),
             "longitude": np.linspace(area.lon[0], area.lon[0] + area.width, columns + 1),
         }
-        self.latitudes = _centres(self.edges["latitude"])
-        self.longitudes = _centres(self.edges["longitude"])
+        self.latitudes = _centers(self.edges["latitude"])
+        self.longitudes = _centers(self.edges["longitude"])
 
     def shares(self, box: Area) -> _Array:
         """Return shares (H, W) of a box's area in each cell; their sum is 1 if all is covered."""
@@ -166,37 +166,37 @@ class Grid:
         Raises:
             DataError: if the axis is uneven, coarser than the grid, or does not cover it.
         """
-        centres = field[axis].values.astype(np.float64)
-        step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
-        overlaps = _overlaps(axis, centres, step, self.edges[axis])
+        centers = field[axis].values.astype(np.float64)
+        step = float(np.median(np.diff(np.sort(centers)))) if centers.size > 1 else np.nan
+        overlaps = _overlaps(axis, centers, step, self.edges[axis])
         uneven = np.abs(overlaps.sum(axis=1) - 1).max()
         is_fine = 0 < step <= self.resolution * (1 + _UNEVEN)
         if not (is_fine and uneven <= _UNEVEN):
             raise DataError(
-                f"{name}: the steps of {axis} are {step:g} degrees from {centres.min():g} to "
-                f"{centres.max():g}, expected steps up to the resolution of "
+                f"{name}: the steps of {axis} are {step:g} degrees from {centers.min():g} to "
+                f"{centers.max():g}, expected steps up to the resolution of "
                 f"{self.resolution:g} that cover area {self.area.name} once and evenly; "
                 "download the whole region, or choose another area or resolution"
             )
         return overlaps
 
 
-def _centres(edges: _Array) -> _Array:
+def _centers(edges: _Array) -> _Array:
     return (edges[:-1] + edges[1:]) / 2
 
 
-def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Array:
+def _overlaps(axis: str, centers: _Array, step: float, edges: ArrayLike) -> _Array:
     """Return the share of each target cell in each source cell: (target cells, source cells).
 
     Args:
         axis: ``latitude``, along which areas are differences of sines, or ``longitude``, where a
             turn moves no edge.
-        centres: (n,) centres of the source cells in degrees.
+        centers: (n,) centres of the source cells in degrees.
         step: degrees of a source cell.
         edges: (m + 1,) edges of the target cells in degrees, rising or falling.
     """
-    low = centres - step / 2
-    high = centres + step / 2
+    low = centers - step / 2
+    high = centers + step / 2
     ends = np.asarray(edges, np.float64)
     if axis == "latitude":
         low = _sine(low)
@@ -206,7 +206,7 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
     right = np.maximum(ends[:-1], ends[1:])[:, None]
     # Longitudes that differ by a full turn are equal; sines of latitudes are too small to be
     # affected.
-    length = np.zeros((len(left), len(centres)))
+    length = np.zeros((len(left), len(centers)))
     for turn in _TURN * np.arange(-2, 3):
         part = np.minimum(right, high + turn) - np.maximum(left, low + turn)
         length += part.clip(0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vrtspike.sst.settings import MONTHS, month_name
 from vrtspike.system.errors import DataError
 
-Key = tuple[slice, ...]
+ArraySlices = tuple[slice, ...]
 _UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, EOFError)
 """Errors of the libraries for damaged contents."""
 
@@ -21,7 +21,7 @@ _UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, EOFErr
 def lazy_months(
     title: str,
     months: Sequence[int],
-    read: Callable[[Key], NDArray[np.float64]],
+    read: Callable[[ArraySlices], NDArray[np.float64]],
     shape: Sequence[int],
     axis: int = 0,
     chunk: int = MONTHS,
@@ -60,7 +60,9 @@ def lazy_months(
     return dask.array.map_blocks(read_block, chunks=chunks, dtype=meta.dtype, meta=meta)
 
 
-def _check(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.float64]:
+def _check(
+    read: Callable[[ArraySlices], NDArray[np.float64]], key: ArraySlices
+) -> NDArray[np.float64]:
     """Return the values of a part, all of them."""
     expected = tuple(part.stop - part.start for part in key)
     values = np.asarray(read(key), np.float64)
@@ -70,12 +72,15 @@ def _check(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.f
 
 
 def _first_unreadable(
-    read: Callable[[Key], NDArray[np.float64]], key: Key, axis: int, months: Sequence[int]
+    read: Callable[[ArraySlices], NDArray[np.float64]],
+    key: ArraySlices,
+    axis: int,
+    months: Sequence[int],
 ) -> int:
     """Return the number of the first month of a part that cannot be read."""
-    for place in range(key[axis].start, key[axis].stop):
+    for index in range(key[axis].start, key[axis].stop):
         try:
-            _check(read, (*key[:axis], slice(place, place + 1), *key[axis + 1 :]))
+            _check(read, (*key[:axis], slice(index, index + 1), *key[axis + 1 :]))
         except _UNREADABLE:
-            return months[place]
+            return months[index]
     return months[key[axis].start]

@@ -16,7 +16,7 @@ from torch.nn import functional
 from vrtspike.config.fields import Positive, ShareBelowOne
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
-from vrtspike.sst.settings import MODELS, MONTHS, SSTSettings
+from vrtspike.sst.settings import MONTHS, SST_MODELS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.rounding import divide_up
@@ -200,13 +200,13 @@ def _season(month: torch.Tensor) -> torch.Tensor:
     return torch.cat([angles.cos(), angles.sin()], dim=1)
 
 
-def build_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn.Module:
+def build_sst_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn.Module:
     """Build the network of a preset for the cells of a store; without a store all are sea."""
     data = settings.DATA
     height, width = Grid(data.AREA.area, data.RESOLUTION).shape
     sizes = settings.MODEL.model_dump(exclude={"TYPE", "PRETRAINED"})
     parameters = {key.lower(): value for key, value in sizes.items()}
-    model_class: Callable[..., nn.Module] = resolve_name(MODELS[settings.MODEL.TYPE])
+    model_class: Callable[..., nn.Module] = resolve_name(SST_MODELS[settings.MODEL.TYPE])
     network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **parameters)
     if store is not None:
         place_on_grid(network, **store.placement)

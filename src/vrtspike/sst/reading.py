@@ -17,14 +17,14 @@ import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grib import read_grib
-from vrtspike.sst.lazy_months import Key, lazy_months
+from vrtspike.sst.lazy_months import ArraySlices, lazy_months
 from vrtspike.sst.settings import (
+    DOWNLOAD_SUFFIXES,
     FINAL,
     GRIB_SUFFIXES,
     ICE,
     MONTHS,
     SST,
-    SUFFIXES,
     month_name,
     month_number,
 )
@@ -51,11 +51,12 @@ def find_files(root: str | Path) -> list[Path]:
     root = Path(root)
     if root.is_file():
         return [root]
-    paths = sorted(path for path in root.glob("*") if path.suffix.lower() in SUFFIXES)
+    paths = sorted(path for path in root.glob("*") if path.suffix.lower() in DOWNLOAD_SUFFIXES)
     files = [path for path in paths if not _is_apple_double(path)]
     if not files:
         raise DataError(
-            f"{root}: no file or folder with *{', *'.join(SUFFIXES)}; expected NetCDF or GRIB of "
+            f"{root}: no file or folder with *{', *'.join(DOWNLOAD_SUFFIXES)}; expected NetCDF or "
+            "GRIB of "
             f"{_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
         )
     return files
@@ -219,7 +220,7 @@ def _hour_of_day(field: xarray.DataArray, time: str) -> str:
 def _guard(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
     """Return the field, read lazily by chunks; an error names file and month."""
 
-    def read(key: Key) -> NDArray[np.float64]:
+    def read(key: ArraySlices) -> NDArray[np.float64]:
         return field.variable[key].to_numpy()
 
     # Parts are whole chunks, because a compressed chunk is unpacked as a whole.
@@ -258,10 +259,10 @@ def _series(parts: list[xarray.DataArray]) -> xarray.DataArray:
     """Join parts of one variable by time; a final version of a month replaces a preliminary one."""
     joined = xarray.concat(parts, "time", join="override").sortby(["time", "version"])
     steps = np.diff([joined.time, joined.version])
-    for place in np.flatnonzero((steps == 0).all(axis=0)):
-        files = dict.fromkeys(joined.source.values[place : place + 2].tolist())
+    for index in np.flatnonzero((steps == 0).all(axis=0)):
+        files = dict.fromkeys(joined.source.values[index : index + 2].tolist())
         raise DataError(
-            f"{' and '.join(files)}: {joined.name} of {month_name(int(joined.time[place]))} stands "
+            f"{' and '.join(files)}: {joined.name} of {month_name(int(joined.time[index]))} stands "
             "more than once; expected one field a month: keep one of the files, and download "
             "'Monthly averaged reanalysis', not the one by hour of day"
         )

@@ -14,8 +14,8 @@ import xarray
 from pydantic import JsonValue
 
 from vrtspike.analysis.evaluation_files import (
-    PICTURES,
-    TABLE,
+    COMPARISON_PICTURES,
+    METRICS_PAGE,
     EvaluationJob,
     chosen_on,
     write_evaluation,
@@ -25,7 +25,7 @@ from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
-from vrtspike.sst.evaluate import Evaluation
+from vrtspike.sst.evaluate import ForecastEvaluation
 from vrtspike.sst.figures import CAPTIONS, draw_evaluation
 from vrtspike.sst.scores import BEST_POSSIBLE, LABELS, MODEL, skill
 from vrtspike.sst.settings import METRICS, RMSE, month_name
@@ -44,7 +44,9 @@ _BEST_POSSIBLE = (
 )
 
 
-def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue) -> list[str]:
+def write_forecast_results(
+    job: EvaluationJob, evaluation: ForecastEvaluation, **facts: JsonValue
+) -> list[str]:
     """Write all files of an evaluation.
 
     Args:
@@ -73,11 +75,12 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
     definitions[RMSE] += (
         f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(verdicts)}"
     )
-    with replaced_folder(job.output / PICTURES) as folder:
+    with replaced_folder(job.output / COMPARISON_PICTURES) as folder:
         draw_evaluation(folder, evaluation, title)
     _write_table(job, evaluation, f"{title}: {note}.", definitions)
     figures = [
-        {"file": f"{PICTURES}/{name}", "caption": caption} for name, caption in CAPTIONS.items()
+        {"file": f"{COMPARISON_PICTURES}/{name}", "caption": caption}
+        for name, caption in CAPTIONS.items()
     ]
     entries = {
         "definitions": definitions,
@@ -91,7 +94,7 @@ def write_results(job: EvaluationJob, evaluation: Evaluation, **facts: JsonValue
     return [f"{job.run.name}, {title}: {note}", *(f"  {line}" for line in verdicts)]
 
 
-def metric_tables(evaluation: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
+def metric_tables(evaluation: ForecastEvaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return both metrics of the model, the best and every baseline, and the best possible.
 
     Returns:
@@ -141,7 +144,7 @@ def _warnings(job: EvaluationJob, split: str) -> list[str]:
     return warnings
 
 
-def _verdict_lines(evaluation: Evaluation) -> list[str]:
+def _verdict_lines(evaluation: ForecastEvaluation) -> list[str]:
     """Return a line of text for each lead."""
     lines = []
     for row in evaluation.verdicts.reset_index().itertuples():
@@ -152,14 +155,15 @@ def _verdict_lines(evaluation: Evaluation) -> list[str]:
                 f"{row.p_holm:.3f}"
             )
         lines.append(
-            f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
+            f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.comparison_text} "
+            f"({row.baseline_k:.3f} K; "
             f"{difference})"
         )
     return lines
 
 
 def _write_table(
-    job: EvaluationJob, evaluation: Evaluation, note: str, definitions: dict[str, str]
+    job: EvaluationJob, evaluation: ForecastEvaluation, note: str, definitions: dict[str, str]
 ) -> None:
     """Write ``metrics.html``: verdicts, and every score of every system."""
     verdicts = evaluation.verdicts.reset_index()
@@ -174,7 +178,7 @@ def _write_table(
     if BEST_POSSIBLE in evaluation.table["system"]:
         explanations.append(_BEST_POSSIBLE)
     write_page(
-        job.output / TABLE,
+        job.output / METRICS_PAGE,
         f"Results of preset {job.run.name}",
         note,
         tables,

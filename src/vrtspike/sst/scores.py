@@ -19,11 +19,11 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.grid import CELLS
 
 MODEL = "model"
-SYSTEMS = {MODEL: MODEL} | BASELINES
+FORECAST_SYSTEMS = {MODEL: MODEL} | BASELINES
 """Compared forecasts: names of columns, and labels."""
 BEST_POSSIBLE = "best_possible"
 """The forecast that nothing can beat in the mean, of generated data alone."""
-LABELS = SYSTEMS | {BEST_POSSIBLE: "best possible forecast"}
+LABELS = FORECAST_SYSTEMS | {BEST_POSSIBLE: "best possible forecast"}
 """Labels of all forecasts that an evaluation may have."""
 _ABOUT = {"climatology": "", "trend": "_detrended"}
 """References of an anomaly, and the suffixes of the scores' names."""

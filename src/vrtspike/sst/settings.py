@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from vrtspike.config.fields import (
     NonNegative,
-    Place,
+    NormalizedPath,
     Positive,
     PositiveFloat,
     Section,
@@ -53,7 +53,7 @@ METRICS = {
 """Metrics by name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
 PREPARED = ManifestKind[dict[str, Any]]("manifest of prepared temperatures", 5, "prepare")
-MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
+SST_MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
 """Dotted names of the networks' classes by their MODEL.TYPE: presets are read without PyTorch.
 
 Each is made with the parameters of :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`.
@@ -62,7 +62,7 @@ MONTHS = 12
 SST, ICE = "sst", "siconc"
 """Variables of the files."""
 GRIB_SUFFIXES = (".grib", ".grib2", ".grb", ".grb2")
-SUFFIXES = (".nc", ".nc4", ".netcdf", *GRIB_SUFFIXES)
+DOWNLOAD_SUFFIXES = (".nc", ".nc4", ".netcdf", *GRIB_SUFFIXES)
 """Suffixes of downloaded files, in small letters."""
 FINAL = 1
 """``expver`` of final months."""
@@ -180,7 +180,7 @@ class GenerateSettings(Section):
 class SSTDataSettings(Section):
     """Monthly means that are read, and the cutting of samples."""
 
-    ROOT: Place = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
+    ROOT: NormalizedPath = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
     GENERATE: GenerateSettings | None = key(
         "Generate a globe instead of reading ROOT; null: read it", None
     )
@@ -202,7 +202,7 @@ class SSTModelSettings(Section):
     TYPE: str = key(
         "Network: recursive_attention, a transformer (docs/sst.md)",
         "recursive_attention",
-        pattern=f"^({'|'.join(MODELS)})$",
+        pattern=f"^({'|'.join(SST_MODELS)})$",
     )
     D_MODEL: Positive = key("Size of a token", 64)
     NUM_HEADS: Positive = key("Heads of attention; a divisor of D_MODEL", 4)
@@ -213,7 +213,7 @@ class SSTModelSettings(Section):
         "Number of times that the blocks are applied, with the same weights", 2
     )
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
-    PRETRAINED: Place | None = weights(
+    PRETRAINED: NormalizedPath | None = weights(
         "Trained run to start from (results/train/<preset>), or its weights.safetensors", None
     )
 

@@ -211,7 +211,7 @@ class PreparedStore:
         return _open_sea(self.fields) - climatology
 
     @cached_property
-    def standardised(self) -> xarray.DataArray:
+    def standardized(self) -> xarray.DataArray:
         """:attr:`anomalies` by the deviation of their calendar months."""
         return self.anomalies / self.of_month("deviation", self.fields["time"])
 

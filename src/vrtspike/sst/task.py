@@ -49,11 +49,11 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
 
 def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
     """Return region, resolution, years, and what is generated."""
-    decisive = {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
-    return settings.DATA.model_dump(mode="json", include=decisive)
+    result_keys = {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
+    return settings.DATA.model_dump(mode="json", include=result_keys)
 
 
-def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) -> None:
+def prepare(settings: SSTSettings, manifest_path: Path, show: Callable[[str], None]) -> None:
     """Write the store of region and resolution, from files or a generated globe.
 
     Raises:
@@ -65,8 +65,10 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     data = settings.DATA
     root = Path(data.ROOT)
     if data.GENERATE:
-        root = write_example(manifest.parent / "generated", _globe(data.GENERATE))
-    store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS, show=show)
+        root = write_example(manifest_path.parent / "generated", _globe(data.GENERATE))
+    store = prepare_store(
+        root, data.AREA.area, data.RESOLUTION, manifest_path, data.YEARS, show=show
+    )
     facts = store.manifest
     rows, columns = store.grid.shape
     show(
@@ -83,13 +85,13 @@ def _globe(settings: GenerateSettings) -> Globe:
     return Globe(years=settings.YEARS, seed=settings.SEED, anomalies=settings.ANOMALIES)
 
 
-def dataset_digest(manifest: Path) -> str:
+def dataset_digest(manifest_path: Path) -> str:
     """Return the digest of the contents of a store.
 
     Raises:
         DataError: if the manifest is missing or of another version.
     """
-    return str(read_manifest(manifest, PREPARED)["digest"])
+    return str(read_manifest(manifest_path, PREPARED)["digest"])
 
 
 def open_split(settings: SSTSettings, manifest: str | Path, split: str) -> ERA5SSTMonthlyDataset:
@@ -106,14 +108,14 @@ def open_split(settings: SSTSettings, manifest: str | Path, split: str) -> ERA5S
     )
 
 
-def check_data(manifest: Path, settings: SSTSettings) -> None:
+def require_data(manifest_path: Path, settings: SSTSettings) -> None:
     """Refuse years that are shorter than a sample.
 
     Raises:
         DataError: naming split, years and months.
     """
     for split in ("train", "val", settings.TEST.SPLIT):
-        open_split(settings, manifest, split)
+        open_split(settings, manifest_path, split)
 
 
 def training_weights(settings: SSTSettings) -> dict[str, Path]:
@@ -139,10 +141,10 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
 
     from vrtspike.monitoring.step_cost import working_bytes
     from vrtspike.sst.grid import Grid
-    from vrtspike.sst.model import build_model
+    from vrtspike.sst.model import build_sst_model
 
     data = settings.DATA
-    model = build_model(settings).train()
+    model = build_sst_model(settings).train()
     past = torch.zeros(1, data.SEQ_LEN, *Grid(data.AREA.area, data.RESOLUTION).shape)
     month = torch.zeros(1, dtype=torch.long)
     state = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
@@ -150,15 +152,15 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
     return state / 2**30, working / 2**30
 
 
-def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
+def statistics(settings: SSTSettings, manifest_path: Path) -> Mapping[str, Any]:
     """Return the coordinates of a store's cells, and the years of its climatology.
 
     Raises:
         DataError: if the data are not there.
     """
-    facts = read_manifest(manifest, PREPARED)
+    facts = read_manifest(manifest_path, PREPARED)
     entries = {name: facts[name] for name in ("area", "resolution", "years", "sea_cells")}
-    return {"dataset": manifest.parent.name, "dataset_digest": facts["digest"], **entries}
+    return {"dataset": manifest_path.parent.name, "dataset_digest": facts["digest"], **entries}
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
@@ -169,7 +171,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """
     from vrtspike.io.weights import load_trained
     from vrtspike.sst.dataset import SSTObjective
-    from vrtspike.sst.model import build_model
+    from vrtspike.sst.model import build_sst_model
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
     from vrtspike.training.objectives import Trainable
 
@@ -178,7 +180,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     held_out = open_split(settings, run.dataset, "val")
     left_out = samples.left_out + held_out.left_out
     note = f"{left_out} samples with missing months left out" if left_out else ""
-    model = build_model(settings, samples.store)
+    model = build_sst_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
     model = model.to(ranks.device)
@@ -202,12 +204,12 @@ def evaluate(job: EvaluationJob) -> list[str]:
     from vrtspike.io.weights import load_trained
     from vrtspike.runs.published import require_published
     from vrtspike.sst.evaluate import best_possible_forecasts, evaluate
-    from vrtspike.sst.model import build_model
-    from vrtspike.sst.results import write_results
+    from vrtspike.sst.model import build_sst_model
+    from vrtspike.sst.results import write_forecast_results
 
     settings = cast("SSTSettings", job.run.settings)
-    samples = open_split(settings, job.dataset, settings.TEST.SPLIT)
-    model = build_model(settings, samples.store)
+    samples = open_split(settings, job.manifest_path, settings.TEST.SPLIT)
+    model = build_sst_model(settings, samples.store)
     load_trained(model, job.weights)
     require_published(job.weights)
     best = None
@@ -222,7 +224,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
         best_possible=best,
     )
     months = len(samples) * samples.lead
-    return write_results(
+    return write_forecast_results(
         job,
         evaluation,
         device=job.device.type,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vrtspike.config.checking import validate
+from vrtspike.config.checking import validate_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import Document, KeyPath
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.suggestions import nearest
+from vrtspike.system.suggestions import nearest_name
 
 PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "epochs": ("TRAIN.EPOCHS", 100),
@@ -68,29 +68,29 @@ def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[
             f"trainer_params: {CLIPPING} is {parameters[CLIPPING]!r}, expected 'norm'"
         )
     values = {**dict(PARAMETERS.values()), **_ALWAYS, _LEARNING_RATE: learning_rate}
-    places: dict[KeyPath, str] = {_path(_LEARNING_RATE): "model_params: learning_rate"}
+    locations: dict[KeyPath, str] = {_path(_LEARNING_RATE): "model_params: learning_rate"}
     for name, parameter_value in parameters.items():
         if name == CLIPPING:
             continue
-        place = f"trainer_params: {name}"
-        parameter, value = _parameter(name, parameter_value, place)
+        location = f"trainer_params: {name}"
+        parameter, value = _parameter(name, parameter_value, location)
         key = PARAMETERS[parameter][0]
         path = _path(key)
-        if path in places and values[key] != value:
+        if path in locations and values[key] != value:
             raise ConfigError(
-                f"{place} says {parameter} {value!r}, another name {values[key]!r}; give one of "
+                f"{location} says {parameter} {value!r}, another name {values[key]!r}; give one of "
                 "them"
             )
         values[key] = value
-        places[path] = place
+        locations[path] = location
     if values[_PATIENCE] is None:
         del values[_PATIENCE]  # its section would switch early stopping on
-    document = Document({_path(key): value for key, value in values.items()}, places)
-    validate(RunSettings, document, "docs/sst.md explains them.")
+    document = Document({_path(key): value for key, value in values.items()}, locations)
+    validate_document(RunSettings, document, "docs/sst.md explains them.")
     return values | {"TRAIN.VAL_BATCH_SIZE": values["TRAIN.BATCH_SIZE"]}
 
 
-def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
+def _parameter(name: str, value: object, location: str) -> tuple[str, object]:
     """Return the parameter that a name denotes, and its value.
 
     Raises:
@@ -98,8 +98,8 @@ def _parameter(name: str, value: object, place: str) -> tuple[str, object]:
     """
     parameter, meanings = OTHER_NAMES.get(name, (name, {}))
     if parameter not in PARAMETERS:
-        near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
-        raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
+        near = nearest_name(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
+        raise ConfigError(f"{location}: unknown; did you mean {near}? docs/sst.md has all of them")
     # Values are compared, not looked up, because a wrong value, such as a list, may have no hash.
     for old, new in meanings.items():
         if old == value:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path("/sys/fs/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 """The control groups of this process."""
 
@@ -15,7 +15,9 @@ CPUS = "VRTSPIKE_CPUS"
 """Environment variable: number of CPUs that a program may use; the rules set it."""
 
 
-def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path = ROOT) -> int:
+def available_cpus(
+    environment: Mapping[str, str] | None = None, cgroups: Path = CGROUP_ROOT
+) -> int:
     """Return the number of CPUs that this process may use.
 
     The minimum of affinity, cgroup quota, a batch system's allocation, and :data:`CPUS`.
@@ -72,7 +74,7 @@ def _cgroup_cpus(group: Path) -> int | None:
     return None
 
 
-def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def cgroup_folders(controller: str, root: Path = CGROUP_ROOT) -> Iterator[Path]:
     """Yield the folders of this process's nested control groups, the innermost first.
 
     Each may have a limit, and the smallest counts: the limit of a Slurm job is two groups above its

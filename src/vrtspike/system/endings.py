@@ -28,14 +28,14 @@ _START_TIME = 19
 class EndedBySignal(SystemExit):
     """Request of a signal to exit; the exit status is 128 plus its number, as in a shell."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.name = signal.Signals(number).name
+    def __init__(self, signum: int) -> None:
+        super().__init__(128 + signum)
+        self.name = signal.Signals(signum).name
 
 
-def is_ignored(number: signal.Signals) -> bool:
+def is_ignored(signum: signal.Signals) -> bool:
     """Return whether this process ignores a signal, as SIGHUP under ``nohup``."""
-    return signal.getsignal(number) is signal.SIG_IGN
+    return signal.getsignal(signum) is signal.SIG_IGN
 
 
 def describe_status(status: int) -> str:
@@ -46,25 +46,25 @@ def describe_status(status: int) -> str:
     >>> describe_status(-9) == describe_status(137)
     True
     """
-    number = -status if status < 0 else status - 128
-    if number not in {*signal.Signals}:
+    signum = -status if status < 0 else status - 128
+    if signum not in {*signal.Signals}:
         return f"ended with status {status}"
-    cause = ", as when memory is full" if number == signal.SIGKILL else ""
-    return f"was ended by {signal.Signals(number).name}{cause}"
+    cause = ", as when memory is full" if signum == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(signum).name}{cause}"
 
 
 def exit_on_signals() -> None:
     """Have SIGTERM and SIGHUP raise :class:`EndedBySignal`."""
-    for number in _ENDING:
-        if not is_ignored(number):
-            signal.signal(number, _leave)
+    for signum in _ENDING:
+        if not is_ignored(signum):
+            signal.signal(signum, _leave)
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
+def _leave(signum: int, frame: FrameType | None) -> NoReturn:
     # A second signal must not interrupt the removal of temporary files.
     for other in (*_ENDING, signal.SIGINT):
         signal.signal(other, signal.SIG_IGN)
-    raise EndedBySignal(number)
+    raise EndedBySignal(signum)
 
 
 def interrupt_once() -> None:
@@ -75,12 +75,12 @@ def interrupt_once() -> None:
     signal.signal(signal.SIGINT, _interrupt)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGINT, _ask_for_patience)
     raise KeyboardInterrupt
 
 
-def _ask_for_patience(number: int, frame: FrameType | None) -> None:
+def _ask_for_patience(signum: int, frame: FrameType | None) -> None:
     write_at_once("stopping: running jobs save what they have and end; please wait")
 
 
@@ -94,48 +94,48 @@ def write_at_once(text: str) -> None:
             os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
 
-def process_identity(number: int | None = None) -> str | None:
+def process_identity(pid: int | None = None) -> str | None:
     """Return an identity of a process that is unique on all machines; None without ``/proc``.
 
     Args:
-        number: process ID; None for this process.
+        pid: process ID; None for this process.
 
     Returns:
         boot ID of the machine, PID namespace, process ID and start time, separated by spaces.
     """
-    number = os.getpid() if number is None else number
+    pid = os.getpid() if pid is None else pid
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         # The program's name may contain spaces and brackets.
-        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
         space = Path("/proc/self/ns/pid").readlink()
     except OSError:
         return None
-    return f"{boot} {space} {number} {fields.split()[_START_TIME]}"
+    return f"{boot} {space} {pid} {fields.split()[_START_TIME]}"
 
 
 def is_running(identity: str) -> bool | None:
     """Return whether a process of a :func:`process_identity` runs; None on another machine."""
-    boot, namespace, number, _ = identity.split()
+    boot, namespace, pid, _ = identity.split()
     this_process = process_identity()
     if this_process is None or this_process.split()[:2] != [boot, namespace]:
         return None
-    return process_identity(int(number)) == identity
+    return process_identity(int(pid)) == identity
 
 
-def exit_with_process(number: int, ending: signal.Signals = signal.SIGTERM) -> None:
+def exit_with_process(pid: int, ending: signal.Signals = signal.SIGTERM) -> None:
     """Send this process a signal when another process of this machine has ended (Linux only).
 
     The other process need not be the parent, as for the kernel's own signal (PR_SET_PDEATHSIG).
 
     Args:
-        number: ID of the other process.
+        pid: ID of the other process.
         ending: the signal; SIGKILL if nothing has to be cleaned up.
     """
     if not hasattr(os, "pidfd_open"):
         return
     try:
-        process = os.pidfd_open(number)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
         os.kill(os.getpid(), ending)
         return

@@ -102,10 +102,10 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
     return f"{listed}, and {len(names) - limit} more"
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     r"""Return a name as it can be written and printed, bytes that are not UTF-8 escaped.
 
-    >>> shown(os.fsdecode(b"caf\xe9"))
+    >>> printable(os.fsdecode(b"caf\xe9"))
     'caf\\xe9'
     """
     return os.fsencode(name).decode(errors="backslashreplace")

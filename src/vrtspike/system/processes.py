@@ -22,13 +22,13 @@ _TERMINATE_TIMEOUT_S = 5.0
 """Seconds in which a terminated child must remove its temporary files."""
 
 
-def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+def stop_with_parent(signum: signal.Signals = signal.SIGTERM) -> None:
     """Have the kernel send a signal to this process when its parent dies (Linux only).
 
     Otherwise, after a killed launcher, its processes would keep the run's lock and a GPU.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
 
 
 def for_each(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
-from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, shown
+from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, printable
 from vrtspike.system.surroundings import expand_home, set_default_user
 from vrtspike.system.user_faults import user_fault
 
@@ -86,13 +86,13 @@ def _repair_streams() -> None:
     A closed stream becomes the null device; otherwise the next opened file would get its descriptor
     and the printed text. Characters that the encoding lacks are escaped.
     """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for index, name in enumerate(("stdin", "stdout", "stderr")):
         try:
-            os.fstat(number)
+            os.fstat(index)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+            setattr(sys, name, open(index, "w" if index else "r", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -106,7 +106,7 @@ def _read_argument(word: str) -> str:
             folder.
     """
     if not is_text(word):
-        raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
+        raise UserError(f"{printable(word)}: a name that is not UTF-8; rename it")
     name, equals, value = word.partition("=")
     if not name.startswith("--") or not value.startswith("~"):
         return word

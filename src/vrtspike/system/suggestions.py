@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+def nearest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the name nearest to a mistyped one; None if none is near.
 
     Args:
@@ -15,7 +15,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
         cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 accepts any
             name.
 
-    >>> nearest("RESTOR", ["restore", "export"])
+    >>> nearest_name("RESTOR", ["restore", "export"])
     'restore'
     """
     by_lower_case = {candidate.lower(): candidate for candidate in names}
@@ -33,7 +33,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     >>> did_you_mean("tarin", ["doctor"])
     ''
     """
-    near = nearest(name, names)
+    near = nearest_name(name, names)
     if near is None:
         return ""
     return f"; did you mean {near}?"

@@ -53,7 +53,7 @@ def environment_faults() -> Iterator[str]:
 def nearest_existing(path: Path) -> Path:
     """Return the path, or the nearest parent folder that exists and is accessible."""
     path = path.absolute()
-    return next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
+    return next(candidate for candidate in (path, *path.parents) if os.path.exists(candidate))  # noqa: PTH110
 
 
 def free_bytes(path: Path) -> int:

@@ -27,7 +27,7 @@ from vrtspike.training.workers import Workers, init_worker, start_forkserver
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
-Key: TypeAlias = tuple[int, int]
+SampleKey: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
@@ -108,7 +108,7 @@ class ShuffledBatches:
                 f"{self._batch_size} and an incomplete batch is dropped; {advice}"
             )
 
-    def keys(self, first: int, stride: int, end: int) -> Iterator[list[Key]]:
+    def keys(self, first: int, stride: int, end: int) -> Iterator[list[SampleKey]]:
         """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``end``."""
         numbers = range(first, end, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
@@ -206,7 +206,7 @@ class _Keyed(Dataset[Any]):
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
 
-    def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
+    def __getitem__(self, key: SampleKey) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
         if isinstance(self._dataset, EpochDataset):
             self._dataset.set_epoch(epoch)
@@ -251,7 +251,7 @@ def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator
 
 def _loader(
     dataset: _Keyed,
-    keys: Iterable[list[Key]],
+    keys: Iterable[list[SampleKey]],
     settings: DataloaderSettings,
     ranks: Ranks,
     workers: int,

@@ -66,7 +66,7 @@ class Ranks:
 
 
 @contextmanager
-def join(device: str | None = None) -> Iterator[Ranks]:
+def join_process_group(device: str | None = None) -> Iterator[Ranks]:
     """Join the process group that ``torchrun`` started; without ``torchrun``, a single process.
 
     Args:
@@ -91,7 +91,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     if world_size > 1:
         dist.init_process_group(
             "nccl" if on_gpu else "gloo",
-            init_method=meeting_place(),
+            init_method=rendezvous_url(),
             rank=rank,
             world_size=world_size,
             device_id=rank_device if on_gpu else None,
@@ -107,7 +107,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
-def meeting_place() -> str:
+def rendezvous_url() -> str:
     """Return the address where a run's processes meet: a file, or else ``torchrun``'s."""
     store = os.environ.get(RENDEZVOUS_FILE)
     if store is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from vrtspike.config.checking import validate
-from vrtspike.config.loading import check_training
+from vrtspike.config.checking import validate_document
+from vrtspike.config.loading import require_trainable
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import document_of
 from vrtspike.io.files import json_digest
@@ -18,7 +18,7 @@ from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.objectives import Objective, Trainable
-from vrtspike.training.run import Outcome, train_run
+from vrtspike.training.run import TrainingOutcome, train_run
 from vrtspike.training.workers import Workers, hide_main_script
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
@@ -38,7 +38,7 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     rate_factors: Mapping[str, float] | None = None,
     device: str | None = None,
-) -> Outcome:
+) -> TrainingOutcome:
     """Train a model, or continue the run in ``folder``.
 
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
@@ -125,8 +125,8 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    result = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
-    check_training(result)
+    result = validate_document(RunSettings, document_of(settings, "settings"), _ADVICE)
+    require_trainable(result)
     if result.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"

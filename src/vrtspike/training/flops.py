@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from vrtspike.monitoring.timing import seconds
+from vrtspike.monitoring.timing import time_call
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.objectives import Trainable
@@ -59,5 +59,5 @@ def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """Measure the FLOP/s of a large square matrix product, the best of several."""
     size = MATRIX_SIZES[device.type]
     matrix = torch.ones(size, size, device=device, dtype=dtype)
-    times = [seconds(device, lambda: torch.mm(matrix, matrix)) for _ in range(_REPEATS)]
+    times = [time_call(device, lambda: torch.mm(matrix, matrix)) for _ in range(_REPEATS)]
     return 2 * size**3 / min(times)

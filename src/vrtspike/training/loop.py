@@ -34,7 +34,7 @@ from vrtspike.training.optimizers import count_steps
 from vrtspike.training.profiling import profiler
 from vrtspike.training.progress import Epochs, RunCounters, StepResult, Throughput
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.validation import Pictures, validate_model, watched_metric
+from vrtspike.training.validation import ValidationPictures, validate_model, watched_metric
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
@@ -232,7 +232,7 @@ class Trainer:
             self._close_epoch()
         return True
 
-    def _record_validation(self, metrics: dict[str, float], pictures: Pictures) -> None:
+    def _record_validation(self, metrics: dict[str, float], pictures: ValidationPictures) -> None:
         """Log and show a validation, and keep the weights if they are the best."""
         step = self.counters.step
         watched = watched_metric(self.objective.metric, self.train_settings.EARLY_STOPPING, metrics)
@@ -277,7 +277,7 @@ class Trainer:
 
     def _epoch(self) -> int:
         """Return the epoch of the last step."""
-        return self.epochs.number(self.counters.step)
+        return self.epochs.number_of_step(self.counters.step)
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
         """Return PyTorch's profiler for the steps of LOG.PROFILE_STEPS, or a context of None."""

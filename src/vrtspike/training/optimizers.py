@@ -103,7 +103,7 @@ def build_optimizer(
 
     Raises:
         ModuleNotFoundError: if bitsandbytes is needed and not installed;
-            :func:`~vrtspike.config.loading.check_training` refuses such settings before.
+            :func:`~vrtspike.config.loading.require_trainable` refuses such settings before.
     """
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if settings.TYPE == "adamw8bit":

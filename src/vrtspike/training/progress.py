@@ -70,14 +70,14 @@ class Epochs:
     micro_batches: int
     micro_batches_per_step: int
 
-    def number(self, step: int) -> int:
+    def number_of_step(self, step: int) -> int:
         """Return the epoch in which a step begins."""
         return (step - 1) * self.micro_batches_per_step // self.micro_batches + 1
 
     def end_with(self, step: int) -> bool:
         """Return whether the epoch of a step ends with it."""
         finished = step * self.micro_batches_per_step // self.micro_batches
-        return finished >= self.number(step)
+        return finished >= self.number_of_step(step)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import RunError
 from vrtspike.system.seeds import seed_everything
-from vrtspike.training.distributed import Ranks, join
+from vrtspike.training.distributed import Ranks, join_process_group
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import warmup_steps
@@ -67,7 +67,7 @@ def trainable_task(name: str) -> TrainableTask:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """Ending of a run.
 
     Attributes:
@@ -91,7 +91,7 @@ def train_run(
     *,
     device: str | None = None,
     **facts: Any,  # noqa: ANN401 - JSON values
-) -> Outcome:
+) -> TrainingOutcome:
     """Train a run, or continue it, as one of the processes that ``torchrun`` started (or alone).
 
     Args:
@@ -107,7 +107,7 @@ def train_run(
     """
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
-        ranks = stack.enter_context(join(device))
+        ranks = stack.enter_context(join_process_group(device))
         display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
@@ -196,7 +196,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     trainer.log.write_memory(trainer.counters.step, ranks.device)
 
 
-def _train(trainer: Trainer, stop: StopRequest) -> Outcome:
+def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
     """Run the trainer; record its ending, also after an error, and write the final weights."""
     log = trainer.log
     timing = trainer.timing
@@ -231,7 +231,7 @@ def _train(trainer: Trainer, stop: StopRequest) -> Outcome:
             trainer.load_best()
         log.write_weights(trainer.learner.trained_model(), WEIGHTS)
     log.record.update(status, counters.step, **counters.entries())
-    return Outcome(status, counters.step, counters.metrics, trainer.learner.trained_model())
+    return TrainingOutcome(status, counters.step, counters.metrics, trainer.learner.trained_model())
 
 
 def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:

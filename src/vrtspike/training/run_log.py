@@ -22,18 +22,18 @@ from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import categories_line, measure_memory, memory_line, memory_warnings
-from vrtspike.monitoring.records import CacheUse, Records, truncate_records
+from vrtspike.monitoring.records import CacheUse, RecordWriter, truncate_records
 from vrtspike.runs import file_names
 from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.system.cpus import available_cpus
 from vrtspike.training.trackers import Tracker
-from vrtspike.training.validation import Pictures
+from vrtspike.training.validation import ValidationPictures
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-_MEMORY = f"{file_names.LOGS}/{file_names.MEMORY}"
+_MEMORY = f"{file_names.LOGS}/{file_names.MEMORY_LOG}"
 
 
 class RunLog:
@@ -66,8 +66,8 @@ class RunLog:
         self._settings = settings
         self.display = display
         self._trackers = trackers
-        self._metrics: Records | None = None
-        self._memory: Records | None = None
+        self._metrics: RecordWriter | None = None
+        self._memory: RecordWriter | None = None
         self._board: SummaryWriter | None = None
 
     def begin(self, step: int, validated_step: int = 0, epoch_is_open: bool = False) -> None:
@@ -85,10 +85,10 @@ class RunLog:
         last_epoch_end = step - 1 if epoch_is_open else step
         limits = {"validation": validated_step, "epoch": last_epoch_end}
         timings = (self.folder / file_names.LOGS).glob(file_names.TIMING_OF_STARTS)
-        for path in (self.folder / file_names.METRICS, self.folder / _MEMORY, *timings):
+        for path in (self.folder / file_names.METRICS_LOG, self.folder / _MEMORY, *timings):
             truncate_records(path, step, **limits)
-        self._metrics = Records(self.folder / file_names.METRICS)
-        self._memory = Records(self.folder / _MEMORY)
+        self._metrics = RecordWriter(self.folder / file_names.METRICS_LOG)
+        self._memory = RecordWriter(self.folder / _MEMORY)
         if self._settings.LOG.TENSORBOARD:
             # Imported here, because the import takes time.
             from torch.utils.tensorboard import SummaryWriter
@@ -121,7 +121,7 @@ class RunLog:
         for tracker in self._trackers:
             tracker.log(step, curves)
 
-    def write_pictures(self, step: int, pictures: Pictures) -> None:
+    def write_pictures(self, step: int, pictures: ValidationPictures) -> None:
         """Write the pictures of a validation."""
         if not self._enabled:
             return
@@ -220,10 +220,10 @@ def git_state(folder: Path) -> dict[str, object] | None:
     describe = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     command = ["git", "-C", str(folder), *describe]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        completed = subprocess.run(command, capture_output=True, text=True, check=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-    commit, changed, _ = done.stdout.partition("-dirty")
+    commit, changed, _ = completed.stdout.partition("-dirty")
     return {"commit": commit.strip(), "changed": bool(changed)}
 
 

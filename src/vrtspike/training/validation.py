@@ -19,14 +19,14 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.precision import Precision
 
-Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
+ValidationPictures: TypeAlias = dict[str, NDArray[np.uint8]]
 """Named uint8 (H, W, 3) RGB pictures."""
 
 
 @torch.no_grad()
 def validate_model(
     model: nn.Module, trainable: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
-) -> tuple[dict[str, float], Pictures] | None:
+) -> tuple[dict[str, float], ValidationPictures] | None:
     """Run the model over the validation samples of a training.
 
     Returns:
@@ -42,7 +42,7 @@ def validate_model(
     batches = trainable.validation
     assert batches is not None
     metrics: list[dict[str, float]] = []
-    pictures: Pictures = {}
+    pictures: ValidationPictures = {}
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, util
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.launching.signals import HANDLED_SIGNALS, handled, ignore
+from vrtspike.launching.signals import HANDLED_SIGNALS, ignore_signals, signal_handlers
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import exit_with_process
 
@@ -110,7 +110,7 @@ def start_forkserver(modules: Sequence[str]) -> None:
     # Python sends SIGTERM, which workers ignore, and waits. Handlers run in reverse order of their
     # registration, so that this one comes first.
     atexit.register(_kill_workers)
-    with handled(HANDLED_SIGNALS, signal.SIG_IGN):
+    with signal_handlers(HANDLED_SIGNALS, signal.SIG_IGN):
         forkserver.ensure_running()
 
 
@@ -152,7 +152,7 @@ def init_worker(worker: int) -> None:
 
     PyTorch's workers do not end when their parent was killed while a batch of theirs was waiting.
     """
-    ignore(HANDLED_SIGNALS)
+    ignore_signals(HANDLED_SIGNALS)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
         exit_with_process(parent.pid, signal.SIGKILL)

@@ -50,7 +50,7 @@ def _read_lines(log: Path) -> list[str]:
 
 def _describe_end(log: str, lines: Sequence[str]) -> str:
     """Return the part of a log that explains the failure, after its name."""
-    errors = [number for number, line in enumerate(lines) if _ERROR.match(line)]
+    errors = [index for index, line in enumerate(lines) if _ERROR.match(line)]
     saved = [line for line in lines if _SAVED.search(line)]
     if saved and not errors:
         return f"{saved[-1]} ({log})"

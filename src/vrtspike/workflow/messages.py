@@ -154,7 +154,7 @@ def config_fault(arguments: Sequence[str]) -> str | None:
     return None
 
 
-class Notices:
+class EndMessages:
     """Messages for standard error at the end of this process, each once."""
 
     def __init__(self) -> None:

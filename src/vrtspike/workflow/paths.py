@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
-class Places:
+class WorkflowPaths:
     """Paths of the workflow's own files.
 
     Attributes:

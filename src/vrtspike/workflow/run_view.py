@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from vrtspike.io.files import file_mark
+from vrtspike.io.files import file_stamp
 from vrtspike.system.line_output import write_line
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.job_logs import log_end
@@ -50,14 +50,14 @@ class _Job:
         name: rule and wildcards.
         rule: name of its rule.
         outputs: paths of its files.
-        marks: marks of its logs before it began, by path.
+        log_stamps: marks of its logs before it began, by path.
         is_retried: True after a failed attempt.
     """
 
     name: str
     rule: str
     outputs: Sequence[str] = ()
-    marks: Mapping[str, object] = field(default_factory=dict)
+    log_stamps: Mapping[str, object] = field(default_factory=dict)
     is_retried: bool = False
 
 
@@ -139,8 +139,8 @@ class RunView:
         rule = str(fields["rule_name"])
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
         logs = [str(path) for path in fields["log"]]
-        marks = {log: file_mark(log) for log in logs}
-        existing = {log: mark for log, mark in marks.items() if mark is not None}
+        stamps = {log: file_stamp(log) for log in logs}
+        existing = {log: stamp for log, stamp in stamps.items() if stamp is not None}
         self._jobs[number] = _Job(name, rule, outputs, existing, is_retried=number in self._jobs)
         self._stage_began.setdefault(rule, time.monotonic())
         if rule in LONG_STAGES:
@@ -171,7 +171,7 @@ class RunView:
         self._exit_reason = ""
         logs = [str(path) for path in fields["log"]]
         # Logs of an earlier job are ignored.
-        new_logs = [log for log in logs if file_mark(log) != job.marks.get(log, ())]
+        new_logs = [log for log in logs if file_stamp(log) != job.log_stamps.get(log, ())]
         if logs and not new_logs and not reason and job.is_retried:
             # Snakemake has not started it again.
             self._print(f"error: {job.name} failed again, as before")

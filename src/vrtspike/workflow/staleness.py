@@ -18,10 +18,10 @@ from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read
 from vrtspike.runs.stage_inputs import stage_digests, stage_inputs
 from vrtspike.system.errors import UserError
 
-Preset = Callable[[Any], str]
+PresetFunction = Callable[[Any], str]
 """Function that returns the name of a job's preset, from its wildcards."""
 
-Lines = Callable[[Any], list[str]]
+LinesFunction = Callable[[Any], list[str]]
 """Function that returns lines, from the wildcards of a job."""
 
 
@@ -45,8 +45,8 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 
 
 def task_code_lines(
-    workflow: Workflow, scripts: Path, program: str, preset: Preset = own_preset
-) -> Lines:
+    workflow: Workflow, scripts: Path, program: str, preset: PresetFunction = own_preset
+) -> LinesFunction:
     """Return :func:`code_lines` of a program that uses only the task of a job's preset.
 
     Args:
@@ -63,7 +63,9 @@ def task_code_lines(
     return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
 
-def setting_lines(workflow: Workflow, program: str, preset: Preset = own_preset) -> Lines:
+def setting_lines(
+    workflow: Workflow, program: str, preset: PresetFunction = own_preset
+) -> LinesFunction:
     """Return a line per key of a job's preset that changes its result: ``TEST.TILE.SIZE: 64``.
 
     Args:
@@ -90,7 +92,7 @@ def rerun_damaged(
     kind: ManifestKind[Any] | None = None,
     later_results: Collection[str] = (),
     damage: Callable[[Any], str] = lambda wildcards: "",
-) -> Lines:
+) -> LinesFunction:
     """Return an input function without files that forces the rerun of a missing or damaged result.
 
     Snakemake does not make a missing file again if later results exist. However, a job that fails

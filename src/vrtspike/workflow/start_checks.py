@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.io.files import file_mark, writes_to
+from vrtspike.io.files import file_stamp, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.launching.machines import Machines, require_machines
 from vrtspike.system.endings import (
@@ -49,7 +49,7 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     os.environ[SNAKEMAKE_PROCESS] = process_identity() or ""
 
 
-def trigger_notice(disabled: Collection[str]) -> list[str]:
+def trigger_warnings(disabled: Collection[str]) -> list[str]:
     """Return a notice on kinds of changes that Snakemake does not check for; empty without any.
 
     Args:
@@ -114,8 +114,8 @@ def refuse_future_dates(files: Iterable[str]) -> None:
         RunError: naming the files, and the command that sets their dates to now.
     """
     latest_ns = (time.time() + _CLOCK_SKEW_S) * 1e9
-    marks = {file: file_mark(file) for file in files}
-    late = sorted(file for file, mark in marks.items() if mark and mark[2] > latest_ns)
+    stamps = {file: file_stamp(file) for file in files}
+    late = sorted(file for file, stamp in stamps.items() if stamp and stamp[2] > latest_ns)
     if late:
         title = "dated in the future, so that Snakemake would remove results made from them"
         # All files get one date, so that no input is newer than its output.

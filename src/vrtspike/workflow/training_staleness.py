@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.analysis.advice.task_advice import task_advice
-from vrtspike.config.loading import check_training
+from vrtspike.config.loading import require_trainable
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
@@ -24,7 +24,7 @@ from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.training_code import code_changes
 from vrtspike.system.errors import ConfigError, UserError, first_few
 
-Origin = Literal["trained", "downloaded", "given"]
+WeightsOrigin = Literal["trained", "downloaded", "given"]
 """Source of weights: trained or downloaded by jobs of this workflow, or given by the user."""
 
 
@@ -50,7 +50,7 @@ class Trainings:
         """Return whether a result exists, stale or not."""
         return (self.result(preset) / WEIGHTS).is_file()
 
-    def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
+    def weights(self, preset: str, origin: WeightsOrigin) -> dict[str, Path]:
         """Return the files of weights of one origin that a preset's training reads, by key."""
         settings = self._workflow.preset(preset)
         trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
@@ -71,7 +71,7 @@ class Trainings:
         if retrain or not self.is_trained(preset) or self.describe_changes(preset):
             settings = self._workflow.preset(preset)
             remedies = task_advice(settings).missing_weights
-            check_training(settings, preset, self.weights(preset, "given"), remedies)
+            require_trainable(settings, preset, self.weights(preset, "given"), remedies)
 
     def _require_order(self, chain: list[str]) -> None:
         """Refuse a training that needs its own result, directly or through others.
@@ -144,7 +144,7 @@ class Trainings:
                 changes.append(f"{key}: other weights")
         return changes
 
-    def continuation_notice(self, preset: str) -> str | None:
+    def continuation_note(self, preset: str) -> str | None:
         """Return a notice on how to continue a finished run that is to be longer, if it is.
 
         Changed settings start another run, from the beginning.
@@ -178,7 +178,7 @@ class Trainings:
         """Return the changed files of code since a preset was trained; None if unknown."""
         return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
 
-    def code_notice(self, preset: str) -> str | None:
+    def code_note(self, preset: str) -> str | None:
         """Return a notice on changed code since a preset was trained, if any is known."""
         changed = self.changed_code(preset)
         if not changed:
@@ -189,7 +189,7 @@ class Trainings:
         )
 
 
-def _origin(path: Path, trained: Collection[Path]) -> Origin:
+def _origin(path: Path, trained: Collection[Path]) -> WeightsOrigin:
     """Return the origin of a file of weights.
 
     Args:
@@ -255,13 +255,13 @@ def training_inputs(
         change = "no result yet"
     if change:
         force_rerun(str(result), change)
-        notice = trainings.continuation_notice(preset)
+        stale_note = trainings.continuation_note(preset)
     else:
-        notice = trainings.code_notice(preset)
-        if notice is None and preset in retrained:
-            notice = f"{preset}: its code has not changed; RETRAIN does nothing"
-    if notice is not None:
-        note(notice)
+        stale_note = trainings.code_note(preset)
+        if stale_note is None and preset in retrained:
+            stale_note = f"{preset}: its code has not changed; RETRAIN does nothing"
+    if stale_note is not None:
+        note(stale_note)
     return (
         list(trainings.weights(preset, "trained").values()),
         list(trainings.weights(preset, "downloaded").values()),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis.advice.findings import SYMPTOMS, find
+from vrtspike.analysis.advice.findings import SYMPTOMS, find_findings
 from vrtspike.analysis.advice.symptom import Finding, RunFacts
 from vrtspike.analysis.run_measurements import Health, Memory, RunMeasurements, Speed
 from vrtspike.settings import Settings
@@ -40,7 +40,7 @@ def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: 
     preset = settings() if preset is None else preset
     (rule,) = (rule for rule in SYMPTOMS if rule.name == symptom)
     finding = rule.find(RunFacts(measurements(**values), preset))
-    assert finding is None or finding in find(measurements(**values), preset)
+    assert finding is None or finding in find_findings(measurements(**values), preset)
     return finding  # type: ignore[return-value]
 
 
@@ -303,18 +303,18 @@ def test_findings_name_only_keys_of_the_task():
 
 
 def test_errors_come_first_then_the_largest_share():
-    assert find(RunMeasurements(), settings()) == []
+    assert find_findings(RunMeasurements(), settings()) == []
     bad = measurements(
         data_ms=50, data_share=0.1, forward_ms=2000, samples_per_second=0.2,
         step_parts={"forward": 0.8}, logged_steps=5, losses_not_finite=1, first_not_finite=5,
         gpu_peak_mb=1_000, gpu_total_mb=80_000,
     )  # fmt: skip
-    assert [finding.symptom for finding in find(bad, settings())] == [
+    assert [finding.symptom for finding in find_findings(bad, settings())] == [
         "loss not finite", "slow forward pass", "waiting for data", "unused GPU memory",
         "low throughput",
     ]  # fmt: skip
     # A loss that is lost altogether weighs more than a single bad batch.
     both = replace(bad, speed=Speed(), memory=Memory())
     both = replace(both, health=Health(losses_not_finite=2, **EXPLODED))
-    selection = find(both, settings())
+    selection = find_findings(both, settings())
     assert [f.symptom for f in selection] == ["loss not finite", "gradient norm exploding"]

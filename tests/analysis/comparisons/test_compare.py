@@ -10,7 +10,11 @@ import shutil
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.comparisons.compare import comparison_text, find_candidates, write_comparison
+from vrtspike.analysis.comparisons.compare import (
+    comparison_of_runs_text,
+    find_candidates,
+    write_comparison,
+)
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 
@@ -112,7 +116,7 @@ def runs(publish, tmp_path):
 
 
 def test_text(runs):
-    lines = comparison_text(runs, "text").splitlines()
+    lines = comparison_of_runs_text(runs, "text").splitlines()
     assert lines[0].split() == ["measurement", "one", "second"]
     cells = {line[:16].strip(): line[16:].split() for line in lines}
     assert cells["psnr restored"] == ["–", "31.50"]
@@ -126,11 +130,11 @@ def test_text(runs):
 
 
 def test_csv_has_only_a_row_per_run_and_markdown_is_a_table(runs):
-    table = pd.read_csv(io.StringIO(comparison_text(runs, "csv"))).set_index("preset")
+    table = pd.read_csv(io.StringIO(comparison_of_runs_text(runs, "csv"))).set_index("preset")
     assert list(table.index) == ["one", "second"]
     assert table.at["second", "psnr restored"] == 31.5
     assert table.at["one", "samples/s"] == pytest.approx(2)
-    lines = comparison_text(runs, "markdown").splitlines()
+    lines = comparison_of_runs_text(runs, "markdown").splitlines()
     assert lines[:2] == ["| measurement | one | second |", "| --- | ---: | ---: |"]
     assert "| psnr restored | – | 31.50 |" in lines
     assert "| key | one | second |" in lines
@@ -142,8 +146,8 @@ def test_two_runs_of_one_preset_are_named_after_their_folders(publish, tmp_path)
     runs = find_candidates([folder, folder])
     assert [run.name for run in runs] == [str(folder), str(folder)]
     assert [run.run.name for run in runs] == ["one", "one"]
-    assert "The settings of all runs are the same." in comparison_text(runs, "text")
-    assert "settings" not in comparison_text(runs[:1], "text")
+    assert "The settings of all runs are the same." in comparison_of_runs_text(runs, "text")
+    assert "settings" not in comparison_of_runs_text(runs[:1], "text")
 
 
 def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
@@ -152,7 +156,7 @@ def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
     evaluation(tmp_path / "evaluate/one", "one", 31.5)
     evaluation(tmp_path / "copy/evaluate/one", "one", 29.5)
     runs = find_candidates([first, tmp_path / "copy/train/one"])
-    table = pd.read_csv(io.StringIO(comparison_text(runs, "csv")))
+    table = pd.read_csv(io.StringIO(comparison_of_runs_text(runs, "csv")))
     assert table["psnr restored"].tolist() == [31.5, 29.5]
 
 
@@ -172,7 +176,7 @@ def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_
     assert '<td class="text">two</td>' in counted
     assert '<td class="text">one</td>' not in counted
     assert '<td class="text">one</td>' in not_counted
-    markdown = comparison_text(runs, "markdown")
+    markdown = comparison_of_runs_text(runs, "markdown")
     assert markdown.startswith("| measurement | two | one (not counted) |\n")
     assert markdown.endswith("one: chosen on the test split.\n")
     assert not [line for line in markdown.splitlines() if line.startswith("| note")]
@@ -190,8 +194,8 @@ def test_metrics_of_different_frames_give_a_warning(publish, tmp_path, key):
     warning = f"cannot be compared (one: {key} 1; two: {key} 2"
     if key == "dataset_digest":  # other bins make another data set of the same frames
         warning = "Data sets of one name differ in contents (dataset_digest): so may the frames."
-        assert warning not in comparison_text(runs[1:], "text")
-    assert warning in comparison_text(runs, "markdown")
-    assert "different frames" not in comparison_text([runs[0], runs[2]], "text")
+        assert warning not in comparison_of_runs_text(runs[1:], "text")
+    assert warning in comparison_of_runs_text(runs, "markdown")
+    assert "different frames" not in comparison_of_runs_text([runs[0], runs[2]], "text")
     write_comparison(runs, tmp_path / "compare")
     assert warning in (tmp_path / "compare/table.html").read_text()

@@ -155,6 +155,6 @@ def test_a_quarter_of_the_training_clips_is_without_neighbours(filmed):
         # Frame 2 of the first sequence, which has a neighbour on either side.
         sample = clips[2]
         assert sample["start"] == 2
-        isolated.append(not sample["neighbours"].any())
-        assert isolated[-1] or sample["neighbours"].all()
+        isolated.append(not sample["neighbors"].any())
+        assert isolated[-1] or sample["neighbors"].all()
     assert 6 <= sum(isolated) <= 24

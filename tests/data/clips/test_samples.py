@@ -31,7 +31,7 @@ def test_clips_hold_the_spikes_of_their_neighbours(filmed, precomputed):
     assert len(clips) == 5
     for frame, clip in enumerate(clips):
         assert clip["blur"].shape[0] == 1
-        assert clip["neighbours"].tolist() == [frame > 0, frame < 4]
+        assert clip["neighbors"].tolist() == [frame > 0, frame < 4]
         for place, counted in enumerate(range(frame - 1, frame + 2)):
             if 0 <= counted < 5:
                 assert torch.equal(clip["counts"][place], plain["counts"][counted])

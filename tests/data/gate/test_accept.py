@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.frame_views import THUMBNAIL
+from vrtspike.data.gate.frame_views import THUMBNAIL_SIDE
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json
@@ -149,7 +149,7 @@ def test_training_frames_in_the_test_split_may_be_allowed(gate):
 
 def test_exact_and_altered_training_frames_are_counted_together(gate):
     """Of each test frame once, by the sequence that it comes from."""
-    thumbnails = np.random.default_rng(0).integers(0, 256, (6, THUMBNAIL**2), dtype=np.uint8)
+    thumbnails = np.random.default_rng(0).integers(0, 256, (6, THUMBNAIL_SIDE**2), dtype=np.uint8)
     sequences = [
         manifest(A, pictures="S1"),
         manifest(B, pictures="123"),

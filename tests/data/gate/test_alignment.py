@@ -56,9 +56,9 @@ def test_a_few_windows_suffice(size, speed):
         peak = find_peak(np.array(curve))[0]
         assert match.center == pytest.approx(peak + (window - 1) / 2, abs=0.5)
         if not blurry:
-            centres, correlations = correlation_curve(spikes, frames[5])
+            centers, correlations = correlation_curve(spikes, frames[5])
             np.testing.assert_allclose(correlations, curve, atol=1e-5)
-            np.testing.assert_array_equal(centres, np.arange(80) + 4)
+            np.testing.assert_array_equal(centers, np.arange(80) + 4)
 
 
 def reversed_bits(spikes):

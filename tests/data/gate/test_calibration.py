@@ -18,8 +18,8 @@ from tests.data.gate.two_cameras import (
 )
 from tests.data.scenes import film
 from vrtspike.commands.main import run_command
-from vrtspike.data.exposure import TABLE, Exposure, read_exposures
-from vrtspike.data.gate.calibration import calibrate
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
+from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.spikes import read_spikes
@@ -49,8 +49,8 @@ def test_warp_and_shift_are_measured_and_undone(scenes, tmp_path, capsys):
     folder = tmp_path / "train/moving"
     assert f"resampled: {folder}\n" in out
     assert (folder / "spike.dat").read_bytes() == (before / "spike.dat").read_bytes()
-    recorded = read_exposures(before / TABLE)["4"]
-    moved = read_exposures(folder / TABLE)["4"]
+    recorded = read_exposures(before / EXPOSURE_TABLE)["4"]
+    moved = read_exposures(folder / EXPOSURE_TABLE)["4"]
     assert moved.start - recorded.start == round(calibration["offset_steps"])
     assert moved.sharp - recorded.sharp == pytest.approx(calibration["offset_steps"], abs=0.01)
     # The result is read without settings, whatever the ratio of sensor to frame is.
@@ -77,7 +77,7 @@ def test_a_poor_calibration_is_not_resampled(scenes, tmp_path, capsys):
     # Cameras that were moved after the static scene.
     still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
     write_scene(tmp_path / "before", {"1": still}, simulate_spikes([still] * 30))
-    calibration, _ = calibrate(tmp_path / "before", scenes / "data/train/moving", SENSOR)
+    calibration, _ = calibrate_camera(tmp_path / "before", scenes / "data/train/moving", SENSOR)
     assert "moving scene correlate by 0.5" in "".join(calibration.faults)
 
 
@@ -100,14 +100,14 @@ def test_a_static_scene_that_moved_is_not_resampled(scenes, tmp_path, moving, ca
 
 
 def test_still_scenes_do_not_seem_to_move(scenes, tmp_path):
-    assert calibrate(scenes / "static", None, SENSOR)[0].moved_pixels < 0.1
+    assert calibrate_camera(scenes / "static", None, SENSOR)[0].moved_pixels < 0.1
     still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
     frames = {"1": still, "2": still}
     write_scene(tmp_path / "short", frames, simulate_spikes([still] * 2))
     # There are too few spikes for a verdict; the frames decide.
-    assert calibrate(tmp_path / "short", None, SENSOR)[0].moved_pixels < 0.01
+    assert calibrate_camera(tmp_path / "short", None, SENSOR)[0].moved_pixels < 0.01
     (tmp_path / "short/blur/2.png").unlink()
-    assert calibrate(tmp_path / "short", None, SENSOR)[0].moved_pixels is None
+    assert calibrate_camera(tmp_path / "short", None, SENSOR)[0].moved_pixels is None
 
 
 @pytest.mark.shared
@@ -120,6 +120,6 @@ def test_a_real_pair_warped_and_shifted_is_measured(shared, tmp_path):
     write_scene(tmp_path / "static", {"1": frame}, spikes[36:45])
     exposures = {"1": Exposure(31, 40, 35.5)}
     write_scene(tmp_path / "moving", {"1": frame}, spikes, exposures)
-    calibration, _ = calibrate(tmp_path / "static", tmp_path / "moving", size)
+    calibration, _ = calibrate_camera(tmp_path / "static", tmp_path / "moving", size)
     assert max_error(calibration.homography, size) < 0.5
     assert calibration.offset_steps == pytest.approx(5, abs=0.5)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.data.gate.sequences import OTHER, SEQUENCE, faults, has_fault, recode, slow_film
 from tests.data.scenes import film
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.gate.consistency import Consistency
 from vrtspike.data.gate.frame_views import FrameView, view_picture
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
@@ -43,7 +43,7 @@ def test_sound_sequences_have_no_faults(raw):
     assert faults(raw) == faults(raw, OTHER) == []
 
 
-NEIGHBOUR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\.{1}"
+NEIGHBOR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\.{1}"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ NEIGHBOUR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\
         ),
         (copy, "blur/000002.png", "blur/000003.png", r"blur/000003\.png: .* contents as \S+2\.png"),
         (copy, "sharp/000002.png", "sharp/000003.png", r"p/000003\.png: .* contents as \S+2\.png"),
-        (exchange, "blur/000002.png", "blur/000003.png", NEIGHBOUR.format("sharp", "png")),
-        (exchange, "sharp/000002.png", "sharp/000003.png", NEIGHBOUR.format("sharp", "png")),
+        (exchange, "blur/000002.png", "blur/000003.png", NEIGHBOR.format("sharp", "png")),
+        (exchange, "sharp/000002.png", "sharp/000003.png", NEIGHBOR.format("sharp", "png")),
     ],
 )
 def test_mixed_up_frames_are_faults(raw, change, one, other, fault):
@@ -75,7 +75,7 @@ def test_mixed_up_frames_are_faults(raw, change, one, other, fault):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (exchange, NEIGHBOUR.format("spike", "dat")),
+        (exchange, NEIGHBOR.format("spike", "dat")),
         (copy, r"3\.dat: the same contents as \S+2\.dat"),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_table_gives_other_sharp_instants(spiked, cut, exposure):
         write_spikes(path, read_spikes(path, 48, 64)[cut])
         table[path.stem] = exposure
     assert has_fault(spiked, r"the files are cut; .* or give the sharp instants in exposures\.csv")
-    (spiked / SEQUENCE / TABLE).write_text(exposure_table(table))
+    (spiked / SEQUENCE / EXPOSURE_TABLE).write_text(exposure_table(table))
     assert faults(spiked) == []
 
 
@@ -248,8 +248,8 @@ def test_the_direction_of_time_is_found_in_real_spikes(shared, tmp_path, name, s
         exposure = spikes[number * steps : (number + 1) * steps]
         middle = exposure[steps // 2 - 10 : steps // 2 + 2]
         for kind, picture in (("blur", exposure), ("sharp", middle)):
-            grey = np.clip(picture.mean(axis=0) * 510, 0, 255).astype(np.uint8)
-            write_png(tmp_path / SEQUENCE / kind / f"{number}.png", np.dstack([grey] * 3))
+            gray = np.clip(picture.mean(axis=0) * 510, 0, 255).astype(np.uint8)
+            write_png(tmp_path / SEQUENCE / kind / f"{number}.png", np.dstack([gray] * 3))
         path = tmp_path / SEQUENCE / "spike" / f"{number}.dat"
         write_spikes(path, exposure)
     (tmp_path / SEQUENCE / "config.yaml").write_text(f"spike_h: {size[0]}\nspike_w: {size[1]}\n")

@@ -12,7 +12,7 @@ from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.copies import TrainingFrames
-from vrtspike.data.gate.frame_views import THUMBNAIL
+from vrtspike.data.gate.frame_views import THUMBNAIL_SIDE
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
@@ -46,7 +46,7 @@ def test_altered_copies_of_a_training_sequence(dataset, tmp_path, change):
 def test_two_frames_that_moved_are_evidence_and_one_is_none():
     """However many frames of the test split are copies of that one."""
     random = np.random.default_rng(0)
-    frames = random.integers(0, 256, (4, THUMBNAIL**2), dtype=np.uint8)
+    frames = random.integers(0, 256, (4, THUMBNAIL_SIDE**2), dtype=np.uint8)
     training = TrainingFrames({"train/a": frames})
     assert training.copied_sequences(frames[[0, 2]]) == ["train/a"] * 2
     assert training.copied_sequences(frames[[1, 1, 1]]) == [""] * 3
@@ -54,20 +54,20 @@ def test_two_frames_that_moved_are_evidence_and_one_is_none():
 
 def test_each_frame_has_the_sequence_that_it_comes_from():
     random = np.random.default_rng(0)
-    frames = random.integers(0, 256, (8, THUMBNAIL**2), dtype=np.uint8)
+    frames = random.integers(0, 256, (8, THUMBNAIL_SIDE**2), dtype=np.uint8)
     training = TrainingFrames({"train/a": frames[:3], "train/b": frames[3:6]})
     tested = frames[[6, 4, 0, 5, 4, 7]]
     assert training.copied_sequences(tested) == ["", "train/b", "", "train/b", "train/b", ""]
 
 
-PATTERN = np.where(np.indices((THUMBNAIL, THUMBNAIL)).sum(axis=0) % 2, 1, -1)
+PATTERN = np.where(np.indices((THUMBNAIL_SIDE, THUMBNAIL_SIDE)).sum(axis=0) % 2, 1, -1)
 """A step from frame to frame of one grey level, without a change of the mean."""
-QUARTER = np.where(np.arange(THUMBNAIL)[:, None] < THUMBNAIL // 4, PATTERN, 0)
+QUARTER = np.where(np.arange(THUMBNAIL_SIDE)[:, None] < THUMBNAIL_SIDE // 4, PATTERN, 0)
 """Half such a step."""
 
 
 def thumbnails(pictures):
-    return np.stack(pictures).reshape(-1, THUMBNAIL**2).astype(np.uint8)
+    return np.stack(pictures).reshape(-1, THUMBNAIL_SIDE**2).astype(np.uint8)
 
 
 def test_an_instant_between_two_frames_is_no_copy_of_them():

@@ -11,7 +11,7 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
 from tests.data.scenes import film, packed
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.gate.exposure_faults import MIN_GAIN, OtherLength, compare_lengths, length_faults
 from vrtspike.data.simulation.sensor import SimulatedSensor, fire
 from vrtspike.data.simulation.sequence import write_sequence
@@ -30,7 +30,7 @@ def join_files(folder, exposures):
     files = sorted((folder / "spike").iterdir())
     (folder / "spike.dat").write_bytes(b"".join(path.read_bytes() for path in files))
     shutil.rmtree(folder / "spike")
-    (folder / TABLE).write_text(exposure_table(exposures))
+    (folder / EXPOSURE_TABLE).write_text(exposure_table(exposures))
 
 
 def around(number, steps):
@@ -50,14 +50,16 @@ def test_half_the_exposure(tmp_path, sensor):
     names = [path.stem for path in sorted((folder / "blur").iterdir())]
     table = {name: Exposure(18, 62, 40) for name in names}
     assert check(tmp_path, SEQUENCE)["faults"] == []
-    (folder / TABLE).write_text(exposure_table(table))
+    (folder / EXPOSURE_TABLE).write_text(exposure_table(table))
     (fault,) = exposure_faults(tmp_path)
     assert "fit 80 steps around the middle of their exposures better than the 44" in fault
     assert "open for a longer time; correct start and stop in exposures.csv" in fault
     join_files(folder, {name: around(int(name), 44) for name in names})
     (fault,) = exposure_faults(tmp_path)
     assert "fit 88 steps" in fault
-    (folder / TABLE).write_text(exposure_table({name: around(int(name), 88) for name in names}))
+    (folder / EXPOSURE_TABLE).write_text(
+        exposure_table({name: around(int(name), 88) for name in names})
+    )
     assert check(tmp_path, SEQUENCE)["faults"] == []
 
 
@@ -80,7 +82,7 @@ def test_twice_the_exposure(tmp_path, sensor):
     join_files(folder, {name: around(number, 88) for name, number in table.items()})
     assert check(tmp_path, SEQUENCE)["faults"] == []
     twice = {name: around(number, 176) for name, number in table.items()}
-    (folder / TABLE).write_text(exposure_table(twice))
+    (folder / EXPOSURE_TABLE).write_text(exposure_table(twice))
     (fault,) = exposure_faults(tmp_path)
     assert "fit 88 steps around the middle of their exposures better than the 176" in fault
     assert "open for a shorter time" in fault
@@ -90,7 +92,7 @@ def test_a_still_scene_does_not_tell(tmp_path):
     folder = tmp_path / SEQUENCE
     write_sequence(folder, film(0, 1) * 45, frames_per_exposure=11)
     table = {path.stem: Exposure(18, 62, 40) for path in (folder / "blur").iterdir()}
-    (folder / TABLE).write_text(exposure_table(table))
+    (folder / EXPOSURE_TABLE).write_text(exposure_table(table))
     assert check(tmp_path, SEQUENCE)["faults"] == []
 
 
@@ -109,8 +111,8 @@ def compared(rate, picture):
 
 
 def test_less_noise_in_a_longer_window_is_no_better_fit():
-    grey = luma(film(0, 1)[0])
-    faint = 110 + (grey - 110) * np.float32(0.3)
+    gray = luma(film(0, 1)[0])
+    faint = 110 + (gray - 110) * np.float32(0.3)
     longer = compared(faint, faint)["longer"]
     assert longer.likeness > longer.exposure_likeness + 2 * MIN_GAIN
     assert longer.gain < 0

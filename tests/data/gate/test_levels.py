@@ -10,7 +10,7 @@ import pytest
 from tests.data.gate.sequences import OTHER, SEQUENCE, faults, has_fault, recode
 from tests.data.prepared import check
 from tests.data.scenes import film
-from vrtspike.data.gate.frame_views import gray
+from vrtspike.data.gate.frame_views import to_gray
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
@@ -20,15 +20,15 @@ def red_and_blue_exchanged(picture):
     return np.ascontiguousarray(picture[..., ::-1])
 
 
-COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and blue are exchanged"
+COLORS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and blue are exchanged"
 
 
 @pytest.mark.parametrize(
     ("kind", "change", "fault"),
     [
-        ("blur", red_and_blue_exchanged, COLOURS),
-        ("sharp", red_and_blue_exchanged, COLOURS),
-        ("blur", lambda picture: np.dstack([gray(picture)] * 3), "one of it and .* has none"),
+        ("blur", red_and_blue_exchanged, COLORS),
+        ("sharp", red_and_blue_exchanged, COLORS),
+        ("blur", lambda picture: np.dstack([to_gray(picture)] * 3), "one of it and .* has none"),
         ("blur", lambda picture: np.roll(picture, 1, axis=2), "not the colours .* another order"),
         ("sharp", lambda picture: picture // 2, r"means differ .* by \+\d+.*median of 5 frames"),
         ("sharp", lambda picture: 160 + picture // 6, r"means differ .* by -\d+.*of 5 frames"),
@@ -82,8 +82,8 @@ def tinted(picture, gains):
     return np.clip(np.rint(picture * np.array(gains)), 0, 255).astype(np.uint8)
 
 
-def colourless(frames):
-    return [np.dstack([gray(frame)] * 3) for frame in frames]
+def colorless(frames):
+    return [np.dstack([to_gray(frame)] * 3) for frame in frames]
 
 
 SOUND = {
@@ -113,7 +113,7 @@ def test_sound_data_has_no_faults(tmp_path, kind):
     assert check(tmp_path, SEQUENCE, blur_dir)["faults"] == []
 
 
-@pytest.mark.parametrize("scene", [demo_frames, lambda *of: colourless(demo_frames(*of))])
+@pytest.mark.parametrize("scene", [demo_frames, lambda *of: colorless(demo_frames(*of))])
 def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
     """Behind a beam splitter, which the cameras see in slightly different colours."""
     write_sequence(tmp_path / SEQUENCE, scene(0, 56), frames_per_exposure=11)
@@ -125,7 +125,7 @@ def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
 
 
 def test_tints_of_grey_scenes_are_no_exchanged_channels(tmp_path):
-    write_sequence(tmp_path / SEQUENCE, colourless(demo_frames(0, 56)), frames_per_exposure=11)
+    write_sequence(tmp_path / SEQUENCE, colorless(demo_frames(0, 56)), frames_per_exposure=11)
     for kind, gains in (("blur", (1.02, 1, 0.98)), ("sharp", (0.98, 1, 1.02))):
         recode(tmp_path, f"{SEQUENCE}/{kind}/*.png", lambda p, g=gains: tinted(p, g))
     assert faults(tmp_path) == []

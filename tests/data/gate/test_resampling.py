@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.data.gate.two_cameras import SENSOR
-from vrtspike.data.exposure import TABLE, exposure_table, read_exposures
-from vrtspike.data.gate.calibration import calibrate
+from vrtspike.data.exposure import EXPOSURE_TABLE, exposure_table, read_exposures
+from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.gate.resampling import resample
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import DataError
@@ -19,14 +19,14 @@ from vrtspike.system.errors import DataError
 def test_a_recording_without_sharp_frames_needs_no_sharp_instant(scenes, tmp_path):
     source = tmp_path / "data/train/moving"
     shutil.copytree(scenes / "data/train/moving", source)
-    expected, _ = calibrate(scenes / "static", source, SENSOR)
-    recorded = read_exposures(source / TABLE)
+    expected, _ = calibrate_camera(scenes / "static", source, SENSOR)
+    recorded = read_exposures(source / EXPOSURE_TABLE)
     lines = [f"0{name},{exposure.start},{exposure.stop}" for name, exposure in recorded.items()]
-    (source / TABLE).write_text("\n".join(["frame,start,stop", *lines, ""]))
-    calibration, _ = calibrate(scenes / "static", source, SENSOR)
+    (source / EXPOSURE_TABLE).write_text("\n".join(["frame,start,stop", *lines, ""]))
+    calibration, _ = calibrate_camera(scenes / "static", source, SENSOR)
     assert calibration == expected
     (folder,) = resample(calibration, tmp_path / "data", tmp_path / "out")
-    for name, exposure in read_exposures(folder / TABLE).items():
+    for name, exposure in read_exposures(folder / EXPOSURE_TABLE).items():
         middle = (recorded[name].start + recorded[name].stop) / 2
         assert exposure.sharp == pytest.approx(middle + calibration.offset_steps)
     # With sharp frames only the user knows which instants they show.
@@ -39,18 +39,18 @@ def test_unusable_recordings_are_named_and_nothing_is_written(scenes, tmp_path):
     shutil.copytree(scenes / "static", tmp_path / "static")
     write_png(tmp_path / "static/blur/2.png", np.zeros((8, 8, 3), np.uint8))
     with pytest.raises(DataError, match=r"2\.png: 8 x 8, expected .* 240 x 320"):
-        calibrate(tmp_path / "static", None, SENSOR)
-    calibration, _ = calibrate(scenes / "static", None, SENSOR)
+        calibrate_camera(tmp_path / "static", None, SENSOR)
+    calibration, _ = calibrate_camera(scenes / "static", None, SENSOR)
     source = tmp_path / "data/train/moving"
     output = tmp_path / "out"
     shutil.copytree(scenes / "data/train/moving", source)
-    exposures = read_exposures(source / TABLE)
+    exposures = read_exposures(source / EXPOSURE_TABLE)
     for offset, frames in ((-40.0, "4"), (160.0, "16"), (-160.0, "4, 16")):
         with pytest.raises(DataError, match=rf"{offset:.2f} steps .* of {frames} leave the 320"):
             resample(replace(calibration, offset_steps=offset), tmp_path / "data", output)
     assert resample(calibration, tmp_path / "data", output) == [output / "train/moving"]
     (source / "blur/4.png").unlink()
-    (source / TABLE).write_text(exposure_table({"16": exposures["16"]}))
+    (source / EXPOSURE_TABLE).write_text(exposure_table({"16": exposures["16"]}))
     resample(calibration, tmp_path / "data", output)
     assert [path.name for path in (output / "train/moving/blur").iterdir()] == ["16.png"]
     source.rename(source.with_name("renamed"))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.data.gate.two_cameras import SENSOR, write_scene
 from tests.data.scenes import film
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table
-from vrtspike.data.gate.calibration import calibrate
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
+from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.system.errors import DataError
 
@@ -19,13 +19,13 @@ def test_unusable_scenes_are_refused(scenes, tmp_path):
     exposures = {"1": Exposure(100, 188, 144)}
     write_scene(tmp_path / "still", {"1": still}, simulate_spikes([still] * 50), exposures)
     with pytest.raises(DataError, match="nothing moves"):
-        calibrate(scenes / "static", tmp_path / "still", SENSOR)
+        calibrate_camera(scenes / "static", tmp_path / "still", SENSOR)
     late = Exposure(70, 158, 114)
     moving = scenes / "data/train/moving"
     shutil.copytree(moving, tmp_path / "late", ignore=shutil.ignore_patterns("16.png"))
-    (tmp_path / "late" / TABLE).write_text(exposure_table({"4": late}))
+    (tmp_path / "late" / EXPOSURE_TABLE).write_text(exposure_table({"4": late}))
     with pytest.raises(DataError, match="allow larger offsets"):
-        calibrate(scenes / "static", tmp_path / "late", SENSOR, max_steps=30)
-    (tmp_path / "still" / TABLE).write_text(exposure_table({"2": exposures["1"]}))
+        calibrate_camera(scenes / "static", tmp_path / "late", SENSOR, max_steps=30)
+    (tmp_path / "still" / EXPOSURE_TABLE).write_text(exposure_table({"2": exposures["1"]}))
     with pytest.raises(DataError, match=r"found 1 in only one of blur/"):
-        calibrate(scenes / "static", tmp_path / "still", SENSOR)
+        calibrate_camera(scenes / "static", tmp_path / "still", SENSOR)

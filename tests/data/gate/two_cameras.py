@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from vrtspike.data.exposure import TABLE, exposure_table
+from vrtspike.data.exposure import EXPOSURE_TABLE, exposure_table
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.io.images import write_png
 
@@ -40,4 +40,4 @@ def write_scene(folder, frames, spikes, exposures=None):
         write_png(folder / "blur" / f"{name}.png", frame)
     write_spikes(folder / "spike.dat", spikes)
     if exposures:
-        (folder / TABLE).write_text(exposure_table(exposures))
+        (folder / EXPOSURE_TABLE).write_text(exposure_table(exposures))

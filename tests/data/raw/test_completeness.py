@@ -20,7 +20,7 @@ def contents_of(root, **options):
 
 
 def test_every_layout_that_is_recognised_by_its_folders_is_tested():
-    named = {name for name, layout in LAYOUTS.items() if layout.marks}
+    named = {name for name, layout in LAYOUTS.items() if layout.required_folders}
     assert named - {"uhsr"} == set(PATTERNS)  # the same folders as stream, with spike.npz
 
 
@@ -41,7 +41,7 @@ def test_a_complete_folder_of_each_layout(layout, tmp_path):
 def test_a_missing_sharp_folder_of_each_layout(layout, tmp_path):
     write_names(tmp_path, layout, {"train": 2, "test": 1})
     contents = contents_of(tmp_path)
-    sharp = contents.layout.places("train", contents.splits["train"][0].name, "blur").sharp
+    sharp = contents.layout.sequence_paths("train", contents.splits["train"][0].name, "blur").sharp
     for path in tmp_path.glob(f"{sharp}*"):
         path.unlink()
     (fault,) = missing_parts(contents_of(tmp_path), Expected())

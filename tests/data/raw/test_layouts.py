@@ -72,7 +72,7 @@ def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(tmp_path, lay
 @pytest.mark.parametrize("name", ["spk_gopro", "kair", "nafnet"])
 def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
     PUBLISHED[name].write(tmp_path)
-    places = LAYOUTS[name].places("train", "a", "blur")
+    places = LAYOUTS[name].sequence_paths("train", "a", "blur")
     for begin in (places.blur, places.sharp, places.spike):
         assert len(list(tmp_path.glob(f"{begin}*"))) == 2
     for path in tmp_path.rglob("*.png"):

@@ -104,7 +104,7 @@ def test_changed_colours_are_paler_or_stronger_too():
     picture[:] = (150, 120, 90)
     saturations = []
     for seed in range(90):
-        changed = general.recolour(picture, np.random.default_rng(seed))
+        changed = general.recolor(picture, np.random.default_rng(seed))
         if changed is not picture:
             saturations.append(1 - changed[0, 0].min() / changed[0, 0].max())
     assert min(saturations) < 0.3 < 0.55 < max(saturations)
@@ -112,7 +112,7 @@ def test_changed_colours_are_paler_or_stronger_too():
 
 def test_two_of_three_pictures_have_other_colours_within_the_same_range():
     picture = np.random.default_rng(0).uniform(0, 255, (8, 9, 3)).astype(np.float32)
-    changed = [general.recolour(picture, np.random.default_rng(seed)) for seed in range(90)]
+    changed = [general.recolor(picture, np.random.default_rng(seed)) for seed in range(90)]
     same = sum(other is picture for other in changed)
     assert 15 < same < 45
     for other in changed:

@@ -9,7 +9,7 @@ from vrtspike.data.simulation.scenes import (
     MAX_SPEED,
     MovingObject,
     draw_objects,
-    random_colour,
+    random_color,
     random_object,
 )
 
@@ -83,7 +83,7 @@ def test_objects_differ_in_shape_place_speed_and_texture():
 
 def test_colours_reach_all_hues_from_grey_to_pure():
     random = np.random.default_rng(0)
-    colours = np.array([random_colour(random) for _ in range(500)])
+    colours = np.array([random_color(random) for _ in range(500)])
     assert colours.min() >= 0
     assert 240 < colours.max() <= 250
     saturation = 1 - colours.min(axis=1) / colours.max(axis=1)

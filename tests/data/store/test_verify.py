@@ -9,8 +9,8 @@ from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked, layout_of, merged, random_frames
 from vrtspike.commands.main import run_command
 from vrtspike.data.manifests import DATASET, STORE
-from vrtspike.data.shard_jobs import Building
-from vrtspike.data.store.writing import verify_store, write_store
+from vrtspike.data.shard_jobs import VoxelizeStage
+from vrtspike.data.store.writing import find_damage, write_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -43,7 +43,7 @@ def flip(path, place, bit=0x10):
 @pytest.mark.parametrize("name", ["blur", "sharp", "bits", "voxels"])
 def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
     flip(file_of(manifest, name), 40)
-    (fault,) = verify_store(manifest)
+    (fault,) = find_damage(manifest)
     assert f"s.zarr: {name} of frame 000000, rows 0 to " in fault
     assert f"({name}/c/0/0/0/0)" in fault
 
@@ -62,7 +62,7 @@ def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
     file = path.relative_to(manifest.with_suffix(".zarr")).as_posix()
     path.unlink()
     store = manifest.with_suffix(".zarr")
-    assert verify_store(manifest) == [
+    assert find_damage(manifest) == [
         f"{store}: {name} of frame {frame}, {chunk} ({file})"
         for frame in LAYOUT.frames
         for chunk in chunks
@@ -71,7 +71,7 @@ def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
 
 def test_the_progress_ends_with_the_last_frame(manifest):
     calls = []
-    verify_store(manifest, lambda done, total: calls.append((done, total)))
+    find_damage(manifest, lambda done, total: calls.append((done, total)))
     assert calls == [(1, 2), (2, 2)]
 
 
@@ -80,27 +80,27 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
     contents = read_json(attributes)
     contents["attributes"]["gain"] *= 1 + 1e-12
     write_json(attributes, contents)
-    (fault,) = verify_store(manifest)
+    (fault,) = find_damage(manifest)
     assert "not those that s.json was written for" in fault
     contents["attributes"]["gain"] = None
     write_json(attributes, contents)
     with pytest.raises(DataError, match="gain None for spikes of"):
-        verify_store(manifest)
+        find_damage(manifest)
     write_store(manifest.with_suffix(".zarr"), LAYOUT, random_frames(LAYOUT, 1))
-    (fault,) = verify_store(manifest)
+    (fault,) = find_damage(manifest)
     assert "not those that s.json was written for" in fault
 
 
 def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tmp_path):
     checked(pristine, SEQUENCES[:1], tmp_path / "ingest")
-    stage = Building(str(pristine), tmp_path / "k8", tmp_path / "ingest", StoreOptions(bins=8))
+    stage = VoxelizeStage(str(pristine), tmp_path / "k8", tmp_path / "ingest", StoreOptions(bins=8))
     stage.make(SEQUENCES[0])
     path = stage.manifest(SEQUENCES[0])
     assert stage.existing_entry(SEQUENCES[0]) is not None
-    assert verify_store(path) == []
+    assert find_damage(path) == []
     contents = read_json(path)
     write_json(path, {**contents, "gain": 99})
-    for use in (verify_store, lambda path: merged(path.parent.parent, SEQUENCES[:1])):
+    for use in (find_damage, lambda path: merged(path.parent.parent, SEQUENCES[:1])):
         with pytest.raises(DataError, match=r"GOPR0001_11_00\.json: the entries are not those"):
             use(path)
     # The stage makes it again.
@@ -110,13 +110,13 @@ def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tm
 def test_what_is_lost_is_told(manifest):
     missing = manifest.with_name("missing.json")
     with pytest.raises(DataError, match=r"missing\.json: No such file .* store manifest"):
-        verify_store(missing)
+        find_damage(missing)
     missing.write_text("{")
     with pytest.raises(DataError, match=r"missing\.json: no JSON .* store manifest"):
-        verify_store(missing)
+        find_damage(missing)
     write_json(missing, read_json(manifest))
     with pytest.raises(DataError, match=r"missing\.zarr: no store that can be read"):
-        verify_store(missing)
+        find_damage(missing)
 
 
 def test_no_damage_of_metadata_is_a_crash(manifest):
@@ -128,7 +128,7 @@ def test_no_damage_of_metadata_is_a_crash(manifest):
         for place in random.integers(len(whole), size=30):
             flip(path, place, 1 << int(random.integers(8)))
             try:
-                named += bool(verify_store(manifest))
+                named += bool(find_damage(manifest))
             except DataError:
                 named += 1
             path.write_bytes(whole)

@@ -37,11 +37,11 @@ def clip(tmp_path_factory):
 
 
 def assert_quarters(image: np.ndarray, height: int, width: int) -> None:
-    for row, column, colour in (
+    for row, column, color in (
         (0.25, 0.25, RED), (0.25, 0.75, BLUE), (0.75, 0.25, WHITE), (0.75, 0.75, BLACK),
     ):  # fmt: skip
         rgb = image[int(row * height), int(column * width)].astype(int)
-        assert np.abs(rgb - colour).max() <= 4, (row, column, rgb)
+        assert np.abs(rgb - color).max() <= 4, (row, column, rgb)
 
 
 def test_every_frame_comes_back_in_its_colours_and_order(clip):

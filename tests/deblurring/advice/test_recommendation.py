@@ -22,7 +22,12 @@ from vrtspike.deblurring.advice.hardware import (
     named_gpu,
     speed_of_gpu,
 )
-from vrtspike.deblurring.advice.recommendation import BUNDLED_DATA, COMPARISONS, PREFERRED, advise
+from vrtspike.deblurring.advice.recommendation import (
+    BUNDLED_DATA,
+    COMPARISONS,
+    PREFERRED,
+    advise_on_machine,
+)
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.training_cost import counted_costs
 from vrtspike.settings.stores import StoreOptions
@@ -46,7 +51,7 @@ def project(repository, tmp_path, monkeypatch):
 def advise_for(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
     workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
-    return advise(workflow, Machine(cpus, memory, gpu, *measure_speed(gpu)), hours)
+    return advise_on_machine(workflow, Machine(cpus, memory, gpu, *measure_speed(gpu)), hours)
 
 
 def fits(advice):
@@ -117,7 +122,7 @@ def test_every_preset_of_the_deblurring_has_a_purpose(project):
     workflow = DeblurringWorkflow(load_workflow(["config/config.yaml"], {}))
     named = {*PREFERRED, *COMPARISONS}
     for name in workflow.presets:
-        assert (name in named) != (workflow.dataset(name).kind in BUNDLED_DATA), name
+        assert (name in named) != (workflow.data_source(name).kind in BUNDLED_DATA), name
     assert named <= workflow.presets.keys()
 
 

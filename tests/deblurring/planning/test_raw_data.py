@@ -16,7 +16,7 @@ from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData, RawState
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
-from vrtspike.workflow.messages import Notices
+from vrtspike.workflow.messages import EndMessages
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def workflow_of(root: str, **model) -> DeblurringWorkflow:
     return DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
 
 
-class RecordedNotices(Notices):
+class RecordedNotices(EndMessages):
     """Notices that are kept in a list."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ def raw_data(workflow: Workflow, dry: bool = True) -> tuple[RawData, list[str]]:
 
 def test_a_data_set_is_inspected_once(root):
     workflow = workflow_of(str(root))
-    dataset = workflow.dataset("p")
+    dataset = workflow.data_source("p")
     data, notices = raw_data(workflow)
     version = data.names_version(dataset)
     shutil.copytree(root / "train/a", root / "train/c")
@@ -73,7 +73,7 @@ def test_a_data_set_is_inspected_once(root):
 @pytest.mark.parametrize("dry", [True, False])
 def test_missing_data_give_a_notice_and_make_a_plan_fail(tmp_path, dry):
     workflow, notices = workflow_of(str(tmp_path / "none")), RecordedNotices()
-    assert RawData(workflow, lambda: dry, notices).names_version(workflow.dataset("p")) is None
+    assert RawData(workflow, lambda: dry, notices).names_version(workflow.data_source("p")) is None
     assert notices.exit_status == dry
     (notice,) = notices.messages
     assert "Set DATA.ROOT" in notice
@@ -86,7 +86,7 @@ def test_faults_of_names_are_reported_in_a_dry_run_only(root, dry):
     shutil.copytree(root / "test/b", root / "train/c")
     workflow = workflow_of(str(root))
     data, notices = raw_data(workflow, dry)
-    assert [s["name"] for s in data.survey(workflow.dataset("p"))["sequences"]] == ["c", "b"]
+    assert [s["name"] for s in data.survey(workflow.data_source("p"))["sequences"]] == ["c", "b"]
     assert len(notices) == dry
     if dry:
         assert "train/a: no blurry frames" in notices[0]
@@ -104,7 +104,7 @@ def test_faults_of_names_are_reported_in_a_dry_run_only(root, dry):
 )
 def test_generated_data_are_made_before(root, name, before):
     workflow = workflow_of(name)
-    data, dataset = raw_data(workflow)[0], workflow.dataset("p")
+    data, dataset = raw_data(workflow)[0], workflow.data_source("p")
     assert list(dataset.sources) == before
     assert (data.names_version(dataset) is None) == bool(before)
 
@@ -112,12 +112,12 @@ def test_generated_data_are_made_before(root, name, before):
 def test_a_calibration_folder_without_calibration_is_raw():
     settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
     keys = workflow_schema().model_validate({"CALIBRATE": {"ROOT": "mine"}})
-    assert DeblurringWorkflow(Workflow(keys, {"p": settings})).dataset("p").kind == "raw"
+    assert DeblurringWorkflow(Workflow(keys, {"p": settings})).data_source("p").kind == "raw"
 
 
 def states(workflow: Workflow, **options) -> dict[str, RawState]:
     return RawData(workflow, lambda: True, RecordedNotices(), **options).states(
-        workflow.dataset("p")
+        workflow.data_source("p")
     )
 
 
@@ -193,20 +193,20 @@ def test_a_preset_is_checked_before_the_job_of_its_data_set(root):
     workflow = workflow_of(str(root), USE_SPIKE=False)
     data, _ = raw_data(workflow)
     with pytest.raises(ConfigError, match="a single training sequence"):
-        data.wildcards_of("p", alone=True)
+        data.wildcards_of("p", others_may_differ=True)
     shutil.copytree(root / "train/c", root / "train/d")
     data, _ = raw_data(workflow)
-    assert data.wildcards_of("p", alone=True) == {"dataset": "raw", "bins": 32}
+    assert data.wildcards_of("p", others_may_differ=True) == {"dataset": "raw", "bins": 32}
     # Files of two presets with the same data are listed once.
-    assert data.checked_files(["p", "p"], alone=True) == [
+    assert data.checked_files(["p", "p"], others_may_differ=True) == [
         "results/data/raw/alignment.csv",
         "results/data/raw/k32/accepted.json",
     ]
     with_spikes, _ = raw_data(workflow_of(str(root)))
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        with_spikes.wildcards_of("p", alone=True)
+        with_spikes.wildcards_of("p", others_may_differ=True)
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        with_spikes.checked_files(["p"], alone=True)
+        with_spikes.checked_files(["p"], others_may_differ=True)
 
 
 def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
@@ -218,7 +218,7 @@ def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
         }
         workflow = Workflow(workflow_schema().model_validate(keys), presets)
         data, messages = raw_data(DeblurringWorkflow(workflow))
-        data.wildcards_of("demo", alone=True)
+        data.wildcards_of("demo", others_may_differ=True)
         data.note_own_data("mine")
         return messages
 

@@ -16,8 +16,8 @@ from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
-from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
-from vrtspike.data.shards import members, shard_names
+from vrtspike.data.shard_jobs import IngestStage, VoxelizeStage, make_shard
+from vrtspike.data.shards import shard_members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.planning.damage import shard_damage
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
@@ -53,7 +53,7 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
+def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
     """Run a stage on a shard and return the sequences that it processed."""
     lines: list[str] = []
     make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
@@ -63,13 +63,13 @@ def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
 
 def check(**options: Any) -> list[str]:
     """Check the raw files; return the sequences that were checked."""
-    return work(Ingestion("raw", RESULTS / "ingest", "blur", "auto", **options))
+    return work(IngestStage("raw", RESULTS / "ingest", "blur", "auto", **options))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
     """Check and build as the workflow does; return the sequences that each processed."""
     options = StoreOptions(bins=bins)
-    return check(), work(Building("raw", RESULTS / f"k{bins}", RESULTS / "ingest", options))
+    return check(), work(VoxelizeStage("raw", RESULTS / f"k{bins}", RESULTS / "ingest", options))
 
 
 def entries(place: str, key: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def damage() -> dict[str, str]:
 def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, DataSource]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
     workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
-    return RawData(workflow, lambda: True, RecordedNotices(), measures), workflow.dataset("p")
+    return RawData(workflow, lambda: True, RecordedNotices(), measures), workflow.data_source("p")
 
 
 def versions(**options) -> dict[str, str]:
@@ -156,7 +156,7 @@ def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     """After a return to fewer shards, their old files must not be trusted."""
     before = versions()
     flip_bit(SPIKES)
-    work(Ingestion("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
+    work(IngestStage("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
     assert versions()["train/a"] != before["train/a"]
 
 
@@ -242,7 +242,7 @@ def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     assert data.shard_files(dataset, "k8") == [f"results/data/raw/k8/shards/{SHARD}.json"]
     few = names(SHARDS={"SEQUENCES": 1})
     # Shards without sequences have no jobs.
-    assert few == [shard for shard in shard_names(4) if members(shard, NAMES)]
+    assert few == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
     data, dataset = raw_data(SHARDS={"SEQUENCES": 1})
     assert sum(data.shard_threads(dataset, shard) for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
@@ -259,7 +259,7 @@ def test_shards_of_missing_data_follow_the_configuration(tmp_path, monkeypatch):
     # As many when some of them are there: the plan must not change with its own jobs.
     write_survey(tmp_path / "results/data/simulated")
     several = names(**simulated, SHARDS={"SEQUENCES": 2})
-    assert several == [shard for shard in shard_names(4) if members(shard, NAMES)]
+    assert several == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
     data, dataset = raw_data(root="data/demo")
     assert data.shards(dataset) == [SHARD]
     assert data.shard_threads(dataset, SHARD) == ALL_CORES

@@ -16,7 +16,7 @@ from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.io.images import write_png
-from vrtspike.restoration.checks.clip_check import check_clip
+from vrtspike.restoration.checks.clip_check import find_doubts
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.system.errors import DataError
 
@@ -26,9 +26,9 @@ STEPS = 56
 def test_exposures_at_wrong_steps_are_reported(tmp_path):
     PUBLISHED["one stream"].write(tmp_path)
     clip = tmp_path / "train/a"
-    assert check_clip(recorded_clip(clip / "blur", clip / "spike.dat")) == {}
+    assert find_doubts(recorded_clip(clip / "blur", clip / "spike.dat")) == {}
     (clip / "exposures.csv").unlink()  # all 192 steps are then divided, with the shutter open
-    ((frame, fault),) = check_clip(recorded_clip(clip / "blur", clip / "spike.dat")).items()
+    ((frame, fault),) = find_doubts(recorded_clip(clip / "blur", clip / "spike.dat")).items()
     assert frame is None
     assert "frames are most like the spikes 16 steps from their exposures" in fault
 
@@ -42,7 +42,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
-    assert check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == {}
+    assert find_doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == {}
     other = shutil.copy(table, tmp_path)
     with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
@@ -52,7 +52,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     )
     Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
-    assert len(check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
+    assert len(find_doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
 
 
 def test_a_wrong_sensor_size_is_reported(tmp_path):
@@ -62,10 +62,10 @@ def test_a_wrong_sensor_size_is_reported(tmp_path):
     # The last 16 columns are no picture: of both sizes it is as large.
     write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
     (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
-    (fault,) = check_clip(recorded_clip(blur, spike)).values()
+    (fault,) = find_doubts(recorded_clip(blur, spike)).values()
     assert "a wrong sensor size (250 x 400)" in fault
     (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
-    assert check_clip(recorded_clip(blur, spike)) == {}
+    assert find_doubts(recorded_clip(blur, spike)) == {}
 
 
 def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> GivenClip:
@@ -93,7 +93,7 @@ def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> Given
     ],
 )
 def test_a_single_wrong_line_of_a_table_is_reported(small_run, tmp_path, third, steps, away):
-    ((frame, fault),) = check_clip(continuous_recording(small_run, tmp_path, third)).items()
+    ((frame, fault),) = find_doubts(continuous_recording(small_run, tmp_path, third)).items()
     assert frame == 1
     assert re.search(
         rf"exposures\.csv, frame 000003: found the exposure of steps {steps}, .*{away}", fault
@@ -102,4 +102,4 @@ def test_a_single_wrong_line_of_a_table_is_reported(small_run, tmp_path, third, 
 
 
 def test_right_lines_of_a_table_are_accepted(small_run, tmp_path):
-    assert check_clip(continuous_recording(small_run, tmp_path, "112,168,136")) == {}
+    assert find_doubts(continuous_recording(small_run, tmp_path, "112,168,136")) == {}

@@ -22,8 +22,8 @@ from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packing import pack_run
 from vrtspike.restoration import loaded_model
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
-from vrtspike.restoration.checks.outside_training import check_limits
-from vrtspike.restoration.folder.frame_metrics import verdict_messages
+from vrtspike.restoration.checks.outside_training import compare_with_limits
+from vrtspike.restoration.folder.frame_metrics import worse_frames_warnings
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
 from vrtspike.restoration.given_clips import given_clip
@@ -49,7 +49,7 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
     pictures = array_pictures(blur)
     clip = given_clip(pictures, array_spikes(pictures, coarse), OPTIONS)
-    return check_limits(limits or model.limits, clip)
+    return compare_with_limits(limits or model.limits, clip)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_simulated_spikes_are_not_compared(model, sequence):
     pictures = array_pictures(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert check_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_outside
+    assert compare_with_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_outside
     simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
-    assert not check_limits(limits, simulated).is_outside
+    assert not compare_with_limits(limits, simulated).is_outside
 
 
 def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
@@ -108,7 +108,7 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
     gain, rate = clip.gain(), clip.rate()
     limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
-    (message,) = check_limits(limits, clip).messages
+    (message,) = compare_with_limits(limits, clip).messages
     assert message == "steps of an exposure 30, trained on 56 (0.54 times the smallest)"
 
 
@@ -120,7 +120,7 @@ def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     )
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
     whole = clip.read(slice(0, 2))
-    pooled = check_limits(limits, clip).adapt(clip).read(slice(0, 2))
+    pooled = compare_with_limits(limits, clip).adapt(clip).read(slice(0, 2))
     factor = pooled["bin_steps"] / whole["bin_steps"]
     assert (factor == factor.flat[0]).all()
     expected = whole["counts"][1, 2, 4:7, 9:12].mean() * factor.flat[0]
@@ -181,7 +181,7 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
         shape = np.moveaxis(batch["blur"], -1, -3).shape
         return np.random.default_rng(0).random(shape, np.float32)
 
-    return replace(model, compute=compute, limits=limits)
+    return replace(model, restore_tiles=compute, limits=limits)
 
 
 def test_frames_of_noise_stay_blurry(model, dark):
@@ -296,11 +296,11 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
         kept = read_picture(tmp_path / f"out/restored/{number}.png").rgb
         np.testing.assert_array_equal(kept, frame)
     assert record["verdicts"] == {"kept blurry": ["0", "1"], "reblur": [], "unseen": []}
-    (message,) = verdict_messages(record["verdicts"])
+    (message,) = worse_frames_warnings(record["verdicts"])
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(loaded_model, "check_clip", lambda clip: {0: "0: does not fit"})
+        patch.setattr(loaded_model, "find_doubts", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
@@ -314,5 +314,5 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
         inside, request, source, None, progress=lambda title: progress, note=lambda text: None
     )
     assert record["verdicts"]["unseen"] == record["verdicts"]["reblur"] == ["0", "1"]
-    (message,) = verdict_messages(record["verdicts"])
+    (message,) = worse_frames_warnings(record["verdicts"])
     assert "0: blurred again and by spikes that the model has not seen" in message

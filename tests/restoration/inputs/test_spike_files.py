@@ -11,7 +11,7 @@ from tests.small_run import BINS, arrays, recorded_clip
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.video import video_file
 from vrtspike.io.images import write_png
-from vrtspike.restoration.checks.clip_check import check_clip
+from vrtspike.restoration.checks.clip_check import find_doubts
 from vrtspike.system.errors import DataError
 
 STEPS = 56
@@ -37,7 +37,7 @@ def test_one_file_for_all_and_npz_files_match_the_store(stored, sequence, tmp_pa
         np.testing.assert_array_equal(
             folder.read(slice(2, 4))["counts"], stored.read(slice(2, 4))["counts"]
         )
-        assert check_clip(folder) == {}
+        assert find_doubts(folder) == {}
     cut = write(tmp_path / f"cut{suffix}", np.concatenate(parts)[:-1])
     with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
         recorded_clip(sequence / "blur", cut)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.restoration.folder_runs import NAMES, pictures
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.reporting.error_maps import coloured, error_map
+from vrtspike.reporting.error_maps import colored, error_map
 from vrtspike.restoration.folder.frame_metrics import RestoredClip
 from vrtspike.restoration.folder.request import open_request
 from vrtspike.restoration.page.frame_pictures import (
@@ -47,7 +47,7 @@ def test_pictures_of_a_frame_and_two_models(clip, small_run, tmp_path):
         np.testing.assert_array_equal(shown[name], picture)
     np.testing.assert_array_equal(shown["error-1"], error_map(black, sharp))
     brightness = blur.astype(np.float32).mean(axis=-1)
-    np.testing.assert_array_equal(shown["difference-1"], coloured(brightness, TOPS["difference"]))
+    np.testing.assert_array_equal(shown["difference-1"], colored(brightness, TOPS["difference"]))
     same = replace(clip, files=sorted((small_run.raw / "test/b/blur").iterdir()))
     unchanged = frame_pictures([same], 2)
     assert not unchanged["difference-0"][..., 0].any()

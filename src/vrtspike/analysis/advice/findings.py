@@ -42,7 +42,7 @@ SYMPTOMS: Sequence[Symptom] = (
 """All symptoms, in the order of docs/findings.md."""
 
 
-def find(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
+def find_findings(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
     """Return all findings for a run, the most important first.
 
     Args:

@@ -22,14 +22,14 @@ from vrtspike.analysis.comparisons.quality_tables import (
     require_seeds,
 )
 from vrtspike.config.ablations import Ablation
-from vrtspike.config.loading import derive, require_ablation
+from vrtspike.config.loading import derive_variant, require_ablation
 from vrtspike.config.seed_names import seed_names, split_seed
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 
-Models = Sequence[Sequence[Evaluated]]
+VariantSeeds = Sequence[Sequence[Evaluated]]
 """The runs of an ablation: those of all seeds for the preset, then for each variant."""
 
 _EVALUATED = ("protocol", "dataset_digest", "split", "tile")
@@ -78,7 +78,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     return table, sentences
 
 
-def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:
+def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, Measured]:
     """Return the metrics of every model, and their gains over the preset's own model.
 
     If a model has several seeds, values are means over them, with the number of seeds and the
@@ -123,7 +123,7 @@ def _ablation_of(run: PublishedRun) -> Ablation:
     return require_ablation(run.name, run.settings)
 
 
-def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
+def _group(evaluated: Sequence[Evaluated]) -> Iterator[VariantSeeds]:
     """Group runs by the preset of their ablation, model and seed.
 
     Raises:
@@ -149,7 +149,7 @@ def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
         yield [[by_name[name] for name in names] for names in models]
 
 
-def _require_equal(models: Models) -> None:
+def _require_equal(models: VariantSeeds) -> None:
     """Refuse models that differ in more than the key of their variant and the seed.
 
     Evaluations must not differ in protocol, data, split or tile.
@@ -158,7 +158,7 @@ def _require_equal(models: Models) -> None:
         require_seeds([member.run for member in seeds])
     reference, *others = (seeds[0].run for seeds in models)
     for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
-        expected = derive(reference.name, reference.settings, variant)
+        expected = derive_variant(reference.name, reference.settings, variant)
         require_equal(run, reference, expected, variant.override)
     first, *other_members = (member for seeds in models for member in seeds)
     expected_entries = {key: first.summary.get(key) for key in _EVALUATED}
@@ -171,7 +171,7 @@ def _require_equal(models: Models) -> None:
             )
 
 
-def _sentences(models: Models, rows: pd.DataFrame) -> Iterator[str]:
+def _sentences(models: VariantSeeds, rows: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the main metric of each variant of a preset."""
     base = models[0][0]
     preset = base.run.name

@@ -20,9 +20,9 @@ from vrtspike.system.errors import RunError
 
 SCHEMA = 2
 
-ALLOWED = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
-"""Largest loss of a metric against the baseline; other metrics have :data:`ALLOWED_SHARE`."""
-ALLOWED_SHARE = 0.01
+ALLOWED_DROP = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
+"""Largest loss of a metric against the baseline; other metrics have :data:`ALLOWED_DROP_SHARE`."""
+ALLOWED_DROP_SHARE = 0.01
 """Largest loss of other metrics, as a share of the baseline's value."""
 
 
@@ -115,7 +115,7 @@ def _worse(metric: Metric | None, value: float | None, baseline: float) -> str |
     if metric is None or value is None:
         return f"no longer measured, the baseline is {baseline:g}"
     loss = metric.gain(baseline, value)
-    allowed = ALLOWED.get(metric.name, ALLOWED_SHARE * abs(baseline))
+    allowed = ALLOWED_DROP.get(metric.name, ALLOWED_DROP_SHARE * abs(baseline))
     if loss <= allowed:
         return None
     return (

@@ -28,7 +28,7 @@ from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import NOTE, Table, markdown_table, texts, write_page
+from vrtspike.plotting.pages import NOTE, Table, markdown_table, table_texts, write_page
 from vrtspike.runs.published import PublishedRun
 
 Format = Literal["text", "csv", "markdown"]
@@ -203,7 +203,7 @@ def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["key", *names])
 
 
-def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
+def comparison_of_runs_text(candidates: Sequence[Candidate], kind: Format) -> str:
     """Format a comparison of runs as text.
 
     Args:
@@ -236,7 +236,7 @@ def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) 
         counts: for each run, True if its values are a test of the model.
     """
     filled = table.dropna(axis=1, how="all").drop(columns=NOTE, errors="ignore")
-    cells = texts(filled, FORMATS | quality_formats(metrics))
+    cells = table_texts(filled, FORMATS | quality_formats(metrics))
     is_counted = pd.Series(counts, index=cells.index)
     cells.loc[~is_counted, "preset"] += " (not counted)"
     cells = pd.concat([cells[is_counted], cells[~is_counted]])

@@ -122,9 +122,9 @@ def parallel_coordinates(
         # Sort numbers by value, then texts.
         column = table[[key]].assign(number=pd.to_numeric(table[key], errors="coerce"))
         texts = column.dropna(subset=key).sort_values(["number", key])[key].unique().tolist()
-        places = pd.Categorical(table[key], texts).codes.tolist()
+        codes = pd.Categorical(table[key], texts).codes.tolist()
         ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
-        axes.append({"label": key, "values": places, **ticks})
+        axes.append({"label": key, "values": codes, **ticks})
     axes += [{"label": metric.label, "values": table[metric.name].tolist()} for metric in metrics]
     line = {}
     if metrics:

@@ -238,12 +238,12 @@ def _flip_steps(
     bin_of_step = np.repeat(np.arange(len(bin_steps)), bin_steps)
     number = random.poisson(share * len(bin_of_step) * pixels)
     bins = bin_of_step[random.integers(len(bin_of_step), size=number)]
-    places = bins * pixels + random.integers(pixels, size=number)
-    spikes = values[places].astype(np.int64)
+    positions = bins * pixels + random.integers(pixels, size=number)
+    spikes = values[positions].astype(np.int64)
     # The step is any of its bin, so it has a spike with the probability spikes / steps.
     has_spike = random.random(number) * bin_steps[bins] < spikes
     change_of_spike = -1 if removes_spikes else 0
-    values[places] = spikes + np.where(has_spike, change_of_spike, 1)
+    values[positions] = spikes + np.where(has_spike, change_of_spike, 1)
 
 
 def _delay_spikes(
@@ -268,11 +268,11 @@ def _delay_spikes(
     pixels = counts.shape[1] * counts.shape[2]
     number = random.poisson(share * len(bin_steps) * pixels)
     bins = random.integers(len(bin_steps), size=number)
-    places = bins * pixels + random.integers(pixels, size=number)
+    positions = bins * pixels + random.integers(pixels, size=number)
     is_last_bin = (bins + 1) % frame_bins == 0
-    following = np.where(is_last_bin, places, places + pixels)
-    has_spike = random.random(number) * bin_steps[bins] < values[places]
+    following = np.where(is_last_bin, positions, positions + pixels)
+    has_spike = random.random(number) * bin_steps[bins] < values[positions]
     has_room = values[following] < bin_steps[following // pixels]
     moves = has_spike & has_room & ~is_last_bin
-    values[places[moves]] -= 1
+    values[positions[moves]] -= 1
     values[following[moves]] += 1

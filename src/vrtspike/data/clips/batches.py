@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vrtspike.data.clips.neighbours import fill_absent_neighbours
+from vrtspike.data.clips.neighbors import fill_absent_neighbors
 from vrtspike.data.store.voxels import Statistics, normalize_counts
 
 
@@ -69,8 +69,8 @@ def prepare_batch(
     gain = batch["gain"].to(device, non_blocking=True)
     voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
     if "neighbours" in batch:
-        present = batch["neighbours"].to(device, non_blocking=True)
-        voxels = fill_absent_neighbours(voxels, present)
+        present = batch["neighbors"].to(device, non_blocking=True)
+        voxels = fill_absent_neighbors(voxels, present)
     return ClipBatch(blur, sharp, voxels)
 
 

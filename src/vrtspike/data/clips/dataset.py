@@ -20,7 +20,7 @@ from vrtspike.data.clips.augmentation import (
     raise_threshold,
 )
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
-from vrtspike.data.clips.samples import Sample, pad_absent_neighbours, read_clip
+from vrtspike.data.clips.samples import Sample, pad_absent_neighbors, read_clip
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.system.errors import ConfigError, DataError, list_faults
@@ -51,7 +51,7 @@ class ClipDataset(Dataset[Sample]):
 
     def __init__(
         self,
-        dataset: DatasetManifest,
+        manifest: DatasetManifest,
         split: str,
         settings: DataSettings,
         *,
@@ -63,7 +63,7 @@ class ClipDataset(Dataset[Sample]):
         """Open the split's stores (metadata only).
 
         Args:
-            dataset: manifest of the data set.
+            manifest: manifest of the data set.
             split: name of its split.
             settings: DATA: the keys of the stores' options, CROP_SIZE, CLIP_LEN, NEIGHBOURS,
                 AUGMENT, THRESHOLD_AUGMENT, FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS,
@@ -80,11 +80,11 @@ class ClipDataset(Dataset[Sample]):
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
                 crop.
         """
-        dataset.require_stores(settings)
-        dataset.require_blur(settings)
+        manifest.require_stores(settings)
+        manifest.require_blur(settings)
         self._stores = {
             f"{split}/{entry.name}": Store(entry.store, cache_bytes)
-            for entry in dataset.split(split)
+            for entry in manifest.split(split)
         }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
@@ -93,9 +93,9 @@ class ClipDataset(Dataset[Sample]):
         self._epoch = 0
         layouts = self.layouts
         crops_of_all_epochs = sorted(set(self._crops))
-        _check_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
+        _require_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
         if settings.RATIO_AUGMENT:
-            _check_halves(layouts, crops_of_all_epochs)
+            _require_halves(layouts, crops_of_all_epochs)
         self._clips = [
             (name, start)
             for name, layout in layouts.items()
@@ -122,9 +122,9 @@ class ClipDataset(Dataset[Sample]):
         settings = self._settings
         random = np.random.default_rng([self._seed, self._epoch, index])
         rows, columns = self._crop(store.layout, random)
-        neighbours = settings.NEIGHBOURS
-        if self._train and neighbours:
-            neighbours = random.random() >= self.isolated_share
+        neighbors = settings.NEIGHBOURS
+        if self._train and neighbors:
+            neighbors = random.random() >= self.isolated_share
         frames = slice(start, start + settings.CLIP_LEN)
         sample = read_clip(
             store,
@@ -133,15 +133,15 @@ class ClipDataset(Dataset[Sample]):
             rows,
             columns,
             precomputed=settings.USE_PRECOMPUTED_VOXELS,
-            neighbours=neighbours,
+            neighbors=neighbors,
         )
         if self._train:
             self._augment(sample, random)
         if settings.NEIGHBOURS and "counts" in sample:
-            pad_absent_neighbours(
+            pad_absent_neighbors(
                 sample,
-                before=neighbours and start > 0,
-                after=neighbours and frames.stop < len(store.layout.frames),
+                before=neighbors and start > 0,
+                after=neighbors and frames.stop < len(store.layout.frames),
             )
         return sample
 
@@ -152,9 +152,9 @@ class ClipDataset(Dataset[Sample]):
         unit = layout.ratio.numerator
         crop = []
         for side in layout.rgb_size:
-            places = (side - size) // unit
-            place = int(random.integers(places + 1)) if self._train else places // 2
-            crop.append(slice(unit * place, unit * place + size))
+            max_position = (side - size) // unit
+            position = int(random.integers(max_position + 1)) if self._train else max_position // 2
+            crop.append(slice(unit * position, unit * position + size))
         return crop[0], crop[1]
 
     def _augment(self, sample: Sample, random: np.random.Generator) -> None:
@@ -195,7 +195,7 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
     return sorted({*range(0, last, step), last})
 
 
-def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
+def _require_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
     """Refuse sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
@@ -222,7 +222,7 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         raise DataError(list_faults(title, faults, advice))
 
 
-def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
+def _require_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
     """Refuse crops that a sensor of half the size cannot see.
 
     Raises:

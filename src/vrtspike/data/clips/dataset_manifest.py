@@ -175,7 +175,7 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
             spikes and the model needs them.
         DataError: if it is missing or of another version.
     """
-    dataset = load_dataset(path)
-    dataset.require_stores(settings.DATA)
-    require_spikes(str(path), dataset.statistics is not None, settings)
-    return dataset
+    manifest = load_dataset(path)
+    manifest.require_stores(settings.DATA)
+    require_spikes(str(path), manifest.statistics is not None, settings)
+    return manifest

@@ -51,7 +51,7 @@ def held_out(names: Sequence[str]) -> list[str]:
 
 
 def merge_dataset(
-    accepted: Acceptance, stores: Path, *, dataset: str, train_split: str = "train"
+    accepted: Acceptance, stores: Path, *, dataset_name: str, train_split: str = "train"
 ) -> DatasetContents:
     """Merge the manifests of all stores into the data set's manifest.
 
@@ -59,7 +59,7 @@ def merge_dataset(
         accepted: the acceptance: the sequences; for the record, the faults of those that were
             left out, and the test sequences that hold frames of a training sequence.
         stores: folder of the stores and their manifests, and of the result.
-        dataset: name of the data set.
+        dataset_name: name of the data set.
         train_split: the split that mean and standard deviation are taken from, exactly.
 
     Returns:
@@ -104,7 +104,7 @@ def merge_dataset(
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
         "schema": DATASET.schema,
-        "dataset": dataset,
+        "dataset": dataset_name,
         "excluded": accepted["excluded"],
         "overlaps": accepted["overlaps"],
         "splits": splits,

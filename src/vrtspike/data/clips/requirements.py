@@ -42,12 +42,12 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
 
 
 def require_spikes(
-    dataset: str, has_spikes: bool, settings: Settings, other_roots: Sequence[Path] = ()
+    dataset_name: str, has_spikes: bool, settings: Settings, other_roots: Sequence[Path] = ()
 ) -> None:
     """Refuse a model with spikes for a data set without.
 
     Args:
-        dataset: name for the message.
+        dataset_name: name for the message.
         has_spikes: true if its sequences have spikes.
         settings: settings of the preset.
         other_roots: other folders that hold spikes of its sequences.
@@ -58,12 +58,13 @@ def require_spikes(
     if settings.MODEL.USE_SPIKE and not has_spikes:
         if other_roots:
             raise ConfigError(
-                f"{dataset}: no spike files beside the frames, and MODEL.USE_SPIKE is true; spikes "
+                f"{dataset_name}: no spike files beside the frames, and MODEL.USE_SPIKE is true; "
+                "spikes "
                 f"of its sequences lie in {' and '.join(map(str, other_roots))}: set "
                 "DATA.SPIKE_ROOT to it"
             )
         raise ConfigError(
-            f"{dataset}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "
+            f"{dataset_name}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "
             "true. Set MODEL.USE_SPIKE to false (the ablation without spikes), put spike files "
             "beside the frames (docs/data-formats.md says where) and run the workflow again, or "
             "simulate them: from 240 fps frames (config/examples/high_frame_rate.yaml), or from "
@@ -71,11 +72,13 @@ def require_spikes(
         )
 
 
-def require_sequences_to_hold_out(dataset: str, sequences: int, settings: DataSettings) -> None:
+def require_sequences_to_hold_out(
+    dataset_name: str, sequences: int, settings: DataSettings
+) -> None:
     """Refuse a single training sequence if some have to be held out for validation.
 
     Args:
-        dataset: name for the message.
+        dataset_name: name for the message.
         sequences: number of training sequences.
         settings: DATA of the preset.
 
@@ -84,7 +87,7 @@ def require_sequences_to_hold_out(dataset: str, sequences: int, settings: DataSe
     """
     if settings.VALIDATION == "held_out" and sequences == 1:
         raise ConfigError(
-            f"{dataset}: DATA.VALIDATION is held_out, and a single training sequence cannot "
+            f"{dataset_name}: DATA.VALIDATION is held_out, and a single training sequence cannot "
             "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
             "the run was chosen on the test split"
         )

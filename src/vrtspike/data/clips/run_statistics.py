@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vrtspike.settings.schema import Settings
 
 
-def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
+def run_statistics(settings: Settings, manifest_path: Path) -> dict[str, Any]:
     """Return the statistics file of a run: JSON values.
 
     The file holds mean, standard deviation and count of the voxels (:func:`training_statistics`;
@@ -35,23 +35,23 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     if settings.untrained_weights is not None:
         kept = read_run_statistics(pretrained_file(settings.untrained_weights).parent)
         return dict(kept.contents)
-    dataset = load_dataset(manifest)
+    manifest = load_dataset(manifest_path)
     contents: dict[str, Any] = {
-        "dataset": dataset.name,
-        "dataset_digest": dataset.digest,
-        "bins": dataset.stores.bins,
+        "dataset": manifest.name,
+        "dataset_digest": manifest.digest,
+        "bins": manifest.stores.bins,
         "statistics": None,
     }
     if not settings.MODEL.USE_SPIKE:
         return contents
-    statistics = training_statistics(settings, dataset)
+    statistics = training_statistics(settings, manifest)
     if statistics is not None:
         contents["statistics"] = asdict(statistics)
     data = settings.DATA
-    held_out = dataset.held_out if data.VALIDATION != "test" else ()
+    held_out = manifest.held_out if data.VALIDATION != "test" else ()
     trained = [
         entry.limits
-        for entry in dataset.sequences
+        for entry in manifest.sequences
         if entry.split == data.TRAIN_SPLIT and entry.name not in held_out
     ]
     limits = training_limits(trained, data)
@@ -60,7 +60,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     return contents
 
 
-def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
+def training_statistics(settings: Settings, manifest: DatasetManifest) -> Statistics | None:
     """Return the statistics that a training standardises voxels with.
 
     A training that starts from a trained model uses the statistics of that model, which its weights
@@ -69,7 +69,7 @@ def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statist
     Raises:
         RunError: if the statistics of that model are missing or damaged.
     """
-    statistics = dataset.statistics_for(settings.DATA)
+    statistics = manifest.statistics_for(settings.DATA)
     start = settings.MODEL.PRETRAINED
     if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
         return statistics

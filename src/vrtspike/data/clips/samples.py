@@ -40,7 +40,7 @@ class Sample(TypedDict):
     """``<split>/<sequence>``."""
     start: int
     """Index of the first frame in its sequence."""
-    neighbours: NotRequired[torch.Tensor]
+    neighbors: NotRequired[torch.Tensor]
     """bool (2,): true if there are spikes of the frame before, and of the one after, or of another
     frame in their place; only with DATA.NEIGHBOURS."""
     ratio_change: NotRequired[RatioChange]
@@ -56,7 +56,7 @@ def read_clip(
     columns: slice,
     *,
     precomputed: bool = True,
-    neighbours: bool = False,
+    neighbors: bool = False,
 ) -> Sample:
     """Read a clip.
 
@@ -69,7 +69,7 @@ def read_clip(
         columns: columns of the crop, as ``rows``.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.
-        neighbours: read the spikes of the frame before and of the one after as well, if the
+        neighbors: read the spikes of the frame before and of the one after as well, if the
             sequence has these frames.
 
     Raises:
@@ -85,7 +85,7 @@ def read_clip(
     if layout.spike_size is None:
         return sample
     counted = frames
-    if neighbours:
+    if neighbors:
         counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
     sensor_rows = on_sensor(rows, layout.ratio)
     sensor_columns = on_sensor(columns, layout.ratio)
@@ -128,7 +128,7 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     return np.stack(counts)
 
 
-def pad_absent_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
+def pad_absent_neighbors(sample: Sample, *, before: bool, after: bool) -> None:
     """Pad the places of absent neighbours, and record which ones a sample has spikes of.
 
     Args:
@@ -145,4 +145,4 @@ def pad_absent_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
     sample["bin_steps"] = functional.pad(
         sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
     )
-    sample["neighbours"] = torch.tensor([before, after])
+    sample["neighbors"] = torch.tensor([before, after])

@@ -231,10 +231,10 @@ def misplacement(
         None if no place stands out, as in a still scene.
     """
     _, curve = correlation_curve(spikes, gray, exposure.steps)
-    place, value = find_peak(curve)
+    position, value = find_peak(curve)
     if value < MIN_CORRELATION or value - curve.min() < MIN_DISTINCTION:
         return None
-    return place - exposure.start
+    return position - exposure.start
 
 
 def _window(spikes: PackedSpikes) -> int:
@@ -272,11 +272,11 @@ def _search(
     starts = range(0, len(spikes) - window + 1, stride)
     curve = np.array([_likeness(sampled, start, window, small) for start in starts])
     peak, _ = find_peak(curve, max(1, PEAK_RADIUS // stride))
-    place = stride * peak
+    position = stride * peak
     reference = band_pass(picture)
-    highest = _likeness(spikes, round(place), window, reference)
+    highest = _likeness(spikes, round(position), window, reference)
     lowest = _likeness(spikes, starts[curve.argmin()], window, reference)
-    return place, highest, lowest
+    return position, highest, lowest
 
 
 def _best_order(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, read_exposures
+from vrtspike.data.exposure import EXPOSURE_TABLE, read_exposures
 from vrtspike.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
@@ -125,7 +125,7 @@ class Calibration:
         return faults
 
 
-def calibrate(
+def calibrate_camera(
     static: Path,
     moving: Path | None,
     sensor_size: tuple[int, int] | None = None,
@@ -191,7 +191,7 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
     return frames
 
 
-def save(folder: Path, calibration: Calibration, picture: NDArray[np.uint8]) -> None:
+def save_calibration(folder: Path, calibration: Calibration, picture: NDArray[np.uint8]) -> None:
     """Write ``calibration.json`` and ``calibration.png``."""
     write_json(folder / "calibration.json", asdict(calibration))
     write_png(folder / "calibration.png", picture)
@@ -271,17 +271,18 @@ def find_offset(
             ``max_steps``.
     """
     files = {path.stem: path for path in frame_files(moving / "blur")}
-    exposures = match_frames(read_exposures(moving / TABLE, has_sharp=False), files)
+    exposures = match_frames(read_exposures(moving / EXPOSURE_TABLE, has_sharp=False), files)
     unmatched = sorted(set(files) ^ set(exposures))
     if unmatched:
-        raise DataError(f"{moving}: found {unmatched[0]} in only one of blur/ and {TABLE}")
+        raise DataError(f"{moving}: found {unmatched[0]} in only one of blur/ and {EXPOSURE_TABLE}")
     total = count_spike_frames(moving / SPIKES, *sensor.size)
     # Offsets leave all exposures within the recorded steps.
     low = max(-max_steps, -min(exposure.start for exposure in exposures.values()))
     high = min(max_steps, total - max(exposure.stop for exposure in exposures.values()))
     if high <= low:
         raise DataError(
-            f"{moving / TABLE}: exposures take all {total} steps of {SPIKES}; record some steps "
+            f"{moving / EXPOSURE_TABLE}: exposures take all {total} steps of {SPIKES}; record some "
+            "steps "
             "before the first and after the last exposure"
         )
     curves = []

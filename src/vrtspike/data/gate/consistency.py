@@ -30,10 +30,10 @@ MAX_DETAIL = 1.2
 MIN_SPIKE_LIKENESS = 0.5
 """Minimum band-passed correlation of a blurry frame with the mean of its spikes: 0.93 for the sharp
 frame of a real exposure, 0.99 for simulated blurry frames; other sequences at most 0.4."""
-MIN_NEIGHBOUR_LEAD = 0.03
+MIN_NEIGHBOR_LEAD = 0.03
 """Minimum lead of a neighbour's correlation over that of the partner for the neighbour to be called
 the right one. In correct data the partner fits better by 0.004 to 1.5."""
-MIN_NEIGHBOUR_LIKENESS = 0.8
+MIN_NEIGHBOR_LIKENESS = 0.8
 """Minimum correlation with a neighbour's picture for the neighbour to be called the right one."""
 MIN_REVERSAL_LEAD = 0.1
 """Minimum lead of the wrong end of an exposure (a third of it) over the right end, in correlation
@@ -111,7 +111,7 @@ class Consistency:
         # Darker sharp frames have less detail, too; other faults are more specific than levels.
         if set(self._faults) - {"detail"}:
             return
-        colours = self._levels.colour_fault()
+        colours = self._levels.color_fault()
         brightness = self._levels.brightness_fault()
         contrast = self._levels.contrast_fault()
         if colours is not None:
@@ -139,18 +139,18 @@ class Consistency:
         previous, view, _ = self._window
         if view is None:
             return
-        neighbours = [frame for frame in (previous, following) if frame is not None]
+        neighbors = [frame for frame in (previous, following) if frame is not None]
         min_likeness = MIN_COARSE_LIKENESS
         blur, sharp, spikes = view
-        if self._spikes_fit(blur, spikes, neighbours):
+        if self._spikes_fit(blur, spikes, neighbors):
             # If things move far, spikes are the better evidence of the same scene.
             min_likeness = -1.0
             if spikes is not None and spikes.has_clear_ends:
                 self._report_reversal(spikes, previous, following)
-        self._compare_pictures(blur, sharp, neighbours, min_likeness)
+        self._compare_pictures(blur, sharp, neighbors, min_likeness)
 
     def _spikes_fit(
-        self, blur: PictureView, spikes: SpikeView | None, neighbours: Sequence[FrameView]
+        self, blur: PictureView, spikes: SpikeView | None, neighbors: Sequence[FrameView]
     ) -> bool:
         """Compare a blurry frame with its spikes and those of its neighbours.
 
@@ -160,9 +160,9 @@ class Consistency:
         if spikes is None or not spikes.assessable:
             return False
         others = {
-            neighbour.spikes.path: neighbour.spikes.mean
-            for neighbour in neighbours
-            if neighbour.spikes is not None
+            neighbor.spikes.path: neighbor.spikes.mean
+            for neighbor in neighbors
+            if neighbor.spikes is not None
         }
         parts = {blur.path: spikes.blur, spikes.path: spikes.mean}
         return self._fits("spikes", parts, others, MIN_SPIKE_LIKENESS)
@@ -171,13 +171,13 @@ class Consistency:
         self,
         blur: PictureView,
         sharp: PictureView,
-        neighbours: Sequence[FrameView],
+        neighbors: Sequence[FrameView],
         min_likeness: float,
     ) -> None:
         """Compare a blurry frame with its sharp frame and those of its neighbours."""
         if blur.digest == sharp.digest:
             # A noiseless simulation blurs nothing if nothing moves.
-            if all(neighbour.sharp.digest != sharp.digest for neighbour in neighbours):
+            if all(neighbor.sharp.digest != sharp.digest for neighbor in neighbors):
                 self._faults["equal"].append(
                     f"{blur.path}: the same picture as {sharp.path}, expected the blurry one: put "
                     "it there"
@@ -185,7 +185,7 @@ class Consistency:
             return
         if min(blur.coarse.std(), sharp.coarse.std()) < _MIN_CONTRAST:
             return
-        others = {neighbour.sharp.path: neighbour.sharp.coarse for neighbour in neighbours}
+        others = {neighbor.sharp.path: neighbor.sharp.coarse for neighbor in neighbors}
         parts = {blur.path: blur.coarse, sharp.path: sharp.coarse}
         if not self._fits("sharp frame", parts, others, min_likeness):
             return
@@ -215,7 +215,7 @@ class Consistency:
         """
         (path, blur), (partner, picture) = parts.items()
         likeness = correlation(blur, picture)
-        threshold = max(likeness + MIN_NEIGHBOUR_LEAD, MIN_NEIGHBOUR_LIKENESS)
+        threshold = max(likeness + MIN_NEIGHBOR_LEAD, MIN_NEIGHBOR_LIKENESS)
         fits = likeness >= min_likeness
         has_better = False
         for other, other_picture in others.items():
@@ -258,19 +258,19 @@ class Consistency:
             )
 
 
-def _reversal_lead(near: Gray, far: Gray, neighbour: Gray) -> float | None:
+def _reversal_lead(near: Gray, far: Gray, neighbor: Gray) -> float | None:
     """Return the lead in correlation of the far end of an exposure over its near end.
 
     Args:
         near: the end next to the neighbour.
         far: the end away from the neighbour.
-        neighbour: the neighbour's end next to the exposure.
+        neighbor: the neighbour's end next to the exposure.
 
     Returns:
         None if the far end does not fit clearly better.
     """
-    near_likeness = correlation(near, neighbour)
-    far_likeness = correlation(far, neighbour)
+    near_likeness = correlation(near, neighbor)
+    far_likeness = correlation(far, neighbor)
     if far_likeness <= max(near_likeness + MIN_REVERSAL_LEAD, MIN_END_LIKENESS):
         return None
     return far_likeness - near_likeness

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from vrtspike.data.gate.frame_views import THUMBNAIL
+from vrtspike.data.gate.frame_views import THUMBNAIL_SIDE
 
 Thumbnails: TypeAlias = NDArray[np.uint8]
 """(N, pixels) of the frames of a sequence, in order."""
@@ -22,7 +22,7 @@ Thumbnails: TypeAlias = NDArray[np.uint8]
 MAX_COPY_DISTANCE = 0.8
 """Maximum root mean square, of 255, between the thumbnails of a frame and its copy; rounding alone
 makes up to 0.4."""
-MIN_NEIGHBOUR_RATIO = 3.0
+MIN_NEIGHBOR_RATIO = 3.0
 """Minimum distance of the original from its neighbours, in distances of the copy from it."""
 MIN_COPIES = 2
 """Minimum number of copies in a sequence that count as evidence."""
@@ -35,7 +35,7 @@ def read_thumbnails(encoded: Iterable[str]) -> Thumbnails:
     """Decode the thumbnails of a sequence's frames, in order, from hexadecimal digits."""
     rows = [np.frombuffer(bytes.fromhex(text), np.uint8) for text in encoded]
     if not rows:
-        return np.empty((0, THUMBNAIL**2), np.uint8)
+        return np.empty((0, THUMBNAIL_SIDE**2), np.uint8)
     return np.stack(rows)
 
 
@@ -48,16 +48,16 @@ class TrainingFrames:
 
     def __init__(self, sequences: Mapping[str, Thumbnails]) -> None:
         self._names: list[str] = []
-        thumbnails = [np.empty((0, THUMBNAIL**2), np.uint8)]
+        thumbnails = [np.empty((0, THUMBNAIL_SIDE**2), np.uint8)]
         distances = [np.empty(0, np.float32)]
         for name, frames in sequences.items():
-            neighbour_distances = _neighbour_distances(frames)
-            is_moving = neighbour_distances >= MAX_COPY_DISTANCE
+            neighbor_distances = _neighbor_distances(frames)
+            is_moving = neighbor_distances >= MAX_COPY_DISTANCE
             thumbnails.append(frames[is_moving])
-            distances.append(neighbour_distances[is_moving])
+            distances.append(neighbor_distances[is_moving])
             self._names += [name] * int(is_moving.sum())
         self._thumbnails = np.concatenate(thumbnails)
-        self._neighbour_distances = np.concatenate(distances)
+        self._neighbor_distances = np.concatenate(distances)
         self._tree = cKDTree(_coarse(self._thumbnails)) if self._names else None
 
     def copied_sequences(self, tested: Thumbnails) -> list[str]:
@@ -71,11 +71,11 @@ class TrainingFrames:
             which too few frames were found.
         """
         originals = [self._original(frame) for frame in tested]
-        distinct = {place for place in originals if place is not None}
-        counts = Counter(self._names[place] for place in distinct)
+        distinct = {index for index in originals if index is not None}
+        counts = Counter(self._names[index] for index in distinct)
         names = []
-        for place in originals:
-            name = "" if place is None else self._names[place]
+        for index in originals:
+            name = "" if index is None else self._names[index]
             is_evident = counts[name] >= MIN_COPIES
             names.append(name if is_evident else "")
         return names
@@ -86,20 +86,20 @@ class TrainingFrames:
             return None
         # The means of areas differ by no more than the pixels do.
         radius = MAX_COPY_DISTANCE * _COARSE
-        places = self._tree.query_ball_point(_coarse(frame[None])[0], radius)
-        if not places:
+        candidates = self._tree.query_ball_point(_coarse(frame[None])[0], radius)
+        if not candidates:
             return None
-        distances = _distances(self._thumbnails[places], frame)
+        distances = _distances(self._thumbnails[candidates], frame)
         nearest = int(distances.argmin())
-        place = places[nearest]
+        index = candidates[nearest]
         distance = distances[nearest]
-        neighbour_distance = self._neighbour_distances[place]
-        if distance > MAX_COPY_DISTANCE or neighbour_distance < MIN_NEIGHBOUR_RATIO * distance:
+        neighbor_distance = self._neighbor_distances[index]
+        if distance > MAX_COPY_DISTANCE or neighbor_distance < MIN_NEIGHBOR_RATIO * distance:
             return None
-        return int(place)
+        return int(index)
 
 
-def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
+def _neighbor_distances(frames: Thumbnails) -> NDArray[np.float32]:
     """Return the distance of each frame from its more similar neighbour; 0 for a single frame."""
     if len(frames) < 2:
         return np.zeros(len(frames), np.float32)
@@ -122,6 +122,6 @@ def _without_mean(thumbnails: Thumbnails) -> NDArray[np.float32]:
 
 def _coarse(thumbnails: Thumbnails) -> NDArray[np.float32]:
     """Return means of areas of thumbnails without their mean, (N, 16)."""
-    side = THUMBNAIL // _COARSE
+    side = THUMBNAIL_SIDE // _COARSE
     areas = _without_mean(thumbnails).reshape(-1, _COARSE, side, _COARSE, side)
     return np.asarray(areas.mean(axis=(2, 4)).reshape(-1, _COARSE**2), np.float32)

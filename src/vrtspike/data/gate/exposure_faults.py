@@ -184,11 +184,11 @@ def compare_lengths(
     return lengths
 
 
-def length_faults(place: str, lengths: Sequence[Mapping[str, OtherLength]]) -> list[str]:
+def length_faults(location: str, lengths: Sequence[Mapping[str, OtherLength]]) -> list[str]:
     """Return faults of the length of a sequence's exposures, at most one.
 
     Args:
-        place: the spikes of the first exposure, for the message.
+        location: the spikes of the first exposure, for the message.
         lengths: results of :func:`compare_lengths` for its exposures.
     """
     for name in ("shorter", "longer"):
@@ -198,7 +198,7 @@ def length_faults(place: str, lengths: Sequence[Mapping[str, OtherLength]]) -> l
         likeness = median(other.likeness for other in others)
         exposure_likeness = median(other.exposure_likeness for other in others)
         return [
-            f"{place}: the blurry frames fit {others[0].steps} steps around the middle of their "
+            f"{location}: the blurry frames fit {others[0].steps} steps around the middle of their "
             f"exposures better than the {others[0].exposure} of the exposures (correlation "
             f"{likeness:.3f} instead of {exposure_likeness:.3f}, median of {len(others)} frames): "
             f"the shutter was open for a {name} time; correct start and stop in exposures.csv"

@@ -20,7 +20,7 @@ from vrtspike.io.images import shrink
 COARSE = 16
 """RGB pixels along a side that are averaged to compare a blurry with a sharp frame; fewer in frames
 of less than 128 pixels."""
-THUMBNAIL = 16
+THUMBNAIL_SIDE = 16
 """Rows and columns of the small picture by which copies are found."""
 MIN_END_STEPS = 6
 """Minimum steps of an end of an exposure: with four steps, correct data were so noisy that they
@@ -49,7 +49,7 @@ class PictureView(NamedTuple):
         brightness: mean of the grey picture.
         spread: standard deviation of each channel, averaged like ``coarse``.
         contrast: standard deviation of the grey picture.
-        thumbnail: grey picture of :data:`THUMBNAIL` rows and columns.
+        thumbnail: grey picture of :data:`THUMBNAIL_SIDE` rows and columns.
     """
 
     path: str
@@ -101,7 +101,7 @@ class FrameView(NamedTuple):
     spikes: SpikeView | None = None
 
 
-def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def to_gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Luma of RGB (H, W, 3), rounded: (H, W)."""
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
@@ -113,24 +113,24 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
         path: path of the frame, for messages.
         picture: uint8 RGB (H, W, 3).
     """
-    grey = gray(picture)
-    laplacian = cv2.Laplacian(grey, cv2.CV_16S)
-    detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / grey.size
-    brightness, contrast = cv2.meanStdDev(grey)
-    height, width = grey.shape
+    gray = to_gray(picture)
+    laplacian = cv2.Laplacian(gray, cv2.CV_16S)
+    detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / gray.size
+    brightness, contrast = cv2.meanStdDev(gray)
+    height, width = gray.shape
     side = max(1, min(COARSE, min(height, width) // 8))
     rows = max(1, height // side)
     columns = max(1, width // side)
     areas = shrink(picture, rows, columns).astype(np.float32)
     colours = areas - areas.mean(axis=2, keepdims=True)
-    coarse = shrink(grey, rows, columns).astype(np.float32)
+    coarse = shrink(gray, rows, columns).astype(np.float32)
     if min(coarse.shape) >= _HIGH_PASS_SIDE:
         coarse -= cv2.blur(coarse, (_BOX, _BOX))
     else:
         coarse -= coarse.mean()
     return PictureView(
         path=path,
-        digest=_digest(grey),
+        digest=_digest(gray),
         coarse=coarse,
         detail=detail,
         colours=np.asarray(colours - colours.mean(axis=(0, 1)), np.float32),
@@ -138,7 +138,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
         spread=np.asarray(areas.std(axis=(0, 1)), np.float32),
         brightness=float(brightness[0, 0]),
         contrast=float(contrast[0, 0]),
-        thumbnail=shrink(grey, THUMBNAIL, THUMBNAIL),
+        thumbnail=shrink(gray, THUMBNAIL_SIDE, THUMBNAIL_SIDE),
     )
 
 

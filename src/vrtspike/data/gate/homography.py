@@ -85,9 +85,9 @@ def _match_features(rate: NDArray[np.uint8], frame: NDArray[np.uint8]) -> tuple[
         for best, second in candidates:
             if best.distance < _MAX_DISTANCE_RATIO * second.distance:
                 matches.append(best)
-    rate_places = [rate_points[match.queryIdx].pt for match in matches]
-    frame_places = [frame_points[match.trainIdx].pt for match in matches]
-    return np.array(rate_places, np.float32), np.array(frame_places, np.float32)
+    rate_positions = [rate_points[match.queryIdx].pt for match in matches]
+    frame_positions = [frame_points[match.trainIdx].pt for match in matches]
+    return np.array(rate_positions, np.float32), np.array(frame_positions, np.float32)
 
 
 def warp_to_sensor(

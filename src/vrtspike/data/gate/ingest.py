@@ -23,7 +23,7 @@ from vrtspike.data.gate.exposure_faults import (
     time_faults,
     widening,
 )
-from vrtspike.data.gate.frame_views import FrameView, SpikeView, gray, view_picture, view_spikes
+from vrtspike.data.gate.frame_views import FrameView, SpikeView, to_gray, view_picture, view_spikes
 from vrtspike.data.gate.step_order import order_fault
 from vrtspike.data.manifests import (
     INGESTED,
@@ -262,19 +262,19 @@ class _Checks:
         """
         file = self.root / recording.path
         exposure = recording.exposure
-        place = str(file)
+        location = str(file)
         if self.files.stream:
-            place = f"{file} (steps {exposure.start} to {exposure.stop - 1})"
+            location = f"{file} (steps {exposure.start} to {exposure.stop - 1})"
         # Long exposures of large sensors take gigabytes once unpacked.
         spikes = sensor.read(file, exposure.start, exposure.steps)
-        blur_gray = gray(blur)
-        alignment = align(spikes, gray(sharp))
-        view = view_spikes(place, spikes, blur_gray)
-        fault = mismatch(alignment, place, sharp_path, spikes.shape[1:])
+        blur_gray = to_gray(blur)
+        alignment = align(spikes, to_gray(sharp))
+        view = view_spikes(location, spikes, blur_gray)
+        fault = mismatch(alignment, location, sharp_path, spikes.shape[1:])
         if fault and alignment.is_moved:
             self._shifted.append(fault)
             fault = None
-        fault = fault or order_fault(spikes, place)
+        fault = fault or order_fault(spikes, location)
         if alignment.locates:
             sides = []
             steps = widening(exposure.start, exposure.steps, recording.total)

@@ -12,18 +12,18 @@ from vrtspike.data.gate.similarity import correlation
 
 MAX_FLAT = 1.0
 """Standard deviation, of 255, up to which a picture shows nothing."""
-MAX_UNLIKE_COLOURS = -0.2
+MAX_UNLIKE_COLORS = -0.2
 """Correlation of the colours of a blurry and a sharp frame (less their mean, which two cameras see
 differently) below which their channels are in another order. Correct pairs: GoPro 0.99, generated
 data at least 0.9, 0.16 where textures move far; with red and blue exchanged in one of them -0.46 to
 -0.98 in natural pictures."""
-MIN_COLOUR = 2.0
+MIN_COLOR = 2.0
 """Mean deviation of both pictures from their mean colour, of 255, below which the order of channels
 is not compared; natural pictures: 7 to 28."""
-MIN_COLOURED = 8.0
+MIN_COLORED = 8.0
 """Mean deviation of one picture, of 255, from which the other must have colours, too: two cameras
 whose gains differ by a tenth make up to 5 in grey scenes."""
-MIN_COLOUR_SHARE = 0.1
+MIN_COLOR_SHARE = 0.1
 """Minimum colour of one as a share of the other's, in the median of a sequence: 0.3 to 1 in correct
 pairs, 0.0 if one is grey."""
 MAX_LEVEL_DIFFERENCE = 25.0
@@ -35,7 +35,7 @@ MAX_SPREAD = 1.5
 """Maximum coarse contrast of a blurry frame over that of its sharp one, in the same median: 0.36 to
 1.1 in correct pairs, up to 1.18 if few bright points are averaged in linear light; blur hardly adds
 contrast."""
-STANDARD_ERROR = 1.86
+ERROR_PER_DEVIATION = 1.86
 """Standard error of a median, times the square root of the number of values, for their median
 absolute deviation: 1.48 for the standard deviation times 1.25 for the median."""
 
@@ -50,7 +50,7 @@ class LevelComparison:
         """Paths of the first blurry and sharp frame."""
         self._level_differences: list[Gray] = []
         self._spreads: list[Gray] = []
-        self._colour_shares: list[float] = []
+        self._color_shares: list[float] = []
 
     def add(self, blur: PictureView, sharp: PictureView) -> str | None:
         """Take in a pair of frames.
@@ -65,16 +65,16 @@ class LevelComparison:
         self._level_differences.append(blur.mean - sharp.mean)
         spread = blur.spread / np.maximum(sharp.spread, np.float32(1))
         self._spreads.append(np.asarray(spread, np.float32))
-        less_colour, more_colour = sorted((_rms(blur.colours), _rms(sharp.colours)))
-        if more_colour >= MIN_COLOURED:
-            self._colour_shares.append(less_colour / more_colour)
-        if less_colour < MIN_COLOUR:
+        less_color, more_color = sorted((_rms(blur.colours), _rms(sharp.colours)))
+        if more_color >= MIN_COLORED:
+            self._color_shares.append(less_color / more_color)
+        if less_color < MIN_COLOR:
             return None
         return _order_fault(blur, sharp)
 
-    def colour_fault(self) -> str | None:
+    def color_fault(self) -> str | None:
         """Return the fault of a sequence of which only blurry or only sharp frames have colours."""
-        if not self._colour_shares or np.median(self._colour_shares) >= MIN_COLOUR_SHARE:
+        if not self._color_shares or np.median(self._color_shares) >= MIN_COLOR_SHARE:
             return None
         blur, sharp = self._first_pair
         return (
@@ -118,7 +118,7 @@ class LevelComparison:
 def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
     """Return the fault of a pair whose channels are in another order."""
     likeness = correlation(blur.colours, sharp.colours)
-    if likeness >= MAX_UNLIKE_COLOURS:
+    if likeness >= MAX_UNLIKE_COLORS:
         return None
     exchanged = correlation(np.ascontiguousarray(blur.colours[..., ::-1]), sharp.colours)
     cause = "the channels of one of them are in another order"
@@ -126,7 +126,7 @@ def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
         cause = f"red and blue are exchanged in one of them (exchanged back: {exchanged:.2f})"
     return (
         f"{blur.path}: not the colours of {sharp.path} (correlation {likeness:.2f}, expected "
-        f"at least {MAX_UNLIKE_COLOURS}): {cause}; write both as RGB"
+        f"at least {MAX_UNLIKE_COLORS}): {cause}; write both as RGB"
     )
 
 
@@ -134,7 +134,7 @@ def median_and_error(values: NDArray[np.floating]) -> tuple[Any, Any]:
     """Return the median along the first axis, and twice its standard error."""
     center = np.median(values, axis=0)
     deviation = np.median(np.abs(values - center), axis=0)
-    return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5
+    return center, 2 * ERROR_PER_DEVIATION * deviation / len(values) ** 0.5
 
 
 def _rms(colours: Gray) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.data.exposure import TABLE, Exposure, exposure_table, read_exposures
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.data.gate.calibration import SPIKES, Calibration, require_frame_size
 from vrtspike.data.gate.homography import warp_to_sensor
 from vrtspike.data.raw.layouts.files import SENSOR_FILE
@@ -40,7 +40,7 @@ def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
         raise DataError(f"{root}: no <split>/<sequence>/{SPIKES} in it")
     exposures = {source: _moved_exposures(calibration, source) for source in sources}
     targets = {source: output / source.relative_to(root) for source in sources}
-    others = {path.parent for path in output.glob(f"*/*/{TABLE}")} - set(targets.values())
+    others = {path.parent for path in output.glob(f"*/*/{EXPOSURE_TABLE}")} - set(targets.values())
     if others:
         raise DataError(f"{min(others)}: no sequence of {root} has this name; remove the folder")
     rows, columns = calibration.file_size
@@ -48,7 +48,7 @@ def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
     for source, target in targets.items():
         with replaced_folder(target) as folder:
             _warp_frames(calibration, source, folder)
-            atomic_write_text(folder / TABLE, exposure_table(exposures[source]))
+            atomic_write_text(folder / EXPOSURE_TABLE, exposure_table(exposures[source]))
             shutil.copyfile(source / SPIKES, folder / SPIKES)
     return list(targets.values())
 
@@ -73,7 +73,7 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
         DataError: if the recording has no spikes, or exposures leave them.
     """
     names = [path.stem for path in frame_files(source / "blur")]
-    table = read_exposures(source / TABLE, has_sharp=(source / "sharp").is_dir())
+    table = read_exposures(source / EXPOSURE_TABLE, has_sharp=(source / "sharp").is_dir())
     if not (source / SPIKES).is_file():
         raise DataError(f"{source / SPIKES}: no such file; expected the spikes of the sequence")
     total = count_spike_frames(source / SPIKES, *calibration.file_size)
@@ -88,7 +88,8 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
             outside.append(name)
     if outside:
         raise DataError(
-            f"{source / TABLE}: {offset:+.2f} steps later the exposures of {', '.join(outside)} "
+            f"{source / EXPOSURE_TABLE}: {offset:+.2f} steps later the exposures of "
+            f"{', '.join(outside)} "
             f"leave the {total} steps of {SPIKES}; remove these frames and their lines"
         )
     return exposures

@@ -87,7 +87,7 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[FolderConte
     contents = []
     for layout in LAYOUTS.values():
         splits = {}
-        for split in _recognised_splits(root, layout):
+        for split in _recognized_splits(root, layout):
             names, _ = layout.sequence_names(root, split, spike_root)
             files = [layout.find(root, split, name, "blur", spike_root) for name in names]
             splits[split or WHOLE] = files
@@ -111,30 +111,30 @@ def missing_parts(contents: FolderContents, expected: Expected) -> list[str]:
     return faults
 
 
-def _recognised_splits(root: Path, layout: Layout) -> list[str]:
+def _recognized_splits(root: Path, layout: Layout) -> list[str]:
     """Splits below a root whose folders look like a layout; an empty name if it has no splits."""
     if _SPLIT not in layout.blur:
-        return [""] if layout.recognises(root, "") else []
+        return [""] if layout.recognizes(root, "") else []
     return other_splits(root, [], layout.name)
 
 
 def _pattern(contents: FolderContents, split: str, part: str) -> str:
     """Pattern of the paths of a part of the sequences of a split."""
-    places = contents.layout.places(split, "<sequence>", "blur", contents.spike_root)
+    paths = contents.layout.sequence_paths(split, "<sequence>", "blur", contents.spike_root)
     if part == "sharp frames":
-        return f"{contents.root}/{places.sharp}*.png"
+        return f"{contents.root}/{paths.sharp}*.png"
     if part == "blurry frames":
-        return f"{contents.root}/{places.blur}*.png"
+        return f"{contents.root}/{paths.blur}*.png"
     if contents.spike_root is not None:
-        return places.spikes_wanted
-    return f"{contents.root}/{places.spikes_wanted}"
+        return paths.spike_patterns
+    return f"{contents.root}/{paths.spike_patterns}"
 
 
 def _count_faults(
     contents: FolderContents, split: str, sequences: Sequence[SequenceFiles], expected: Expected
 ) -> list[str]:
     """Differences of the numbers of sequences and frames of a split."""
-    place = _pattern(contents, split, "blurry frames")
+    pattern = _pattern(contents, split, "blurry frames")
     if split not in expected.sequences:
         if not expected.sequences or split == WHOLE:
             return []
@@ -144,13 +144,13 @@ def _count_faults(
     if len(sequences) != number:
         difference = f"found {len(sequences)} sequences, expected {number}"
         return [
-            f"{split}: {difference}: {place}; unpack or download the others, remove foreign ones"
+            f"{split}: {difference}: {pattern}; unpack or download the others, remove foreign ones"
         ]
     frames = sum(len(files.blur) for files in sequences)
     wanted = expected.frames.get(split, frames)
     if frames != wanted:
         difference = f"found {frames} blurry frames, expected {wanted}"
-        return [f"{split}: {difference}: {place}; unpack the archive again"]
+        return [f"{split}: {difference}: {pattern}; unpack the archive again"]
     return []
 
 

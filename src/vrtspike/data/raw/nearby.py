@@ -35,7 +35,7 @@ def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[
     for folder in _folders(root):
         for kind in layouts:
             for split in _splits_named(kind, folder.name):
-                if split not in splits and kind.recognises(root, split):
+                if split not in splits and kind.recognizes(root, split):
                     result.add(split)
     return sorted(result)
 
@@ -51,7 +51,7 @@ def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[P
     return [
         folder
         for folder in candidates
-        if any(kind.recognises(folder, split) for kind in layouts for split in splits)
+        if any(kind.recognizes(folder, split) for kind in layouts for split in splits)
     ]
 
 
@@ -67,11 +67,11 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
     Raises:
         DataError: if a folder cannot be looked at.
     """
-    places = find_layout(root, split, layout).places(split, sequence, "blur")
-    streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
+    paths = find_layout(root, split, layout).sequence_paths(split, sequence, "blur")
+    streams = [f"{stream}{suffix}" for stream in paths.streams for suffix in SPIKE_SUFFIXES]
     frame_patterns = []
-    if places.spike:
-        frame_patterns = [f"{places.spike}*{suffix}" for suffix in SPIKE_SUFFIXES]
+    if paths.spike:
+        frame_patterns = [f"{paths.spike}*{suffix}" for suffix in SPIKE_SUFFIXES]
     result = []
     for folder in [*_folders(root.absolute().parent), *_folders(root)]:
         has_stream = any((folder / path).is_file() for path in streams)
@@ -83,9 +83,11 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
 def _splits_named(layout: Layout, folder: str) -> set[str]:
     """Return the splits that a folder's name means: ``val`` of ``val_blurry_33``."""
     result = set()
-    for group in layout.marks:
-        for mark in group:
-            pattern = re.escape(mark.split("/")[0]).replace(r"\{split\}", "(?P<split>.+)", 1)
+    for group in layout.required_folders:
+        for folder_pattern in group:
+            pattern = re.escape(folder_pattern.split("/")[0]).replace(
+                r"\{split\}", "(?P<split>.+)", 1
+            )
             match = re.fullmatch(pattern, folder)
             if match and "split" in match.groupdict():
                 result.add(match["split"])
@@ -93,8 +95,8 @@ def _splits_named(layout: Layout, folder: str) -> set[str]:
 
 
 @listing_errors()
-def _folders(place: Path) -> Iterator[Path]:
+def _folders(parent: Path) -> Iterator[Path]:
     """Yield some of the folders in one, sorted by name, without hidden and foreign ones."""
-    folders = [entry for entry in visible_entries(place, set()) if entry.is_dir()]
+    folders = [entry for entry in visible_entries(parent, set()) if entry.is_dir()]
     for name in sorted(folder.name for folder in folders)[:MAX_FOLDERS]:
-        yield place / name
+        yield parent / name

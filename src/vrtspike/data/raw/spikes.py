@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes, pack_frames
-from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
+from vrtspike.io.files import atomic_write_bytes, file_stamp, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
 MAX_SCALE = 32
@@ -288,16 +288,16 @@ def npz_frames(path: Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
     """
-    return _read_frames(path, file_mark(path))
+    return _read_frames(path, file_stamp(path))
 
 
 @functools.lru_cache(maxsize=1)
-def _read_frames(path: Path, mark: object) -> NDArray[np.uint8]:
+def _read_frames(path: Path, stamp: object) -> NDArray[np.uint8]:
     """Read all spike frames.
 
     Args:
         path: path of the file.
-        mark: changes with its contents, see :func:`vrtspike.io.files.file_mark`.
+        stamp: changes with its contents, see :func:`vrtspike.io.files.file_stamp`.
     """
     with _open_array(path) as (stream, shape, dtype):
         count, height, width = shape

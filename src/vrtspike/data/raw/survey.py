@@ -15,10 +15,10 @@ from pathlib import Path
 from vrtspike.data.manifests import SURVEY, Faults, Survey, SurveyedSequence
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, find_other_case
-from vrtspike.data.raw.layouts.layout import Layout, SequencePlaces, layout_hint
+from vrtspike.data.raw.layouts.layout import Layout, SequencePaths, layout_hint
 from vrtspike.data.raw.layouts.registry import AUTO, find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
-from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
+from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, printable
 
 FORBIDDEN_CHARACTERS = frozenset("{}")
 """Characters that the name of a sequence may not contain."""
@@ -31,7 +31,7 @@ def survey(
     splits: Sequence[str],
     blur_dir: str,
     layout: str = AUTO,
-    look: Callable[[SequenceFiles], None] | None = None,
+    on_sequence: Callable[[SequenceFiles], None] | None = None,
     spike_root: str | None = None,
 ) -> Survey:
     """Find all sequences of a data set, and set aside those with faults that names show.
@@ -44,7 +44,8 @@ def survey(
         splits: names of the splits, folders of the root.
         blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
         layout: name of a layout; ``auto`` looks at the folders.
-        look: called with the files of each sequence whose folders can be listed; they are not kept.
+        on_sequence: called with the files of each sequence whose folders can be listed; they are
+            not kept.
         spike_root: folder of the spikes under a root of their own (DATA.SPIKE_ROOT).
 
     Returns:
@@ -58,7 +59,7 @@ def survey(
     _require_folders(base, spike_root, splits)
     search = _Search(base, splits, blur_dir, layout, spike_root)
     for split in dict.fromkeys(splits):
-        search.add_split(split, look)
+        search.add_split(split, on_sequence)
     has_spikes = search.report_missing_spikes()
     sound = [name for name in search.sequences if name not in search.excluded]
     if not sound:
@@ -105,12 +106,12 @@ class _Search:
     foreign: set[str] = field(default_factory=set)
     wanted_spikes: dict[str, str] = field(default_factory=dict)
 
-    def add_split(self, split: str, look: Callable[[SequenceFiles], None] | None) -> None:
+    def add_split(self, split: str, on_sequence: Callable[[SequenceFiles], None] | None) -> None:
         """Find the sequences of a split.
 
         Args:
             split: name of the split's folder.
-            look: called with the files of each sequence whose folders can be listed.
+            on_sequence: called with the files of each sequence whose folders can be listed.
         """
         try:
             layout = find_layout(self.root, split, self.layout, self.splits)
@@ -122,35 +123,39 @@ class _Search:
         self.layouts[split] = layout
         self.foreign |= foreign
         if not names:
-            expected = f"{layout.places(split, '<sequence>', self.blur_dir).sharp}*.png"
+            expected = f"{layout.sequence_paths(split, '<sequence>', self.blur_dir).sharp}*.png"
             hint = _split_hint(self.root, split, self.splits, self.layout)
             self.excluded[split] = [f"no sequence folders; expected {self.root / expected}{hint}"]
         for twins in _look_alikes(names):
             names = [name for name in names if name not in twins]
             self.excluded[f"{split}/{twins[0]}"] = [f"found two folders of it{UNICODE_FORMS}"]
         for name in names:
-            self._add_sequence(layout, split, name, look)
+            self._add_sequence(layout, split, name, on_sequence)
 
     def _add_sequence(
-        self, layout: Layout, split: str, name: str, look: Callable[[SequenceFiles], None] | None
+        self,
+        layout: Layout,
+        split: str,
+        name: str,
+        on_sequence: Callable[[SequenceFiles], None] | None,
     ) -> None:
         """Look at the files of a sequence."""
-        sequence = f"{split}/{shown(name)}"
+        sequence = f"{split}/{printable(name)}"
         try:
             _require_usable(name)
             files = layout.find(self.root, split, name, self.blur_dir, self.spike_root)
         except DataError as error:
             self.excluded[sequence] = [str(error)]
             return
-        if look is not None:
-            look(files)
+        if on_sequence is not None:
+            on_sequence(files)
         self.sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
-        places = layout.places(split, name, self.blur_dir, self.spike_root)
-        faults = _file_faults(files, places)
+        paths = layout.sequence_paths(split, name, self.blur_dir, self.spike_root)
+        faults = _file_faults(files, paths)
         if faults:
             self.excluded[sequence] = faults
         if not files.has_spikes:
-            self.wanted_spikes[sequence] = places.spikes_wanted
+            self.wanted_spikes[sequence] = paths.spike_patterns
 
     def report_missing_spikes(self) -> bool:
         """Exclude sequences without spikes if others have them, or if spikes are configured.
@@ -164,9 +169,9 @@ class _Search:
             reason = "other sequences have them"
         else:
             return False
-        for sequence, place in self.wanted_spikes.items():
+        for sequence, patterns in self.wanted_spikes.items():
             faults = self.excluded.setdefault(sequence, [])
-            faults.append(f"no spikes ({place}, or .npz), but {reason}")
+            faults.append(f"no spikes ({patterns}, or .npz), but {reason}")
         return True
 
 
@@ -258,13 +263,13 @@ def _require_usable(name: str) -> None:
         )
 
 
-def _file_faults(files: SequenceFiles, places: SequencePlaces) -> list[str]:
+def _file_faults(files: SequenceFiles, paths: SequencePaths) -> list[str]:
     """Return faults of the files of a sequence: missing frames, and two kinds of spike files."""
     faults = list(files.faults)
     if not files.blur:
-        faults.append(f"no blurry frames ({places.blur}*.png)")
+        faults.append(f"no blurry frames ({paths.blur}*.png)")
     if not files.sharp:
-        faults.append(f"no sharp frames ({places.sharp}*.png); vrtspike restore does without them")
+        faults.append(f"no sharp frames ({paths.sharp}*.png); vrtspike restore does without them")
     if files.spikes and files.stream:
         first = next(iter(files.spikes.values()))
         faults.append(f"both {first} and {files.stream}; remove the one not meant")

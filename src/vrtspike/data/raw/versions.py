@@ -92,7 +92,7 @@ def _sample(file: Path) -> tuple[int, str]:
     size = file.stat().st_size
     digest = hashlib.sha256()
     with file.open("rb") as stream:
-        for place in range(_BLOCKS):
-            stream.seek(max(0, size - _BLOCK) * place // (_BLOCKS - 1))
+        for index in range(_BLOCKS):
+            stream.seek(max(0, size - _BLOCK) * index // (_BLOCKS - 1))
             digest.update(stream.read(_BLOCK))
     return size, digest.hexdigest()

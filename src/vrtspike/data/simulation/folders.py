@@ -149,7 +149,7 @@ def simulate_folders(
     """
     _for_each(
         folders,
-        lambda folder: _check_folder(folder, output),
+        lambda folder: _require_usable_frames(folder, output),
         "folders that cannot be simulated, nothing was written",
         "Fix these and run again.",
     )
@@ -205,9 +205,9 @@ def simulate_spikes_of_pairs(
     frame_errors = named_faults({name: frame_faults(frames) for name, frames in files.items()})
     if frame_errors:
         raise DataError(list_faults(title, frame_errors, "Fix these."))
-    for number, name in enumerate(names):
+    for index, name in enumerate(names):
         folder = output / name
-        seeded = sensor.model_copy(update={"SEED": sensor.SEED + number})
+        seeded = sensor.model_copy(update={"SEED": sensor.SEED + index})
         with progress_bar(f"simulate {name}") as progress:
             count = simulate_pairs(root, files[name], folder, seeded, progress=progress)
         print(f"{folder}: spikes of {count} frames")
@@ -266,7 +266,7 @@ def _for_each(
         raise DataError(list_faults(title, faults, advice))
 
 
-def _check_folder(source: FrameFolder, output: Path) -> None:
+def _require_usable_frames(source: FrameFolder, output: Path) -> None:
     """Refuse frames that cannot be simulated, or that the results would replace.
 
     Raises:

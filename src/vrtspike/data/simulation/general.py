@@ -18,7 +18,7 @@ from vrtspike.data.simulation.scenes import (
     FRAMES_PER_EXPOSURE,
     SMALL_FRAME,
     Camera,
-    Picture,
+    LinearPicture,
     film_sequence,
     log_uniform,
     scene_scale,
@@ -30,7 +30,7 @@ SCENE_WIDTHS = (1.6, 3.4)
 """Smallest and largest width of a scene, in widths of a frame."""
 MAX_ENLARGEMENT = 2.0
 """Maximum factor of a picture's size; larger ones hold no detail to restore."""
-RECOLOURED = 2 / 3
+RECOLORED = 2 / 3
 """Share of the sequences whose colours and contrast are changed."""
 LOG_GAMMA = 0.4
 """Largest logarithm of the exponent of a changed picture, either way."""
@@ -62,7 +62,7 @@ class Source:
         stem = Path(self.file).stem.replace("_", "-")
         return stem if self.frame is None else f"{stem}-{self.frame:03d}"
 
-    def read(self) -> Picture:
+    def read(self) -> LinearPicture:
         """Return the picture, float32 (H, W, 3) RGB, 0 to 255.
 
         Raises:
@@ -123,14 +123,14 @@ def make_general_data(
         DataError: if a package or a picture is missing, a size is odd, or there are no exposures.
     """
     for split, sources in (("train", TRAINING), ("test", TEST)):
-        for number, source in enumerate(sources):
+        for index, source in enumerate(sources):
             picture = source.read()
             for view in range(VIEWS):
-                random = np.random.default_rng([seed, number, view, len(sources)])
+                random = np.random.default_rng([seed, index, view, len(sources)])
                 name = f"{source.name}_{FRAMES_PER_EXPOSURE}_{view:02d}"
                 count = film_sequence(
                     root / split / name,
-                    recolour(picture, random),
+                    recolor(picture, random),
                     Camera(height, width, scene_width(picture, random, height, width)),
                     random,
                     exposures=exposures,
@@ -139,19 +139,21 @@ def make_general_data(
                 report(f"{split}/{name}: {count} exposures of {source.package}'s {source.file}")
 
 
-def scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
+def scene_width(
+    picture: LinearPicture, random: np.random.Generator, height: int, width: int
+) -> float:
     """Return a width of the scene for :data:`SMALL_FRAME`, log-uniform as far as detail lasts."""
     drawn = SMALL_FRAME[1] * float(log_uniform(random, SCENE_WIDTHS))
     return min(drawn, MAX_ENLARGEMENT * picture.shape[1] / scene_scale(height, width))
 
 
-def recolour(picture: Picture, random: np.random.Generator) -> Picture:
+def recolor(picture: LinearPicture, random: np.random.Generator) -> LinearPicture:
     """Return a picture with other colours and contrast or, in a third of all cases, itself."""
-    if random.random() >= RECOLOURED:
+    if random.random() >= RECOLORED:
         return picture
     channels = picture[:, :, random.permutation(3)] / 255
-    grey = channels.mean(axis=2, keepdims=True)
-    saturated = grey + log_uniform(random, SATURATION) * (channels - grey)
+    gray = channels.mean(axis=2, keepdims=True)
+    saturated = gray + log_uniform(random, SATURATION) * (channels - gray)
     channels = np.clip(saturated, 0, 1)
     gamma = np.exp(random.uniform(-LOG_GAMMA, LOG_GAMMA))
     curved = channels**gamma

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from vrtspike.data.simulation.scenes import Picture
+from vrtspike.data.simulation.scenes import LinearPicture
 from vrtspike.data.video.reading import read_video
 from vrtspike.system.errors import DataError
 from vrtspike.system.packages import distribution, missing_package
@@ -34,7 +34,7 @@ def package_file(package: str, file: str) -> Path:
     return path
 
 
-def read_photograph(package: str, file: str) -> Picture:
+def read_photograph(package: str, file: str) -> LinearPicture:
     """Read a photograph inside a package: float32 (H, W, 3) RGB, 0 to 255.
 
     Raises:
@@ -47,20 +47,20 @@ def read_photograph(package: str, file: str) -> Picture:
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.float32)
 
 
-def read_video_frame(package: str, file: str, number: int) -> Picture:
+def read_video_frame(package: str, file: str, index: int) -> LinearPicture:
     """Read a frame of a video inside a package: float32 (H, W, 3) RGB, 0 to 255.
 
     Args:
         package: name that the package is imported by.
         file: path below its folder.
-        number: number of the frame, from 0.
+        index: number of the frame, from 0.
 
     Raises:
         DataError: if the package, the video or the frame is missing or damaged.
     """
     path = package_file(package, file)
-    frames = islice(read_video(path), number, None)
+    frames = islice(read_video(path), index, None)
     frame = next(frames, None)
     if frame is None:
-        raise DataError(f"{path}: no frame {number}; reinstall {distribution(package)}")
+        raise DataError(f"{path}: no frame {index}; reinstall {distribution(package)}")
     return np.asarray(frame, dtype=np.float32)

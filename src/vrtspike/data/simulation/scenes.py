@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vrtspike.data.simulation.sensor import SPK_GOPRO_SENSOR, SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 
-Picture = NDArray[np.float32]
+LinearPicture = NDArray[np.float32]
 """(H, W, 3) RGB or (H, W), 0 to 255; of opacities 0 to 1."""
 
 FRAME_RATE = 240.0
@@ -93,7 +93,7 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
 
 
 def film(
-    photograph: Picture,
+    photograph: LinearPicture,
     camera: Camera,
     random: np.random.Generator,
     frames: int,
@@ -128,29 +128,29 @@ def film(
     )
 
     def view_from(
-        layer: Picture, pose: Pose, parallax: float, centre: Point, border: int
-    ) -> Picture:
-        """Return a layer from a pose of the camera, which at rest looks at ``centre``."""
+        layer: LinearPicture, pose: Pose, parallax: float, center: Point, border: int
+    ) -> LinearPicture:
+        """Return a layer from a pose of the camera, which at rest looks at ``center``."""
         angle, zoom = pose[2:]
         cos = np.cos(angle)
         sin = np.sin(angle)
         turn = np.exp(-zoom * parallax) * np.array([[cos, -sin], [sin, cos]])
-        matrix = np.column_stack([turn, centre + parallax * pose[:2] - turn @ view])
+        matrix = np.column_stack([turn, center + parallax * pose[:2] - turn @ view])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         warped = cv2.warpAffine(layer, matrix, (width, height), flags=flags, borderMode=border)
         return np.asarray(warped, dtype=np.float32)
 
-    for number, pose in enumerate(path):
+    for index, pose in enumerate(path):
         far = view_from(picture, pose, 1.0, middle, cv2.BORDER_REFLECT_101)
         mask = view_from(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
         front = view_from(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
-        scene = draw_objects(far + mask * (front - far), objects, number)
+        scene = draw_objects(far + mask * (front - far), objects, index)
         yield np.rint(np.clip(scene, 0, 255)).astype(np.uint8)
 
 
 def film_sequence(
     folder: Path,
-    photograph: Picture,
+    photograph: LinearPicture,
     camera: Camera,
     random: np.random.Generator,
     *,
@@ -197,7 +197,9 @@ def film_sequence(
     return written
 
 
-def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tuple[Picture, Picture]:
+def _cut_out(
+    random: np.random.Generator, picture: LinearPicture, height: int
+) -> tuple[LinearPicture, LinearPicture]:
     """Return the near layer: the picture turned around, and a blob as its opacity."""
     layer = np.ascontiguousarray(picture[::-1, ::-1])
     rows, columns = layer.shape[:2]
@@ -224,13 +226,13 @@ class MovingObject:
         spin: turn per frame, in radians.
     """
 
-    texture: Picture
-    opacity: Picture
+    texture: LinearPicture
+    opacity: LinearPicture
     start: NDArray[np.float64]
     velocity: NDArray[np.float64]
     spin: float
 
-    def draw(self, picture: Picture, frame: int) -> Picture:
+    def draw(self, picture: LinearPicture, frame: int) -> LinearPicture:
         """Return a picture, (H, W, 3), with the object in front of it, at a number of the frame."""
         height, width = picture.shape[:2]
         rows, columns = self.opacity.shape
@@ -238,8 +240,8 @@ class MovingObject:
         cos, sin = np.cos(angle), np.sin(angle)
         turn = np.array([[cos, -sin], [sin, cos]])
         middle = np.array([(columns - 1) / 2, (rows - 1) / 2])
-        place = self.start + frame * self.velocity
-        matrix = np.column_stack([turn, place - turn @ middle])
+        position = self.start + frame * self.velocity
+        matrix = np.column_stack([turn, position - turn @ middle])
         mask = cv2.warpAffine(self.opacity, matrix, (width, height), flags=cv2.INTER_LINEAR)
         front = cv2.warpAffine(
             self.texture,
@@ -252,7 +254,9 @@ class MovingObject:
         return np.asarray(blended, dtype=np.float32)
 
 
-def draw_objects(picture: Picture, objects: Iterable[MovingObject], frame: int) -> Picture:
+def draw_objects(
+    picture: LinearPicture, objects: Iterable[MovingObject], frame: int
+) -> LinearPicture:
     """Return a picture, (H, W, 3), with objects in front of it, the last one nearest."""
     for item in objects:
         picture = item.draw(picture, frame)
@@ -275,7 +279,7 @@ def log_uniform(
 
 def random_object(
     random: np.random.Generator,
-    photograph: Picture,
+    photograph: LinearPicture,
     *,
     height: int,
     width: int,
@@ -306,7 +310,7 @@ def random_object(
     )
 
 
-def _random_shape(random: np.random.Generator, height: int) -> Picture:
+def _random_shape(random: np.random.Generator, height: int) -> LinearPicture:
     """Return the opacity of a random ellipse or rounded rectangle, turned at random."""
     first, second = height * log_uniform(random, HALF_SIDES, 2)
     power = random.choice((2.0, 10.0))
@@ -323,24 +327,24 @@ def _random_shape(random: np.random.Generator, height: int) -> Picture:
 
 
 def _random_texture(
-    random: np.random.Generator, photograph: Picture, shape: tuple[int, ...]
-) -> Picture:
+    random: np.random.Generator, photograph: LinearPicture, shape: tuple[int, ...]
+) -> LinearPicture:
     """Return a texture: one colour, stripes of two, or a part of a photograph in other colours."""
     rows, columns = shape
     kind = random.integers(3)
     if kind == 0:
-        return np.broadcast_to(random_colour(random), (rows, columns, 3)).astype(np.float32)
+        return np.broadcast_to(random_color(random), (rows, columns, 3)).astype(np.float32)
     if kind == 1:
         return _stripes(random, rows, columns)
     top = int(random.integers(max(photograph.shape[0] - rows, 0) + 1))
     left = int(random.integers(max(photograph.shape[1] - columns, 0) + 1))
     part = photograph[top : top + rows, left : left + columns]
     enlarged = cv2.resize(part, (columns, rows), interpolation=cv2.INTER_LINEAR)
-    tint = random_colour(random) / 128
+    tint = random_color(random) / 128
     return np.clip(enlarged * tint, 0, 255).astype(np.float32)
 
 
-def _stripes(random: np.random.Generator, rows: int, columns: int) -> Picture:
+def _stripes(random: np.random.Generator, rows: int, columns: int) -> LinearPicture:
     """Return stripes of two colours at a random angle."""
     period = log_uniform(random, STRIPES)
     angle = random.uniform(0, np.pi)
@@ -348,11 +352,11 @@ def _stripes(random: np.random.Generator, rows: int, columns: int) -> Picture:
     phase = 2 * np.pi * (np.cos(angle) * x + np.sin(angle) * y) / period
     # Steep sines are stripes without staircase.
     share = np.clip(0.5 + period / 6 * np.sin(phase), 0, 1)[..., None]
-    first, second = random_colour(random), random_colour(random)
+    first, second = random_color(random), random_color(random)
     return np.asarray(first + share * (second - first), dtype=np.float32)
 
 
-def random_colour(random: np.random.Generator) -> NDArray[np.float64]:
+def random_color(random: np.random.Generator) -> NDArray[np.float64]:
     """RGB, 0 to 255, of a uniform hue, from grey to pure, from dark to bright."""
     hue, saturation = random.uniform(0, 6), random.uniform(0, 1)
     value = random.uniform(20, 250)

@@ -24,7 +24,7 @@ Frame = NDArray[np.uint8]
 """A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""
 Gray = NDArray[np.float32]
 """The light on the sensor: (h, w) in [0, 1]."""
-Spikes = NDArray[np.bool_]
+SimulatedSpikes = NDArray[np.bool_]
 """Spikes of one step (h, w), or of several (T, h, w)."""
 
 MIN_SIDE = 16
@@ -73,7 +73,7 @@ _MIN_THETA_SHARE = 0.1
 """Minimum threshold of a pixel as a share of the sensor's, for any spread."""
 
 
-def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Spikes]:
+def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[SimulatedSpikes]:
     """Yield the spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
@@ -177,7 +177,7 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
 
 def stream_spikes(
     frames: Iterable[Frame], sensor: SimulatedSensor = SPK_GOPRO_SENSOR
-) -> Iterator[Spikes]:
+) -> Iterator[SimulatedSpikes]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Args:

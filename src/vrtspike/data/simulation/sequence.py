@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, Exposure, exposure_of_average, exposure_table
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_of_average, exposure_table
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
@@ -157,9 +157,9 @@ def simulate_pairs(
     steps = sensor.STEPS_PER_FRAME
     around_frame = Exposure(-(steps // 2), steps // 2, 0)
     exposures = {}
-    for place, name in enumerate(names, start=1):
-        exposures[name] = around_frame.moved(steps * place)
-    atomic_write_text(folder / TABLE, exposure_table(exposures))
+    for position, name in enumerate(names, start=1):
+        exposures[name] = around_frame.moved(steps * position)
+    atomic_write_text(folder / EXPOSURE_TABLE, exposure_table(exposures))
     return len(names)
 
 
@@ -205,9 +205,11 @@ def write_sequence(
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
     blur_name = "blur" if sensor.GAMMA is None else "blur_gamma"
-    places = [folder / name for name in (blur_name, "sharp", "spike")]
+    part_folders = [folder / name for name in (blur_name, "sharp", "spike")]
     with contextlib.ExitStack() as stack:
-        temporary = [stack.enter_context(replaced_folder(place)) for place in places]
+        temporary = [
+            stack.enter_context(replaced_folder(part_folder)) for part_folder in part_folders
+        ]
         for done, interval in enumerate(stream_spikes(filmed, sensor), start=1):
             spikes.append(interval)
             progress(done)
@@ -224,17 +226,17 @@ def write_sequence(
                 f"{frames_per_exposure}; give more frames or fewer per exposure"
             )
         if not replace:
-            for place, written in zip(places, temporary, strict=True):
-                _require_no_others(place, written, len(names))
+            for part_folder, written in zip(part_folders, temporary, strict=True):
+                _require_no_others(part_folder, written, len(names))
     if sensor.DOWNSCALE != SPK_GOPRO_SENSOR.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     # Without a table exposures are those of Spk-GoPro; an older one must not remain.
     is_usual = exposure == spk_gopro_exposure(exposure.steps)
     if is_usual and sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME:
-        (folder / TABLE).unlink(missing_ok=True)
+        (folder / EXPOSURE_TABLE).unlink(missing_ok=True)
     else:
-        atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
+        atomic_write_text(folder / EXPOSURE_TABLE, exposure_table(dict.fromkeys(names, exposure)))
     return len(names), len(spikes)
 
 
@@ -260,21 +262,21 @@ def _write_exposure(
     (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
 
 
-def _require_no_others(place: Path, written: Path, count: int) -> None:
+def _require_no_others(folder: Path, written: Path, count: int) -> None:
     """Refuse a folder that is a link or holds other files than the written ones.
 
     Args:
-        place: the folder that is replaced.
+        folder: the folder that is replaced.
         written: folder with the new files.
         count: number of the written files, for the message.
 
     Raises:
         DataError: naming a file.
     """
-    others = [path for path in place.glob("*") if not (written / path.name).exists()]
-    if others or place.is_symlink():
+    others = [path for path in folder.glob("*") if not (written / path.name).exists()]
+    if others or folder.is_symlink():
         raise DataError(
-            f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
+            f"{folder}: found {'a link' if folder.is_symlink() else min(others).name}, "
             f"expected nothing but the {count} files that are written again; give "
             "another folder, or remove this one"
         )

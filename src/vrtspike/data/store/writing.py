@@ -64,7 +64,7 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         options: options of the store; no more bins than the shortest exposure can fill.
         output: the store's manifest to write.
-        recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.Building`.
+        recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.VoxelizeStage`.
 
     Returns:
         The store's manifest.
@@ -153,7 +153,7 @@ def _frames(
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
     binned = layout.binned
-    for number, frame in enumerate(manifest["frames"]):
+    for index, frame in enumerate(manifest["frames"]):
         blur = read_rgb(root / frame["blur"])
         sharp = read_rgb(root / frame["sharp"])
         file = manifest["spike_file"]
@@ -162,8 +162,8 @@ def _frames(
             yield {"blur": blur, "sharp": sharp}
             continue
         sensor = Sensor(_pair(file["size"]), SensorArea(**file["area"]))
-        exposure = binned[number]
-        start = spikes["start"] - layout.exposures[number].start
+        exposure = binned[index]
+        start = spikes["start"] - layout.exposures[index].start
         recorded = sensor.read(root / spikes["path"], start, exposure.steps)
         edges = bin_edges(exposure, layout.bins)
         counts = recorded.counts(edges)
@@ -216,8 +216,8 @@ def _write_frames(arrays: Mapping[str, Any], frames: Sequence[tuple[int, StoredF
     first, _ = frames[0]
     for name, array in arrays.items():
         block = np.zeros((len(frames), *array.shape[1:]), np.uint8)
-        for place, (_, frame) in enumerate(frames):
-            block[place, : len(frame[name])] = frame[name]
+        for index, (_, frame) in enumerate(frames):
+            block[index, : len(frame[name])] = frame[name]
         array[first : first + len(frames)] = block
 
 
@@ -228,11 +228,11 @@ class ContentDigest:
         self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
         self._layout = layout
 
-    def add(self, number: int, frame: StoredFrame) -> None:
+    def add(self, index: int, frame: StoredFrame) -> None:
         """Take in the next frame.
 
         Args:
-            number: number of the frame; the first one is 0.
+            index: number of the frame; the first one is 0.
             frame: arrays of the frame.
 
         Raises:
@@ -240,10 +240,10 @@ class ContentDigest:
         """
         for name, (_, *expected) in self._layout.shapes.items():
             if name == "bits":
-                expected[0] = self._layout.spike_frames[number]
+                expected[0] = self._layout.spike_frames[index]
             values = frame[name]
             if values.shape != tuple(expected) or values.dtype != np.uint8:
-                raise ValueError(f"{name} of frame {number + 1}: {values.shape} is not {expected}")
+                raise ValueError(f"{name} of frame {index + 1}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
@@ -285,7 +285,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     return group, arrays
 
 
-def verify_store(
+def find_damage(
     manifest_path: str | Path, progress: ProgressCallback = lambda done, total: None
 ) -> list[str]:
     """Read a whole store and list its damage.
@@ -307,18 +307,18 @@ def verify_store(
     digest = ContentDigest(store.layout)
     layout = store.layout
     faults: list[str] = []
-    for number in range(len(layout.frames)):
+    for index in range(len(layout.frames)):
         frame: StoredFrame = {}
         for name in layout.shapes:
             try:
-                whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
+                whole = store.read(name, slice(index, index + 1), slice(None), slice(None))[0]
             except DataError:
-                faults += _damaged_chunks(store, name, number)
+                faults += _damaged_chunks(store, name, index)
             else:
-                frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
+                frame[name] = whole[: layout.spike_frames[index]] if name == "bits" else whole
         if not faults:
-            digest.add(number, frame)
-        progress(number + 1, len(layout.frames))
+            digest.add(index, frame)
+        progress(index + 1, len(layout.frames))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
@@ -327,22 +327,22 @@ def verify_store(
     return faults
 
 
-def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
+def _damaged_chunks(store: Store, name: str, index: int) -> Iterator[str]:
     """Read the chunks of one frame one by one and name those that fail."""
     layout = store.layout
     shape = layout.shapes[name]
     chunk = layout.chunks[name]
     rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
-    file = f"{name}/c/{number // layout.frames_per_file}" + "/0" * (len(shape) - 1)
+    file = f"{name}/c/{index // layout.frames_per_file}" + "/0" * (len(shape) - 1)
     for top, left in itertools.product(
         range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
     ):
         bottom = min(top + chunk[rows], shape[rows])
         right = min(left + chunk[columns], shape[columns])
         try:
-            store.read(name, slice(number, number + 1), slice(top, bottom), slice(left, right))
+            store.read(name, slice(index, index + 1), slice(top, bottom), slice(left, right))
         except DataError:
             yield (
-                f"{store.path}: {name} of frame {layout.frames[number]}, rows {top} to "
+                f"{store.path}: {name} of frame {layout.frames[index]}, rows {top} to "
                 f"{bottom - 1}, columns {left} to {right - 1} ({file})"
             )

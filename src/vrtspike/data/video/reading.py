@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.data.video.colours import decoded_colours
+from vrtspike.data.video.colors import decoded_colors
 from vrtspike.io.images import HDR_TRANSFERS, WIDE_PRIMARIES
 from vrtspike.system.errors import DataError
 
@@ -82,7 +82,7 @@ def read_video(path: str | Path) -> Iterator[Image]:
     """
     with _open_video(Path(path)) as (container, stream):
         for frame in _decode(Path(path), container, stream):
-            yield decoded_colours(frame)
+            yield decoded_colors(frame)
 
 
 def inspect_video(path: str | Path) -> VideoInfo:
@@ -200,7 +200,7 @@ def _seconds(timed: Packet | av.VideoFrame, ticks: int = 0) -> Fraction:
     return (timed.pts + ticks) * timed.time_base
 
 
-def _require_progressive(path: Path, frame: av.VideoFrame, number: int) -> None:
+def _require_progressive(path: Path, frame: av.VideoFrame, index: int) -> None:
     """Refuse interlaced frames.
 
     Raises:
@@ -208,7 +208,7 @@ def _require_progressive(path: Path, frame: av.VideoFrame, number: int) -> None:
     """
     if frame.interlaced_frame:
         raise DataError(
-            f"{path}: frame {number} is interlaced, its odd and even rows are of two moments; "
+            f"{path}: frame {index} is interlaced, its odd and even rows are of two moments; "
             "expected progressive video. Deinterlace it with a video program (such as FFmpeg's "
             "filter bwdif); if it is progressive and marked wrongly, correct the mark (setfield)"
         )
@@ -231,23 +231,23 @@ def _damaged(
 
 
 def _rising_stamps(
-    shown: Sequence[int | None], start: int, length: int, usual: int
+    frame_stamps: Sequence[int | None], start: int, length: int, typical_length: int
 ) -> tuple[int, ...] | None:
     """Return the time stamps of frames and the end of the last one; None if they are not usable.
 
     Args:
-        shown: the stamp of each frame, None without one.
+        frame_stamps: the stamp of each frame, None without one.
         start: stamp to count from.
         length: duration of the last frame; 0 if unknown.
-        usual: duration of a frame on average.
+        typical_length: duration of a frame on average.
     """
     # AVI stores the order of decoding: the stamps are right, but not those of their frames.
-    stamps = sorted(stamp - start for stamp in shown if stamp is not None)
-    if len(set(stamps)) < len(shown):
+    stamps = sorted(stamp - start for stamp in frame_stamps if stamp is not None)
+    if len(set(stamps)) < len(frame_stamps):
         return None
     if length <= 0 and len(stamps) > 1:
         length = stamps[-1] - stamps[-2]
-    return (*stamps, stamps[-1] + max(1, length or usual))
+    return (*stamps, stamps[-1] + max(1, length or typical_length))
 
 
 def announced_bytes(path: Path) -> int | None:
@@ -269,7 +269,7 @@ def announced_bytes(path: Path) -> int | None:
     return None if size is None else start + size
 
 
-def _read_size(head: bytes, place: int) -> tuple[int | None, int]:
+def _read_size(head: bytes, offset: int) -> tuple[int | None, int]:
     """Return the size of an element, None if unknown, and the place of its contents.
 
     The number of leading zeros of the first byte is the number of bytes that follow it; a size of
@@ -280,10 +280,10 @@ def _read_size(head: bytes, place: int) -> tuple[int | None, int]:
     >>> _read_size(bytes([0xFF]), 0)
     (None, 1)
     """
-    length = 9 - head[place].bit_length() if place < len(head) else 9
-    if length > 8 or place + length > len(head):
-        return None, place
+    length = 9 - head[offset].bit_length() if offset < len(head) else 9
+    if length > 8 or offset + length > len(head):
+        return None, offset
     # Behind the leading zeros and a one, 7 bits for each byte are left.
     all_ones = 2 ** (7 * length) - 1
-    size = int.from_bytes(head[place : place + length]) & all_ones
-    return (None if size == all_ones else size), place + length
+    size = int.from_bytes(head[offset : offset + length]) & all_ones
+    return (None if size == all_ones else size), offset + length

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.data.video.colours import BT709, encoded_colours
+from vrtspike.data.video.colors import BT709, encoded_colors
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
 from vrtspike.io.files import atomic_path
 from vrtspike.system.rounding import round_up
@@ -188,7 +188,7 @@ class _VideoWriter:
                 f"{self._path}: a frame of {frame.shape[:2]} pixels in a video of "
                 f"{(self._stream.height, self._stream.width)}"
             )
-        encoded = encoded_colours(frame)
+        encoded = encoded_colors(frame)
         if self._like is not None:
             if self._count == self._like.frames:
                 raise ValueError(f"{self._path}: more frames than {self._like.path} has")

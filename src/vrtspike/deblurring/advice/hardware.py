@@ -12,7 +12,7 @@ import torch
 
 from vrtspike.launching.gpus import usable_gpus
 from vrtspike.monitoring.process_memory import system_memory
-from vrtspike.monitoring.timing import seconds
+from vrtspike.monitoring.timing import time_call
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 from vrtspike.training.flops import measure_peak
@@ -212,5 +212,5 @@ def measure_bandwidth(device: torch.device) -> float:
     """Measure the TB/s that a copy in a device's memory reads and writes, the best of several."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    best = min(seconds(device, lambda: target.copy_(source)) for _ in range(_COPIES))
+    best = min(time_call(device, lambda: target.copy_(source)) for _ in range(_COPIES))
     return 2 * _COPY_BYTES / best / 1e12

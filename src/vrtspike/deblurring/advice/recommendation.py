@@ -49,7 +49,7 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class MachineAdvice:
-    """The result of :func:`advise`.
+    """The result of :func:`advise_on_machine`.
 
     Attributes:
         lines: the advice as text.
@@ -62,7 +62,7 @@ class MachineAdvice:
     command: str | None
 
 
-def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
+def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
     """Compare the needs of every preset that trains with a machine.
 
     Args:
@@ -79,7 +79,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdv
         if name in workflow.presets and settings.untrained_weights is None
     }
     measured = cache(partial(find_data, deblurring.results))
-    data = {name: measured(deblurring.dataset(name)) for name in presets}
+    data = {name: measured(deblurring.data_source(name)) for name in presets}
 
     def fit_of(name: str, settings: Settings) -> Fit:
         return assess(name, settings, data[name], machine, free, max_hours)
@@ -148,7 +148,7 @@ def recommend(
         train: beginning of the command.
     """
     useful = [name for name in keys if name not in COMPARISONS]
-    names = [name for name in useful if data[name].dataset.kind not in BUNDLED_DATA]
+    names = [name for name in useful if data[name].data_source.kind not in BUNDLED_DATA]
     if names:
         best = min(names, key=_preference)
         command = f"{train}{shlex.quote(best)}"
@@ -159,7 +159,7 @@ def recommend(
         if data[best].missing:
             cause += "; its data are missing, set DATA.ROOT first"
         return command, cause
-    if any(data[name].dataset.kind == "demo" for name in useful):
+    if any(data[name].data_source.kind == "demo" for name in useful):
         return DEMO_COMMAND, "only the preset of the generated data fits this machine"
     if keys:
         return None, f"what fits is not for a first model: {', '.join(keys)} (README.md#presets)"
@@ -200,7 +200,7 @@ def _datasets_lines(
     stores: dict[str, dict[StoreOptions, None]] = {}
     sizes = {}
     for name, settings in presets.items():
-        dataset = data[name].dataset.name
+        dataset = data[name].data_source.name
         sizes[dataset] = data[name]
         stores.setdefault(dataset, {})[StoreOptions.of(settings.DATA)] = None
     for dataset, size in sizes.items():
@@ -215,7 +215,7 @@ def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[st
         stores: options of its stores.
     """
     size = data.size
-    dataset = data.dataset
+    dataset = data.data_source
     if data.missing is not None and dataset.kind != "raw":
         yield f"data:    {dataset.name}: {dataset.root} is generated first"
         return

@@ -53,13 +53,13 @@ class PresetData:
     """The data of a preset.
 
     Attributes:
-        dataset: paths of the data set.
+        data_source: paths of the data set.
         size: number and size of its frames; those of GoPro if the data are missing.
         missing: why the data are missing; None if they exist.
         stored_bytes: size of the stores that exist, by their number of bins.
     """
 
-    dataset: DataSource
+    data_source: DataSource
     size: DataSize
     missing: str | None
     stored_bytes: Mapping[int, int]
@@ -92,20 +92,22 @@ class Fit:
     hours: float = 0.0
 
 
-def find_data(results: Path, dataset: DataSource) -> PresetData:
+def find_data(results: Path, data_source: DataSource) -> PresetData:
     """Measure a data set and its stores; missing data count as those of GoPro.
 
     Args:
         results: folder of all results.
-        dataset: paths of the data set.
+        data_source: paths of the data set.
     """
     missing: str | None = None
     try:
-        size = measure_data(dataset)
+        size = measure_data(data_source)
     except DataError as error:
         size = GOPRO
         missing = str(error).splitlines()[0]
-    return PresetData(dataset, size, missing, _stored_bytes(results / "data" / dataset.name))
+    return PresetData(
+        data_source, size, missing, _stored_bytes(results / "data" / data_source.name)
+    )
 
 
 def _stored_bytes(folder: Path) -> dict[int, int]:
@@ -195,7 +197,7 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
     sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
     if settings.DATA.VALIDATION != "held_out":
         return sequences, frames
-    trained = sequences - len(held_out([str(number) for number in range(sequences)]))
+    trained = sequences - len(held_out([str(index) for index in range(sequences)]))
     # The estimate assumes sequences of equal length.
     return trained, frames * trained // max(1, sequences)
 
@@ -209,7 +211,7 @@ def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Reas
         symptom = f"its crops of {crop} x {crop} do not fit into frames of {height} x {width}"
         cure = "crops: a smaller DATA.CROP_SIZE, or light_small (96 x 96)"
         reasons.append(Reason(symptom, cure))
-    if steps < MIN_STEPS and data.dataset.kind != "demo":
+    if steps < MIN_STEPS and data.data_source.kind != "demo":
         symptom = f"makes {steps:,} steps of these clips, fewer than {MIN_STEPS:,}"
         cure = "steps: more TRAIN.EPOCHS, or light_small, which is made for small data sets"
         reasons.append(Reason(symptom, cure))

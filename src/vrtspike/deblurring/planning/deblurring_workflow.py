@@ -58,7 +58,7 @@ class DeblurringWorkflow:
     @cached_property
     def by_preset(self) -> dict[str, DataSource]:
         """The data set of each preset of a file or sweep."""
-        return {name: self._dataset_of(settings) for name, settings in self.presets.items()}
+        return {name: self._data_source_of(settings) for name, settings in self.presets.items()}
 
     @property
     def dataset_names(self) -> list[str]:
@@ -67,34 +67,35 @@ class DeblurringWorkflow:
 
     def names_of(self, presets: Iterable[str]) -> list[str]:
         """Return the sorted names of the data sets of presets; other tasks' presets have none."""
-        names = {self.dataset(preset).name for preset in presets if preset in self.presets}
+        names = {self.data_source(preset).name for preset in presets if preset in self.presets}
         return sorted(names)
 
-    def require_dataset(self, preset: str, *, alone: bool) -> DataSource:
+    def require_data_source(self, preset: str, *, others_may_differ: bool) -> DataSource:
         """Return the data set of a preset that a target needs.
 
         Args:
             preset: name of the preset.
-            alone: if true, presets that no target needs may have other data of the same name.
+            others_may_differ: if true, presets that no target needs may have other data of the same
+                name.
 
         Raises:
             ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
                 as well, would have the same name.
         """
-        dataset = self.dataset(preset)
-        self._require_results_elsewhere(dataset)
-        former = self._needed.setdefault(dataset.name, preset)
+        data_source = self.data_source(preset)
+        self._require_results_elsewhere(data_source)
+        former = self._needed.setdefault(data_source.name, preset)
         self._require_same(preset, former)
-        if not alone:
-            self._require_unambiguous(dataset.name)
-        return dataset
+        if not others_may_differ:
+            self._require_unambiguous(data_source.name)
+        return data_source
 
-    def _require_results_elsewhere(self, dataset: DataSource) -> None:
+    def _require_results_elsewhere(self, data_source: DataSource) -> None:
         """Refuse results among the sequences of a data set that the user fills."""
-        if dataset.kind != "raw":
+        if data_source.kind != "raw":
             return
-        splits = {dataset.train_split, dataset.test_split}
-        roots = {"ROOT": dataset.root, "SPIKE_ROOT": dataset.spike_root}
+        splits = {data_source.train_split, data_source.test_split}
+        roots = {"ROOT": data_source.root, "SPIKE_ROOT": data_source.spike_root}
         for data_key, root in roots.items():
             for key in ("RESULTS", "RUNS"):
                 folder = Path(getattr(self.workflow.settings, key)).resolve()
@@ -108,34 +109,34 @@ class DeblurringWorkflow:
                         "elsewhere"
                     )
 
-    def dataset_named(self, name: str) -> DataSource:
+    def data_source_named(self, name: str) -> DataSource:
         """Return a data set by its name: that of the presets that targets need.
 
         Raises:
             ConfigError: if no target has named a preset, and two presets call different data so.
         """
-        return self.dataset(self._preset_with(name))
+        return self.data_source(self._preset_with(name))
 
-    def store_options(self, dataset: str, bins: int) -> StoreOptions:
+    def store_options(self, dataset_name: str, bins: int) -> StoreOptions:
         """Return the options of the stores of a data set.
 
         Presets with other options than these, the bins apart, have data sets of other names.
 
         Args:
-            dataset: name of the data set.
+            dataset_name: name of the data set.
             bins: K.
 
         Raises:
             ConfigError: as :meth:`dataset_named`.
         """
-        data = self.preset(self._preset_with(dataset)).DATA
+        data = self.preset(self._preset_with(dataset_name)).DATA
         return StoreOptions.of(data).model_copy(update={"bins": bins})
 
-    def _preset_with(self, dataset: str) -> str:
+    def _preset_with(self, dataset_name: str) -> str:
         """Return a preset with the data set of a name: one that targets need, if any."""
-        if dataset in self._needed:
-            return self._needed[dataset]
-        return self._require_unambiguous(dataset)
+        if dataset_name in self._needed:
+            return self._needed[dataset_name]
+        return self._require_unambiguous(dataset_name)
 
     def _require_unambiguous(self, name: str) -> str:
         """Return one of the presets whose data have a name; their data must be the same."""
@@ -147,25 +148,26 @@ class DeblurringWorkflow:
 
     def _require_same(self, preset: str, other: str) -> None:
         """Refuse presets whose different data would have one name."""
-        dataset = vars(self.dataset(preset))
-        other_dataset = vars(self.dataset(other))
-        for key, value in dataset.items():
+        data_source = vars(self.data_source(preset))
+        other_dataset = vars(self.data_source(other))
+        for key, value in data_source.items():
             if value != other_dataset[key]:
                 raise ConfigError(
                     f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
-                    f"{other}, {other_dataset[key]!r} would both be called {dataset['name']!r}; "
+                    f"{other}, {other_dataset[key]!r} would both be called "
+                    f"{data_source['name']!r}; "
                     "choose one, or rename one of two folders, or use another RESULTS folder"
                 )
 
-    def dataset(self, preset: str) -> DataSource:
+    def data_source(self, preset: str) -> DataSource:
         """Return the data set that a preset of the deblurring takes, derived ones included.
 
         Raises:
             ConfigError: as :meth:`preset`.
         """
-        return self._dataset_of(self.preset(preset))
+        return self._data_source_of(self.preset(preset))
 
-    def _dataset_of(self, settings: Settings) -> DataSource:
+    def _data_source_of(self, settings: Settings) -> DataSource:
         """Return the data set of the settings of a preset."""
         data = settings.DATA
         sections = self.settings

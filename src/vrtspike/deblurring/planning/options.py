@@ -28,21 +28,21 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     )
 
 
-def raw_file_options(dataset: DataSource) -> str:
+def raw_file_options(data_source: DataSource) -> str:
     """Return options for the place, layout and names of raw files."""
     return _format_options(
         {
-            "root": dataset.root,
-            "blur_dir": dataset.blur_dir,
-            "layout": dataset.layout,
-            "spike_root": dataset.spike_root,
+            "root": data_source.root,
+            "blur_dir": data_source.blur_dir,
+            "layout": data_source.layout,
+            "spike_root": data_source.spike_root,
         }
     )
 
 
-def sensor_option(dataset: DataSource) -> str:
+def sensor_option(data_source: DataSource) -> str:
     """Return the option for the size of the spike sensor; empty if it is not configured."""
-    return _format_options({"spike_size": dataset.spike_size})
+    return _format_options({"spike_size": data_source.spike_size})
 
 
 def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOptions:
@@ -55,9 +55,11 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
         name: name of the data set.
         bins: K.
     """
-    dataset = workflow.dataset_named(name)
+    data_source = workflow.data_source_named(name)
     presets = [
-        preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == dataset
+        preset
+        for name, preset in workflow.presets.items()
+        if workflow.by_preset[name] == data_source
     ]
     trained = [preset for preset in presets if preset.untrained_weights is None]
     if trained:
@@ -66,9 +68,9 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
         stores=workflow.store_options(name, bins),
         clip_length=min(preset.DATA.CLIP_LEN for preset in presets),
         crop_sizes=crop_sizes(presets),
-        splits=(dataset.train_split, dataset.test_split),
-        test_on_training_frames=dataset.test_on_training_frames,
-        on_error=dataset.on_error,
+        splits=(data_source.train_split, data_source.test_split),
+        test_on_training_frames=data_source.test_on_training_frames,
+        on_error=data_source.on_error,
     )
 
 

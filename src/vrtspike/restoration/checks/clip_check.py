@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE
+from vrtspike.data.exposure import EXPOSURE_TABLE
 from vrtspike.data.gate.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.io.images import luma
 from vrtspike.restoration.given_clips import GivenClip
@@ -24,7 +24,7 @@ _SINGLE_FRAME = 2.0
 """Tolerances of a whole clip that a single frame may deviate: its place is less certain."""
 
 
-def check_clip(clip: GivenClip) -> dict[int | None, str]:
+def find_doubts(clip: GivenClip) -> dict[int | None, str]:
     """Check the spikes of a clip against its frames.
 
     Reads every spike file. An exposure of a single step is left out: it is no picture that could
@@ -51,13 +51,14 @@ def check_clip(clip: GivenClip) -> dict[int | None, str]:
     distances = [abs(offset) for offset in offsets.values()]
     if distances and median(distances) > tolerance:
         whole = (
-            f"{spikes.place}: frames are most like the spikes {median(distances):.0f} steps from "
-            f"their exposures; give the right ones by {TABLE} or another layout"
+            f"{spikes.location}: frames are most like the spikes {median(distances):.0f} steps "
+            "from "
+            f"their exposures; give the right ones by {EXPOSURE_TABLE} or another layout"
         )
         doubts: dict[int | None, str] = dict(mismatches.items())
         doubts[None] = whole
         return doubts
-    faults = dict(mismatches)
+    doubts_of_frames = dict(mismatches)
     if len(mismatches) < len(compared) / 2:
         # The other frames fit, so a single exposure is wrong, not the sensor or the whole table.
         single = list(mismatches)[:_TIMED_FRAMES]
@@ -65,30 +66,30 @@ def check_clip(clip: GivenClip) -> dict[int | None, str]:
         for number, offset in offsets.items():
             limit = tolerance if number in mismatches else _SINGLE_FRAME * tolerance
             if abs(offset) > limit:
-                faults[number] = _wrong_exposure(clip, spikes, number, offset)
-    return {number: faults[number] for number in sorted(faults)}
+                doubts_of_frames[number] = _wrong_exposure(clip, spikes, number, offset)
+    return {number: doubts_of_frames[number] for number in sorted(doubts_of_frames)}
 
 
 def doubts_message(doubts: Sequence[str]) -> str:
     """Return the warning on spikes that do not fit the frames.
 
     Args:
-        doubts: messages from :func:`check_clip`.
+        doubts: messages from :func:`find_doubts`.
     """
     title = "warning: spikes that do not fit"
     advice = "The frames are restored all the same; do not trust these."
     return list_faults(title, doubts, advice, limit=10)
 
 
-def _gray(clip: GivenClip, number: int) -> NDArray[np.uint8]:
-    return luma(clip.pictures.frame(number)).astype(np.uint8)
+def _gray(clip: GivenClip, index: int) -> NDArray[np.uint8]:
+    return luma(clip.pictures.frame(index)).astype(np.uint8)
 
 
-def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> dict[int, str]:
+def _mismatches(clip: GivenClip, spikes: ClipSpikes, indices: Sequence[int]) -> dict[int, str]:
     """Return messages on the frames that their spikes do not show, by number."""
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     faults = {}
-    for number in numbers:
+    for number in indices:
         frame = spikes.frames[number]
         alignment = align(frame.read(frame.exposure), _gray(clip, number), blurry=True)
         fault = mismatch(alignment, str(frame.path), clip.pictures.describe(number), size)
@@ -98,21 +99,21 @@ def _mismatches(clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int]) -> 
 
 
 def _offsets(
-    clip: GivenClip, spikes: ClipSpikes, numbers: Sequence[int], reach: float = 0.5
+    clip: GivenClip, spikes: ClipSpikes, indices: Sequence[int], reach: float = 0.5
 ) -> dict[int, float]:
     """Return steps from the exposures of frames to the spikes most like them.
 
     Args:
         clip: the frames.
         spikes: recorded or simulated spikes of these frames.
-        numbers: numbers of the frames to locate.
+        indices: numbers of the frames to locate.
         reach: part of an exposure that is searched before and after it.
 
     Returns:
         offsets by number of the frame; frames that cannot be located are left out.
     """
     offsets = {}
-    for number in numbers:
+    for number in indices:
         frame = spikes.frames[number]
         recorded, exposure = frame.around(int(reach * frame.exposure.steps))
         offset = misplacement(recorded, _gray(clip, number), exposure)
@@ -121,20 +122,20 @@ def _offsets(
     return offsets
 
 
-def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, number: int, offset: float) -> str:
+def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, index: int, offset: float) -> str:
     """Return the message on a single frame whose exposure is wrong."""
-    frame = spikes.frames[number]
-    table = next((path for path in spikes.files if path.name == TABLE), None)
+    frame = spikes.frames[index]
+    table = next((path for path in spikes.files if path.name == EXPOSURE_TABLE), None)
     if table is None:
-        place = frame.path
+        location = frame.path
         advice = "check this file"
     else:
-        place = table
+        location = table
         advice = "correct its line"
     direction = "later" if offset > 0 else "earlier"
     exposure = frame.exposure
     return (
-        f"{place}, frame {clip.names[number]}: found the exposure of steps {exposure.start} to "
+        f"{location}, frame {clip.names[index]}: found the exposure of steps {exposure.start} to "
         f"{exposure.stop - 1}, but the frame is most like the spikes {abs(offset):.0f} steps "
         f"{direction}, while other frames fit their exposures; {advice}"
     )

@@ -138,16 +138,16 @@ def _agreement(
     spikes: PackedSpikes, exposure: Exposure, frame: Image
 ) -> tuple[float, float | None]:
     """Return the correlation at the sharp instant, and its mean outside the shutter, if any."""
-    centres, curve = correlation_curve(spikes, luma(frame))
+    centers, curve = correlation_curve(spikes, luma(frame))
     half = WINDOW / 2
-    outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
-    inside = float(np.interp(exposure.sharp, centres, curve))
+    outside = (centers + half <= exposure.start) | (centers - half >= exposure.stop)
+    inside = float(np.interp(exposure.sharp, centers, curve))
     if not outside.any():
         return inside, None
     return inside, float(curve[outside].mean())
 
 
-def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> list[float] | None:
+def unseen_agreement(clip: GivenClip, index: int, frames: Sequence[Image]) -> list[float] | None:
     """Return agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
@@ -155,7 +155,7 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
 
     Args:
         clip: clip with recorded spikes.
-        number: number of the frame.
+        index: number of the frame.
         frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
 
     Returns:
@@ -164,9 +164,9 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
     """
     if clip.spikes is None:
         return None
-    spikes = clip.spikes.frames[number]
+    spikes = clip.spikes.frames[index]
     pictures = []
-    for window in _unseen_windows(clip, number):
+    for window in _unseen_windows(clip, index):
         picture = spikes.read(window).picture()
         if picture.any():
             pictures.append(picture)
@@ -181,11 +181,11 @@ def unseen_agreement(clip: GivenClip, number: int, frames: Sequence[Image]) -> l
     return agreements
 
 
-def _unseen_windows(clip: GivenClip, number: int) -> list[Exposure]:
+def _unseen_windows(clip: GivenClip, index: int) -> list[Exposure]:
     """Return windows next to the model's input of a frame that are in no frame's input."""
     if clip.spikes is None:
         return []
-    spikes = clip.spikes.frames[number]
+    spikes = clip.spikes.frames[index]
     if spikes.recording is None:
         return []
     starts, stops = clip.spikes.exposures[spikes.recording]

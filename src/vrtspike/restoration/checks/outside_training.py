@@ -72,11 +72,11 @@ class LimitCheck:
         """True if spikes are too few for single pixels."""
         return self.grain is not None and self.grain >= POOLED_FROM
 
-    def require_near(self, place: str) -> None:
+    def require_near(self, location: str) -> None:
         """Refuse a recording so far outside that restored frames would be no better.
 
         Args:
-            place: the recording.
+            location: the recording.
 
         Raises:
             DataError: naming each range.
@@ -96,7 +96,7 @@ class LimitCheck:
                 )
         if not reasons:
             return
-        title = f"{place}: far outside the recordings that the model was trained on: "
+        title = f"{location}: far outside the recordings that the model was trained on: "
         title += "; ".join(reasons)
         advice = (
             "Restored frames would be no better than the blurry ones. Take a model that was "
@@ -105,7 +105,7 @@ class LimitCheck:
         )
         raise DataError(list_faults(title, self.messages, advice))
 
-    def warning(self, place: str) -> str:
+    def warning(self, location: str) -> str:
         """Return the message before a recording outside the limits is restored."""
         advice = "Restored frames may be worse than the blurry ones."
         if self.is_pooled:
@@ -113,7 +113,7 @@ class LimitCheck:
                 f" Spikes are averaged over {POOLED} x {POOLED} pixels, as they are too few for "
                 "single ones."
             )
-        title = f"warning: {place}: outside the recordings that the model was trained on"
+        title = f"warning: {location}: outside the recordings that the model was trained on"
         return list_faults(title, self.messages, advice)
 
     def contents(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class LimitCheck:
         return replace(clip, read=read)
 
 
-def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
+def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
     """Compare a recording with the limits of a model; reads all frames and spikes.
 
     Nothing is compared without limits, without spikes, or with simulated spikes.
@@ -173,23 +173,23 @@ def check_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
-def is_worse(clip: GivenClip, number: int, restored: Image | NDArray[np.uint16]) -> bool:
+def is_worse(clip: GivenClip, index: int, restored: Image | NDArray[np.uint16]) -> bool:
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
         clip: clip with recorded spikes.
-        number: number of the frame.
+        index: number of the frame.
         restored: (H, W, 3), 8 or 16 bits.
 
     Returns:
         False also if the model has seen everything that was recorded.
     """
-    frames = [clip.pictures.frame(number), to_8_bit(restored)]
-    agreements = unseen_agreement(clip, number, frames)
+    frames = [clip.pictures.frame(index), to_8_bit(restored)]
+    agreements = unseen_agreement(clip, index, frames)
     return agreements is not None and agreements[1] < agreements[0]
 
 
-def worse_frames(names: Sequence[str]) -> str:
+def kept_frames_warning(names: Sequence[str]) -> str:
     """Return the message on frames that stay blurry."""
     title = "warning: frames that were restored worse than the blurry ones"
     advice = (

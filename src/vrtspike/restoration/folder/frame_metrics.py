@@ -22,7 +22,7 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.metrics.psnr import psnr
 from vrtspike.metrics.ssim import ssim
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
-from vrtspike.restoration.checks.outside_training import LimitCheck, worse_frames
+from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.given_clips import GivenClip
@@ -72,25 +72,25 @@ def measure_and_write_videos(
         compared_video = _open_video(
             opened, request.side_by_side, request.output / SIDE_BY_SIDE, clip
         )
-        for number, (name, path) in enumerate(zip(clip.source.names, clip.files, strict=True)):
-            blur = clip.source.pictures.frame(number)
+        for index, (name, path) in enumerate(zip(clip.source.names, clip.files, strict=True)):
+            blur = clip.source.pictures.frame(index)
             restored = to_8_bit(read_picture(path).rgb)
             images = [blur, restored]
             truth = None
             if clip.sharp is not None:
-                truth = clip.sharp.frame(number)
+                truth = clip.sharp.frame(index)
                 images.append(truth)
-                blurry_view = view_picture(clip.source.pictures.describe(number), blur)
-                sharp_view = view_picture(clip.sharp.describe(number), truth)
+                blurry_view = view_picture(clip.source.pictures.describe(index), blur)
+                sharp_view = view_picture(clip.sharp.describe(index), truth)
                 check.add(FrameView(blurry_view, sharp_view))
             if restored_video is not None:
                 restored_video([restored])
             if compared_video is not None:
                 compared_video(images)
-            metrics = measure_frame(clip, number, blur, restored, truth)
+            metrics = measure_frame(clip, index, blur, restored, truth)
             # Equal frames have no finite PSNR.
             entries.append({"frame": name, **finite_or_null(metrics)})
-            show(number + 1, len(clip.files))
+            show(index + 1, len(clip.files))
     return entries, check.finish()
 
 
@@ -104,7 +104,7 @@ def _open_video(
 
 
 def measure_frame(
-    clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
+    clip: RestoredClip, index: int, blur: Image, restored: Image, truth: Image | None
 ) -> dict[str, Any]:
     """Return the metrics of one frame by their names; ``_blur`` marks those of the blurry frame."""
     metrics: dict[str, Any] = {}
@@ -112,10 +112,10 @@ def measure_frame(
     spikes = clip.source.spikes
     if truth is not None:
         scores |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
-    if clip.with_spikes and spikes is not None and spikes.frames[number].path:
-        metrics |= no_reference_metrics(spikes.frames[number], blur, restored)
+    if clip.with_spikes and spikes is not None and spikes.frames[index].path:
+        metrics |= no_reference_metrics(spikes.frames[index], blur, restored)
     if clip.with_spikes:
-        agreements = unseen_agreement(clip.source, number, [blur, restored])
+        agreements = unseen_agreement(clip.source, index, [blur, restored])
         if agreements is not None:
             metrics["unseen_blur"], metrics["unseen"] = agreements
             metrics["kept_blurry"] = bool(np.array_equal(blur, restored))
@@ -125,19 +125,23 @@ def measure_frame(
     return metrics
 
 
-def frame_verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
+def worse_frames_by_metric(
+    frames: Sequence[Mapping[str, Any]], check: LimitCheck
+) -> dict[str, list[str]]:
     """Return names of frames that became worse, by the metric that shows it.
 
     Args:
         frames: metrics of each frame.
         check: the recording compared with the limits of the model.
     """
-    verdicts: dict[str, list[str]] = {"kept blurry": []}
+    names_by_metric: dict[str, list[str]] = {"kept blurry": []}
     if check.is_outside:
-        verdicts["kept blurry"] = [frame["frame"] for frame in frames if frame.get("kept_blurry")]
+        names_by_metric["kept blurry"] = [
+            frame["frame"] for frame in frames if frame.get("kept_blurry")
+        ]
     for metric in ("reblur", "unseen"):
-        verdicts[metric] = lower_frames(frames, metric)
-    return verdicts
+        names_by_metric[metric] = lower_frames(frames, metric)
+    return names_by_metric
 
 
 def mean_metric(frames: Sequence[Mapping[str, Any]], metric: str) -> float | None:
@@ -157,19 +161,19 @@ def lower_frames(frames: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
     ]
 
 
-def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
+def worse_frames_warnings(names_by_metric: Mapping[str, Sequence[str]]) -> list[str]:
     """Return messages on the frames that came out worse than the blurry ones.
 
     Args:
-        verdicts: verdicts of the record.
+        names_by_metric: verdicts of the record.
     """
     messages = []
-    if verdicts["kept blurry"]:
-        messages.append(worse_frames(verdicts["kept blurry"]))
+    if names_by_metric["kept blurry"]:
+        messages.append(kept_frames_warning(names_by_metric["kept blurry"]))
     reasons = {"reblur": "blurred again", "unseen": "by spikes that the model has not seen"}
     worse: dict[str, list[str]] = {}
     for metric, reason in reasons.items():
-        for name in verdicts[metric]:
+        for name in names_by_metric[metric]:
             worse.setdefault(name, []).append(reason)
     if worse:
         faults = [f"{name}: {' and '.join(shown_by)}" for name, shown_by in worse.items()]

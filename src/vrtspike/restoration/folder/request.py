@@ -10,7 +10,7 @@ from vrtspike.restoration.folder.result_record import (
     PAGE,
     PAGE_PICTURES,
     RESTORED,
-    RESULT_PLACES,
+    RESULT_PATHS,
     SIDE_BY_SIDE,
     VIDEO,
 )
@@ -104,7 +104,7 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
                 f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
                 f"leave {option} out; the simulated sensor has half the frames' size"
             )
-    places = [(output / name).resolve() for name in RESULT_PLACES]
+    places = [(output / name).resolve() for name in RESULT_PATHS]
     for path in (request.frames, request.spikes, request.sharp):
         if path is not None and any(path.resolve().is_relative_to(place) for place in places):
             raise ConfigError(

@@ -19,7 +19,7 @@ PAGE_PICTURES = "page"
 """Folder of the page's pictures."""
 COMPARED = "compared"
 """Folder that a second model restores into, with a record of its own."""
-RESULT_PLACES = (RESTORED, VIDEO, SIDE_BY_SIDE, PAGE, PAGE_PICTURES)
+RESULT_PATHS = (RESTORED, VIDEO, SIDE_BY_SIDE, PAGE, PAGE_PICTURES)
 """Everything that is written beside the record."""
 SCHEMA = 7
 
@@ -78,7 +78,7 @@ def continued_record(
 def recorded_results(record: Mapping[str, Any]) -> list[str]:
     """Return the files that a record names; nothing outside the places of results."""
     names = record.get("written", [])
-    return [name for name in names if name in RESULT_PLACES or Path(name).parent == Path(RESTORED)]
+    return [name for name in names if name in RESULT_PATHS or Path(name).parent == Path(RESTORED)]
 
 
 def require_replaceable(output: Path, results: Sequence[str], recorded: Sequence[str]) -> None:

@@ -16,8 +16,8 @@ from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.no_reference import load_no_reference
 from vrtspike.restoration.folder.frame_metrics import (
     RestoredClip,
-    frame_verdicts,
     measure_and_write_videos,
+    worse_frames_by_metric,
 )
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import (
@@ -33,7 +33,7 @@ from vrtspike.restoration.folder.result_record import (
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
 from vrtspike.restoration.inputs.clip_frames import Pictures, picture_files
-from vrtspike.system.errors import list_faults, shown
+from vrtspike.system.errors import list_faults, printable
 from vrtspike.system.progress_bar import Progresses
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def restore_into(
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     restored = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores=scores)
     record["frames"], misfits = measure_and_write_videos(request, restored, progress)
-    record["verdicts"] = frame_verdicts(record["frames"], clip.check)
+    record["verdicts"] = worse_frames_by_metric(record["frames"], clip.check)
     write_json(output / RESTORE_RECORD, record)
     if misfits:
         title = "warning: sharp frames that do not fit their blurry ones"
@@ -180,9 +180,9 @@ def _clip_entries(model: LoadedModel, request: Request, clip: PreparedClip) -> d
     factor = recomputation(shape, clip.tiling, tile_unit(source.ratio.numerator))
     return {
         "paths": {
-            "input": shown(str(request.frames)),
-            "spikes": None if request.spikes is None else shown(str(request.spikes)),
-            "sharp": None if request.sharp is None else shown(str(request.sharp)),
+            "input": printable(str(request.frames)),
+            "spikes": None if request.spikes is None else printable(str(request.spikes)),
+            "sharp": None if request.sharp is None else printable(str(request.sharp)),
         },
         "size": list(source.size),
         "tiling": asdict(clip.tiling),

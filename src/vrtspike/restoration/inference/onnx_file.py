@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.restoration.inference.tiling import Compute, InputArrays
+from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 
@@ -24,19 +24,19 @@ METADATA = "vrtspike"
 
 SCHEMA = 2
 _UNSEALED_SCHEMA = 1
-"""Schema of files without :data:`SEAL`."""
+"""Schema of files without :data:`SEAL_ENTRY`."""
 
-SEAL = "vrtspike_digest"
+SEAL_ENTRY = "vrtspike_digest"
 """Metadata entry with the SHA-256 of the file, computed with zeros in its place."""
 
 _PREFIX = b"vrtspike-sha256:"
 _ZEROS = b"0" * 64
 EMPTY_SEAL = (_PREFIX + _ZEROS).decode()
-"""Value of the entry :data:`SEAL` before :func:`seal`."""
+"""Value of the entry :data:`SEAL_ENTRY` before :func:`seal`."""
 _SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
 
 
-def read_onnx(path: Path) -> tuple[dict[str, Any], Compute]:
+def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
     """Read a model that ``vrtspike export`` has written.
 
     Returns:
@@ -52,34 +52,34 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], Compute]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
-    is_sealed = _check_seal(path)
+    is_sealed = _require_intact(path)
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         metadata: dict[str, Any] = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
         if metadata["schema"] not in (SCHEMA, _UNSEALED_SCHEMA):
             raise ValueError(f"found schema {metadata['schema']}, expected {SCHEMA}")
         if metadata["schema"] == SCHEMA and not is_sealed:
-            raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
+            raise ValueError(f"{SEAL_ENTRY} is missing in its metadata: the file was changed")
     except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
             f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
             f"-o {path} writes one"
         ) from error
 
-    def compute(batch: InputArrays) -> NDArray[np.float32]:
+    def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
         """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
         blur = np.rint(batch["blur"]).astype(np.uint8)
         restored = []
-        for number, frames in enumerate(blur):
-            inputs = {name: np.asarray(values[number]) for name, values in batch.items()}
+        for index, frames in enumerate(blur):
+            inputs = {name: np.asarray(values[index]) for name, values in batch.items()}
             inputs["blur"] = frames
             restored.append(session.run(None, inputs)[0])
         return np.stack(restored)
 
-    return metadata, compute
+    return metadata, restore_tiles
 
 
-def _check_seal(path: Path) -> bool:
+def _require_intact(path: Path) -> bool:
     """Verify the digest in a file, and return True if it has one.
 
     Raises:

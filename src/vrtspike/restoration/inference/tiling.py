@@ -55,7 +55,7 @@ InputArrays: TypeAlias = Mapping[str, NDArray[Any]]
 from 0 to 255; with spikes also ``counts`` (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and
 ``gain`` float32 (B,)."""
 
-Compute: TypeAlias = Callable[[InputArrays], NDArray[np.float32]]
+TileRestorer: TypeAlias = Callable[[InputArrays], NDArray[np.float32]]
 """Model that restores a batch, in PyTorch or ONNX; returns float32 (B, T, 3, H, W)."""
 
 WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]

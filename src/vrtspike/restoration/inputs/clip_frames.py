@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.video import VideoInfo, inspect_video, read_video
 from vrtspike.io.images import Picture, read_picture, to_8_bit
-from vrtspike.system.errors import DataError, is_text, list_faults, shown
+from vrtspike.system.errors import DataError, is_text, list_faults, printable
 
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
+READABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
 """Number of frames of a video that stay decoded: neighbouring windows share some, and a writer lags
 behind."""
@@ -35,7 +35,7 @@ class Pictures:
     """Frames of one size that can be read piece by piece.
 
     Attributes:
-        place: their folder or file; a name for messages if they are in memory.
+        location: their folder or file; a name for messages if they are in memory.
         names: names of the frames, in order.
         size: height and width.
         read: returns consecutive frames (T, H, W, 3) RGB, uint8 or, of files with 16 bits per
@@ -46,7 +46,7 @@ class Pictures:
         conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
     """
 
-    place: str | Path
+    location: str | Path
     names: Sequence[str]
     size: tuple[int, int]
     read: Callable[[slice], NDArray[np.uint8] | NDArray[np.uint16]]
@@ -62,13 +62,13 @@ class Pictures:
             return to_8_bit(images)
         return images.astype(np.float32) / np.float32(257)
 
-    def frame(self, number: int) -> NDArray[np.uint8]:
+    def frame(self, index: int) -> NDArray[np.uint8]:
         """Return one frame, uint8 (H, W, 3) RGB."""
-        return to_8_bit(self.exact_frame(number))
+        return to_8_bit(self.exact_frame(index))
 
-    def exact_frame(self, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    def exact_frame(self, index: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
         """Return one frame (H, W, 3) RGB with all its bits, 8 or 16."""
-        return self.read(slice(number, number + 1))[0]
+        return self.read(slice(index, index + 1))[0]
 
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
@@ -143,12 +143,12 @@ def video_pictures(path: Path) -> Pictures:
     reader = _VideoReader(path)
 
     def read(frames: slice) -> NDArray[np.uint8]:
-        return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
+        return np.stack([reader.read(index) for index in range(frames.start, frames.stop)])
 
     def describe(frame: int) -> str:
         return f"{path}, frame {frame + 1}"
 
-    return Pictures(path, numbered(video.frames), video.size, read, describe, video)
+    return Pictures(path, numbered_names(video.frames), video.size, read, describe, video)
 
 
 def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
@@ -169,7 +169,7 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     count, height, width = frames.shape[:3]
     return Pictures(
         "frames",
-        numbered(count),
+        numbered_names(count),
         (height, width),
         lambda part: frames[part],
         lambda frame: f"frames[{frame}]",
@@ -190,17 +190,17 @@ class _VideoReader:
         self._stream = read_video(path)
         self._next = 0
 
-    def read(self, number: int) -> NDArray[np.uint8]:
+    def read(self, index: int) -> NDArray[np.uint8]:
         """Return one frame, uint8 (H, W, 3)."""
         with self._lock:
-            if number < self._next - len(self._kept):
+            if index < self._next - len(self._kept):
                 self._stream = read_video(self._path)
                 self._next = 0
                 self._kept.clear()
-            while self._next <= number:
+            while self._next <= index:
                 self._kept.append(next(self._stream))
                 self._next += 1
-            return self._kept[number - self._next]
+            return self._kept[index - self._next]
 
 
 def open_pictures(frames: GivenFrames) -> Pictures:
@@ -214,7 +214,7 @@ def open_pictures(frames: GivenFrames) -> Pictures:
     path = Path(frames)
     if path.is_dir():
         return folder_pictures(path)
-    if path.suffix.lower() in PICTURE_SUFFIXES:
+    if path.suffix.lower() in READABLE_SUFFIXES:
         return folder_pictures(path.parent, [path])
     return video_pictures(path)
 
@@ -248,14 +248,14 @@ def picture_files(folder: Path) -> list[Path]:
         files = [
             path
             for path in folder.iterdir()
-            if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+            if path.suffix.lower() in READABLE_SUFFIXES and not path.name.startswith(".")
         ]
     if not files:
         raise DataError(
-            f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
+            f"{folder}: no pictures ({', '.join(READABLE_SUFFIXES)}); expected the frames of one "
             "sequence"
         )
-    unusable = [shown(path.name) for path in files if not is_text(path.name)]
+    unusable = [printable(path.name) for path in files if not is_text(path.name)]
     if unusable:
         title = f"{folder}: frames whose names are not UTF-8"
         raise DataError(list_faults(title, unusable, "Rename the files.", limit=10))
@@ -284,10 +284,10 @@ def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -
         )
 
 
-def numbered(count: int) -> list[str]:
+def numbered_names(count: int) -> list[str]:
     """Return names of frames that have none.
 
-    >>> numbered(2)
+    >>> numbered_names(2)
     ['000001', '000002']
     """
     return [f"{number:06d}" for number in range(1, count + 1)]
@@ -299,7 +299,7 @@ def sequence_name(path: Path) -> str:
     >>> sequence_name(Path("test/GOPR0384_11_00/blur")), sequence_name(Path("street.mp4"))
     ('GOPR0384_11_00', 'street')
     """
-    place = path.absolute()
-    if place.name in _PLAIN_NAMES and place.parent.name:
-        return place.parent.name
-    return place.stem if place.suffix else place.name
+    absolute = path.absolute()
+    if absolute.name in _PLAIN_NAMES and absolute.parent.name:
+        return absolute.parent.name
+    return absolute.stem if absolute.suffix else absolute.name

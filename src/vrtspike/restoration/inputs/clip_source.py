@@ -56,12 +56,12 @@ def stored_sequence(store: Store) -> FrameSource:
     return FrameSource(layout.frames, layout.rgb_size, layout.ratio, read, lambda: store.gain)
 
 
-def blurry_frame(store: Store, frame: int) -> NDArray[np.uint8]:
+def stored_blurry_frame(store: Store, frame: int) -> NDArray[np.uint8]:
     """Return one blurry frame of a store, uint8 (H, W, 3)."""
     return store.read("blur", slice(frame, frame + 1), slice(None), slice(None))[0]
 
 
-def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
+def stored_sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
     """Return one sharp frame of a store, uint8 (H, W, 3)."""
     return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
 

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import TABLE, Exposure
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES, sensor_file
 from vrtspike.data.raw.layouts.folders import list_frames
 from vrtspike.data.raw.layouts.layout import Layout
@@ -65,7 +65,7 @@ class ClipSpikes:
 
     Attributes:
         origin: their source, in words.
-        place: their name in messages.
+        location: their name in messages.
         ratio: pixels of a frame for each spike pixel along each side.
         frames: the spikes of each frame.
         files: the spike files, and their table of exposures if there is one.
@@ -73,7 +73,7 @@ class ClipSpikes:
     """
 
     origin: str
-    place: str
+    location: str
     ratio: Fraction
     frames: Sequence[FrameSpikes]
     files: Sequence[Path] = ()
@@ -103,7 +103,7 @@ def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fracti
     try:
         return frame_scale(pictures.size, sensor)
     except DataError as error:
-        raise DataError(f"{pictures.place}: {error}, or crop the frames") from error
+        raise DataError(f"{pictures.location}: {error}, or crop the frames") from error
 
 
 def recorded_spikes(
@@ -132,13 +132,13 @@ def recorded_spikes(
     if not path.exists():
         raise DataError(
             f"{path}: no such file or folder; expected the spikes (.dat or .npz) of "
-            f"{pictures.place}"
+            f"{pictures.location}"
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _spike_files(path, names)
     file_sensor = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     ratio = frame_to_sensor_ratio(pictures, file_sensor.area.size)
-    tables = _find_tables(path, pictures.place)
+    tables = _find_tables(path, pictures.location)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
     recordings, faults = find_recordings(
@@ -165,8 +165,8 @@ def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
     Raises:
         DataError: naming the frames without one.
     """
-    place = folder.absolute()
-    listing = list_frames(place.parent, f"{place.name}/", SPIKE_SUFFIXES, frames)
+    absolute = folder.absolute()
+    listing = list_frames(absolute.parent, f"{absolute.name}/", SPIKE_SUFFIXES, frames)
     files = listing.files
     missing = [name for name in frames if name not in files]
     faults = [*listing.faults, *(f"{folder / name}.dat: no such file" for name in missing)]
@@ -187,10 +187,14 @@ def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
         DataError: if there are several.
     """
     folders = []
-    for place in (spikes, frames):
-        if isinstance(place, Path):
-            folders += [place.absolute(), place.absolute().parent]
-    tables = [folder / TABLE for folder in dict.fromkeys(folders) if (folder / TABLE).is_file()]
+    for source in (spikes, frames):
+        if isinstance(source, Path):
+            folders += [source.absolute(), source.absolute().parent]
+    tables = [
+        folder / EXPOSURE_TABLE
+        for folder in dict.fromkeys(folders)
+        if (folder / EXPOSURE_TABLE).is_file()
+    ]
     if len(tables) > 1:
         raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
     return tables
@@ -218,8 +222,8 @@ def array_spikes(
     _require_spikes_of_frames(recordings, count)
     if isinstance(exposures, Layout):
         exposures = [
-            exposures.exposure_of(len(part), f"spikes of frame {number}")
-            for number, part in enumerate(recordings)
+            exposures.exposure_of(len(part), f"spikes of frame {index}")
+            for index, part in enumerate(recordings)
         ]
     elif len(exposures) != count or any(
         exposure.start < 0 or exposure.stop > len(part)
@@ -295,7 +299,8 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     height, width = pictures.size
     if height % 2 or width % 2:
         raise DataError(
-            f"{pictures.place}: found frames of {height} x {width} pixels, expected even sides, as "
+            f"{pictures.location}: found frames of {height} x {width} pixels, expected even sides, "
+            "as "
             "the simulated sensor has half of them; crop the frames"
         )
     count = len(pictures.names)
@@ -312,9 +317,9 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
         return PackedSpikes.pack(spikes[steps.start : steps.stop])
 
     frames = [
-        FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, number)) for number in range(count)
+        FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, index)) for index in range(count)
     ]
-    return ClipSpikes(SIMULATED, f"{pictures.place} (simulated spikes)", Fraction(2), frames)
+    return ClipSpikes(SIMULATED, f"{pictures.location} (simulated spikes)", Fraction(2), frames)
 
 
 def _mean_frame(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:

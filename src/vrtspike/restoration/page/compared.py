@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.io.images import read_picture
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
-from vrtspike.restoration.inputs.clip_frames import PICTURE_SUFFIXES, picture_files, require_size
+from vrtspike.restoration.inputs.clip_frames import READABLE_SUFFIXES, picture_files, require_size
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import DataError, RunError, list_faults
 
@@ -34,7 +34,7 @@ def is_restored_folder(path: Path) -> bool:
         return True
     if not path.is_dir() or (path / RUN_RECORD).is_file():
         return False
-    return any(file.suffix in PICTURE_SUFFIXES for file in path.iterdir())
+    return any(file.suffix in READABLE_SUFFIXES for file in path.iterdir())
 
 
 def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> ComparedFrames:
@@ -51,7 +51,7 @@ def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> 
         RunError: if the restoration is not finished.
     """
     record = read_earlier_record(folder / RESTORE_RECORD)
-    place = folder
+    picture_folder = folder
     label = folder.absolute().name
     origin = str(folder)
     if record:
@@ -60,13 +60,13 @@ def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> 
                 f"{folder / RESTORE_RECORD}: no frames are recorded, the restoration is not "
                 "finished; repeat vrtspike restore, which continues it"
             )
-        place = folder / RESTORED
+        picture_folder = folder / RESTORED
         label = record["model"]["name"]
         origin = f"{label}, {record['model']['fingerprint']}"
-    files = {path.stem: path for path in picture_files(place)}
+    files = {path.stem: path for path in picture_files(picture_folder)}
     missing = [name for name in names if name not in files]
     if missing:
-        title = f"{place}: no restored frame to compare with"
+        title = f"{picture_folder}: no restored frame to compare with"
         raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
     first = files[names[0]]
     require_size(str(first), read_picture(first).rgb, size)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vrtspike.reporting.offline_page import Verdict
+from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
 
@@ -70,7 +70,7 @@ class ModelOnPage:
     def doubtful(self) -> list[int]:
         """Numbers of the frames in doubt."""
         names = self.clip.source.names
-        return [number for number, name in enumerate(names) if name in self.doubts]
+        return [index for index, name in enumerate(names) if name in self.doubts]
 
 
 def frame_doubts(
@@ -113,9 +113,9 @@ def model_contents(
     columns = [column for metric in metrics for column in metric["columns"]]
     ranking = metrics[0]["name"] if metrics else ""
 
-    def rank(number: int) -> float:
+    def rank(index: int) -> float:
         """Return the value that ranks a frame, the worst first; frames without it come last."""
-        value = model.frame_metrics[number].get(ranking)
+        value = model.frame_metrics[index].get(ranking)
         return math.inf if value is None else float(value)
 
     examples = [
@@ -180,7 +180,7 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
     return metrics
 
 
-def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Verdict:
+def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Headline:
     """Return the beginning of the page.
 
     Args:
@@ -209,7 +209,7 @@ def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str,
     facts.append(f"{record['size'][1]} x {record['size'][0]} pixels")
     if record["doubts"]:
         facts.append("metrics from the spikes are left out, as the spikes do not fit the frames")
-    return Verdict(f"{sentence}.", facts)
+    return Headline(f"{sentence}.", facts)
 
 
 def _value(metric: MetricOnPage, mean: float | None) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.reporting.error_maps import Picture, coloured, error_map
+from vrtspike.reporting.error_maps import ColorMap, colored, error_map
 from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
@@ -58,11 +58,11 @@ def write_page_pictures(
         embedded_bytes: size of all pictures up to which no files are written.
     """
 
-    def encode(place: int, side: int, quality: int) -> dict[str, bytes]:
-        return _encode(clips, frames[place], side, quality)
+    def encode(index: int, side: int, quality: int) -> dict[str, bytes]:
+        return _encode(clips, frames[index], side, quality)
 
     form, encoded = encode_within(encode, len(frames), budget, LEVELS)
-    pictures = {frames[place]: contents for place, contents in encoded.items()}
+    pictures = {frames[index]: contents for index, contents in encoded.items()}
     remove_page_pictures(output)
     folder = None
     # Base64 takes 4 bytes for 3.
@@ -95,16 +95,16 @@ def choose_frames(count: int, doubtful: Collection[int], limit: int = MAX_FRAMES
     if count <= limit:
         return list(range(count))
     first = _spread(sorted(doubtful), limit)
-    others = [number for number in range(count) if number not in set(doubtful)]
+    others = [index for index in range(count) if index not in set(doubtful)]
     return sorted([*first, *_spread(others, limit - len(first))])
 
 
-def _spread(numbers: Sequence[int], limit: int) -> list[int]:
+def _spread(indices: Sequence[int], limit: int) -> list[int]:
     """Return up to ``limit`` numbers, evenly spaced, with the first and the last."""
-    if len(numbers) <= limit:
-        return list(numbers)
-    places = np.linspace(0, len(numbers) - 1, limit).astype(int).tolist()
-    return [numbers[place] for place in places]
+    if len(indices) <= limit:
+        return list(indices)
+    positions = np.linspace(0, len(indices) - 1, limit).astype(int).tolist()
+    return [indices[position] for position in positions]
 
 
 def _size_in_page(pictures: Mapping[int, Mapping[str, bytes]], models: int) -> int:
@@ -147,12 +147,10 @@ def _of_model(model: int, pictures: Mapping[str, Encoded]) -> dict[str, Encoded]
     return chosen
 
 
-def _encode(
-    clips: Sequence[RestoredClip], number: int, side: int, quality: int
-) -> dict[str, bytes]:
+def _encode(clips: Sequence[RestoredClip], index: int, side: int, quality: int) -> dict[str, bytes]:
     """Encode the pictures of a frame; the names of those of a model end in its place."""
     encoded = {}
-    for name, picture in frame_pictures(clips, number).items():
+    for name, picture in frame_pictures(clips, index).items():
         kind = name.partition("-")[0]
         if kind in SMALL:
             encoded[name] = encode_webp(picture, side // 2, quality // 2)
@@ -163,46 +161,46 @@ def _encode(
     return encoded
 
 
-def frame_pictures(clips: Sequence[RestoredClip], number: int) -> dict[str, Picture]:
+def frame_pictures(clips: Sequence[RestoredClip], index: int) -> dict[str, ColorMap]:
     """Return the pictures of a frame.
 
     Args:
         clips: the clip as restored by each model.
-        number: number of the frame.
+        index: number of the frame.
 
     Returns:
         uint8 by name: ``blurry``, ``sharp`` and ``spikes``; and of each model ``restored-0``,
         ``difference-0``, ``residual-0``, ``error-0`` (1 for the second).
     """
     source = clips[0].source
-    blur = source.pictures.frame(number)
-    truth = None if clips[0].sharp is None else clips[0].sharp.frame(number)
-    pictures: dict[str, Picture] = {"blurry": blur}
+    blur = source.pictures.frame(index)
+    truth = None if clips[0].sharp is None else clips[0].sharp.frame(index)
+    pictures: dict[str, ColorMap] = {"blurry": blur}
     if truth is not None:
         pictures["sharp"] = truth
-    spikes = None if source.spikes is None else source.spikes.frames[number]
+    spikes = None if source.spikes is None else source.spikes.frames[index]
     if spikes is not None and spikes.path is not None:
         # Without a single spike there is no gain.
         with contextlib.suppress(DataError):
             pictures["spikes"] = instant_picture(*spikes.around(0), blur, str(spikes.path))
     for model, clip in enumerate(clips):
-        restored = to_8_bit(read_picture(clip.files[number]).rgb)
-        for kind, picture in _model_pictures(clip, number, blur, restored, truth).items():
+        restored = to_8_bit(read_picture(clip.files[index]).rgb)
+        for kind, picture in _model_pictures(clip, index, blur, restored, truth).items():
             pictures[f"{kind}-{model}"] = picture
     return pictures
 
 
 def _model_pictures(
-    clip: RestoredClip, number: int, blur: Image, restored: Image, truth: Image | None
-) -> dict[str, Picture]:
+    clip: RestoredClip, index: int, blur: Image, restored: Image, truth: Image | None
+) -> dict[str, ColorMap]:
     """Return the pictures of a restored frame by kind."""
     difference = np.abs(restored.astype(np.float32) - blur).mean(axis=-1)
-    pictures = {"restored": restored, "difference": coloured(difference, TOPS["difference"])}
+    pictures = {"restored": restored, "difference": colored(difference, TOPS["difference"])}
     spikes = clip.source.spikes
-    if clip.with_spikes and spikes is not None and spikes.frames[number].path is not None:
-        residual = reblur_residual(spikes.frames[number], blur, restored)
+    if clip.with_spikes and spikes is not None and spikes.frames[index].path is not None:
+        residual = reblur_residual(spikes.frames[index], blur, restored)
         if residual is not None:
-            pictures["residual"] = coloured(np.abs(residual), TOPS["residual"])
+            pictures["residual"] = colored(np.abs(residual), TOPS["residual"])
     if truth is not None:
         pictures["error"] = error_map(restored, truth)
     return pictures

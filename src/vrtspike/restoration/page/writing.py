@@ -9,7 +9,7 @@ from typing import Any
 
 from vrtspike.io.files import atomic_write_text, finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.reporting.error_maps import error_colours
+from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data import Video
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
@@ -106,8 +106,8 @@ def write_folder_page(
         clips, frames, budget, request.output, embedded_bytes
     )
     data["runs"] = [
-        model_contents(model, name, {n: kinds[place] for n, kinds in pictures.items()})
-        for place, model in enumerate(models)
+        model_contents(model, name, {n: kinds[index] for n, kinds in pictures.items()})
+        for index, model in enumerate(models)
     ]
     data["runs"][0]["evaluation"]["videos"] = _videos(request.output, record)
     atomic_write_text(page_file, page.render(data))
@@ -134,14 +134,14 @@ def _compared_model(
     measured = replace(clip, files=compared.files)
     metrics = []
     with progress("metrics to compare with") as show:
-        for number, name in enumerate(clip.source.names):
-            restored = to_8_bit(read_picture(compared.files[number]).rgb)
-            require_size(str(compared.files[number]), restored, clip.source.size)
-            truth = None if clip.sharp is None else clip.sharp.frame(number)
-            blur = clip.source.pictures.frame(number)
-            values = finite_or_null(measure_frame(measured, number, blur, restored, truth))
+        for index, name in enumerate(clip.source.names):
+            restored = to_8_bit(read_picture(compared.files[index]).rgb)
+            require_size(str(compared.files[index]), restored, clip.source.size)
+            truth = None if clip.sharp is None else clip.sharp.frame(index)
+            blur = clip.source.pictures.frame(index)
+            values = finite_or_null(measure_frame(measured, index, blur, restored, truth))
             metrics.append({"frame": name, **values})
-            show(number + 1, len(compared.files))
+            show(index + 1, len(compared.files))
     label = compared.label
     if label == other_label:
         label = f"{label} (compared)"
@@ -173,7 +173,7 @@ def _data(
         "origin": [*origin, *(("doubt", message) for message in record["doubts"])],
         "orders": ORDERS,
         "galleries": {TASK: GALLERY},
-        "colours": error_colours(),
+        "colours": error_colors(),
         "words": {
             "model": "Model",
             "videos": "Videos",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.system.errors import DataError, is_text, shown
+from vrtspike.system.errors import DataError, is_text, printable
 
 MAX_LINES = 3
 """Maximum faults of one kind in a sequence that are listed one by one."""
@@ -107,14 +107,14 @@ class FolderListing:
 
 @listing_errors()
 def list_frames(
-    root: Path, place: str, suffixes: tuple[str, ...], frame_names: Collection[str] = ()
+    root: Path, path_prefix: str, suffixes: tuple[str, ...], frame_names: Collection[str] = ()
 ) -> FolderListing:
     """List the files of a folder by the names of their frames, without stray files.
 
     Args:
         root: the data set's folder.
-        place: beginning of the files' paths below it: a folder, perhaps with a prefix of names;
-            empty if there is none.
+        path_prefix: beginning of the files' paths below it: a folder, perhaps with a prefix of
+            names; empty if there is none.
         suffixes: suffixes of the files, in small letters; capitals are read as well.
         frame_names: names of frames that other folders gave; a file that matches one by
             :func:`frame_key` belongs to it, as ``000001.dat`` to ``1``.
@@ -122,9 +122,9 @@ def list_frames(
     Raises:
         DataError: if the folder cannot be listed.
     """
-    if not place:
+    if not path_prefix:
         return FolderListing()
-    folder, _, prefix = place.rpartition("/")
+    folder, _, prefix = path_prefix.rpartition("/")
     if not (root / folder).is_dir():
         misspelt = find_other_case(root, folder)
         if misspelt is None:
@@ -151,7 +151,7 @@ def list_frames(
         more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
         array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
         listing.faults.append(
-            f"{folder} holds {shown(unread[0])}{more}, not read; expected "
+            f"{folder} holds {printable(unread[0])}{more}, not read; expected "
             f"{' or '.join(suffixes)}{array}: convert, rename or remove"
         )
     return listing
@@ -173,7 +173,7 @@ def _files_by_frame(
     for name, stem in stems.items():
         path = f"{folder}/{name}"
         if not is_text(name):
-            faults.append(f"{folder}/{shown(name)}: the name is not UTF-8; rename the file")
+            faults.append(f"{folder}/{printable(name)}: the name is not UTF-8; rename the file")
             continue
         frame = frames.setdefault(frame_key(stem), stem)
         if frame in files:
@@ -206,14 +206,14 @@ def _misnamed_files(
 
 
 @listing_errors()
-def find_other_case(root: Path, place: str) -> str | None:
+def find_other_case(root: Path, missing_path: str) -> str | None:
     """Return a path that differs from a missing one in capitals only, or None.
 
     Raises:
         DataError: if a folder cannot be listed.
     """
     path = ""
-    for part in place.split("/"):
+    for part in missing_path.split("/"):
         if not (root / path / part).exists():
             if not (root / path).is_dir():
                 return None
@@ -223,7 +223,7 @@ def find_other_case(root: Path, place: str) -> str | None:
                 return None
             part = similar_names[0]
         path = f"{path}/{part}".lstrip("/")
-    return path if path != place else None
+    return path if path != missing_path else None
 
 
 def visible_entries(folder: str | Path, foreign: set[str]) -> list[os.DirEntry[str]]:

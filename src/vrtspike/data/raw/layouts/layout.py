@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vrtspike.data.exposure import COLUMNS, TABLE, Exposure
+from vrtspike.data.exposure import EXPOSURE_COLUMNS, EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
     SENSOR_FILE,
@@ -37,7 +37,7 @@ NESTED = "__"
 """Joins the names of the two folders, one in the other, that are one sequence."""
 
 
-class SequencePlaces(NamedTuple):
+class SequencePaths(NamedTuple):
     """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
@@ -53,7 +53,7 @@ class SequencePlaces(NamedTuple):
     streams: list[str]
 
     @property
-    def spikes_wanted(self) -> str:
+    def spike_patterns(self) -> str:
         """Places where spikes may be, as text for messages."""
         patterns = []
         if self.spike:
@@ -69,9 +69,9 @@ class Layout:
 
     Attributes:
         name: name in DATA.LAYOUT and manifests.
-        marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
-            one of the groups have to exist.
-        foreign_marks: the marks of another layout that looks alike; empty if there is none.
+        required_folders: folders by which it is recognised, as patterns in which ``*`` is any name;
+            all of one of the groups have to exist.
+        foreign_folders: the marks of another layout that looks alike; empty if there is none.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
         spike: folder of its spike files; None if one file holds all spikes of the sequence.
@@ -91,11 +91,11 @@ class Layout:
     """
 
     name: str
-    marks: tuple[tuple[str, ...], ...]
+    required_folders: tuple[tuple[str, ...], ...]
     blur: str
     sharp: str | None
     spike: str | None
-    foreign_marks: tuple[str, ...] = ()
+    foreign_folders: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     prefix: str = ""
     is_nested: bool = False
@@ -108,15 +108,15 @@ class Layout:
     area: SensorArea | None = None
 
     @listing_errors()
-    def recognises(self, root: Path, split: str) -> bool:
+    def recognizes(self, root: Path, split: str) -> bool:
         """Return whether the folders of a split look like this layout.
 
         Raises:
             DataError: if a folder cannot be looked at.
         """
-        if not any(_have_matches(root, split, marks) for marks in self.marks):
+        if not any(_have_matches(root, split, folders) for folders in self.required_folders):
             return False
-        return not (self.foreign_marks and _have_matches(root, split, self.foreign_marks))
+        return not (self.foreign_folders and _have_matches(root, split, self.foreign_folders))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
         """Return the exposure of a frame.
@@ -131,7 +131,8 @@ class Layout:
         if self.exposure is None:
             raise DataError(
                 f"{file}: nothing says when the shutter was open (the layout {self.name} does not);"
-                f" put a table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or "
+                f" put a table {EXPOSURE_TABLE} with the columns {', '.join(EXPOSURE_COLUMNS)} "
+                "beside the frames or "
                 "the spikes"
             )
         try:
@@ -139,9 +140,9 @@ class Layout:
         except DataError as error:
             raise DataError(f"{file}: {error}") from error
 
-    def places(
+    def sequence_paths(
         self, split: str, name: str, blur_dir: str, spike_root: str | None = None
-    ) -> SequencePlaces:
+    ) -> SequencePaths:
         """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
@@ -160,7 +161,7 @@ class Layout:
 
         root = _root_prefix(spike_root)
         spike = beginning(self.spike)
-        return SequencePlaces(
+        return SequencePaths(
             blur=beginning(self.blur),
             sharp=beginning(self.sharp),
             spike=root + spike if spike else "",
@@ -237,20 +238,20 @@ class Layout:
         Raises:
             DataError: if a folder cannot be listed.
         """
-        places = self.places(split, name, blur_dir, spike_root)
+        prefixes = self.sequence_paths(split, name, blur_dir, spike_root)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
             faults.append(
                 f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
                 f"{blur_dir}; set it to blur"
             )
-        blur = list_frames(root, places.blur, PICTURE_SUFFIXES)
-        sharp = list_frames(root, places.sharp, PICTURE_SUFFIXES, blur.files)
+        blur = list_frames(root, prefixes.blur, PICTURE_SUFFIXES)
+        sharp = list_frames(root, prefixes.sharp, PICTURE_SUFFIXES, blur.files)
         frame_names = [*blur.files, *sharp.files]
-        spikes = list_frames(root, places.spike, SPIKE_SUFFIXES, frame_names)
-        streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
+        spikes = list_frames(root, prefixes.spike, SPIKE_SUFFIXES, frame_names)
+        streams = [f"{stream}{suffix}" for stream in prefixes.streams for suffix in SPIKE_SUFFIXES]
         stream_files = _existing_files(root, streams)
-        tables = [f"{folder}{TABLE}" for folder in self._table_folders(name, places)]
+        tables = [f"{folder}{EXPOSURE_TABLE}" for folder in self._table_folders(name, prefixes)]
         table_files = _existing_files(root, tables)
         faults += [*blur.faults, *sharp.faults, *spikes.faults]
         for kind, paths in (("spike files", stream_files), ("tables of exposures", table_files)):
@@ -271,19 +272,19 @@ class Layout:
             sharp=sharp_files,
             spikes=spikes.files,
             stream=next(iter(stream_files), None),
-            sensor_file=_sensor_file(root, places),
+            sensor_file=_sensor_file(root, prefixes),
             exposures=next(iter(table_files), None),
             faults=tuple(faults),
         )
 
-    def _table_folders(self, name: str, places: SequencePlaces) -> list[str]:
+    def _table_folders(self, name: str, paths: SequencePaths) -> list[str]:
         """Return possible folders of a table of exposures, as beginnings of its path.
 
         A table may be in the folders of the parts of a sequence, and in the folders above them
         within the sequence.
         """
-        parts = [places.spike, places.blur, places.sharp]
-        parts += [f"{stream}/" for stream in places.streams]
+        parts = [paths.spike, paths.blur, paths.sharp]
+        parts += [f"{stream}/" for stream in paths.streams]
         folders = [part for part in parts if part]
         for part in tuple(folders):
             for parent in PurePosixPath(part).parents:
@@ -298,17 +299,17 @@ class Layout:
 
 def layout_hint(layout: Layout, blur_dir: str) -> str:
     """Return the hint for a rejected data set: the files that a layout expects."""
-    places = layout.places("<split>", "<sequence>", blur_dir)
+    paths = layout.sequence_paths("<split>", "<sequence>", blur_dir)
     return (
-        f"Expected in the layout {layout.name}: {places.blur}*.png, "
-        f"{places.sharp}*.png and, where there are spikes, {places.spikes_wanted}."
+        f"Expected in the layout {layout.name}: {paths.blur}*.png, "
+        f"{paths.sharp}*.png and, where there are spikes, {paths.spike_patterns}."
     )
 
 
-def _have_matches(root: Path, split: str, marks: Sequence[str]) -> bool:
+def _have_matches(root: Path, split: str, folders: Sequence[str]) -> bool:
     """Return whether each mark matches a path that is not foreign."""
-    for mark in marks:
-        paths = root.glob(mark.format(split=glob.escape(split)))
+    for folder in folders:
+        paths = root.glob(folder.format(split=glob.escape(split)))
         if not any(FOREIGN.isdisjoint(path.relative_to(root).parts) for path in paths):
             return False
     return True
@@ -321,16 +322,16 @@ def _root_prefix(spike_root: str | None) -> str:
     return f"{Path(spike_root).absolute().as_posix()}/"
 
 
-def _sensor_file(root: Path, places: SequencePlaces) -> str | None:
+def _sensor_file(root: Path, paths: SequencePaths) -> str | None:
     """Return the nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
-    beginning = places.blur
-    if places.spike:
-        beginning = places.spike
-    elif places.streams:
-        beginning = places.streams[0]
+    beginning = paths.blur
+    if paths.spike:
+        beginning = paths.spike
+    elif paths.streams:
+        beginning = paths.streams[0]
     folder = PurePosixPath(beginning)
-    for place in (folder, *folder.parents):
-        path = f"{place}/{SENSOR_FILE}"
+    for parent in (folder, *folder.parents):
+        path = f"{parent}/{SENSOR_FILE}"
         if gives_size(root / path):
             return path
     return None

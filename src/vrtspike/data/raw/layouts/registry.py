@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from vrtspike.data.exposure import TABLE
+from vrtspike.data.exposure import EXPOSURE_TABLE
 from vrtspike.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import MAX_LINES
@@ -61,7 +61,7 @@ def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str
     """
     if wanted != AUTO:
         return LAYOUTS[wanted]
-    matches = [layout for layout in LAYOUTS.values() if layout.recognises(root, split)]
+    matches = [layout for layout in LAYOUTS.values() if layout.recognizes(root, split)]
     if len(matches) > 1:
         names = " and ".join(layout.name for layout in matches)
         raise DataError(
@@ -70,7 +70,7 @@ def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str
         )
     for other in splits:
         if not matches:
-            matches = [layout for layout in LAYOUTS.values() if layout.recognises(root, other)]
+            matches = [layout for layout in LAYOUTS.values() if layout.recognizes(root, other)]
     return matches[0] if matches else SPK_GOPRO
 
 
@@ -114,14 +114,15 @@ def _single_spike_file(files: SequenceFiles) -> str:
     (path,) = files.spikes.values()
     fault = f"{path} is the only spike file of {len(files.blur)} frames; "
     per_frame = "put there a spike file for each frame, with the frame's name"
-    streams = layout.places(files.split, files.name, files.blur_dir).streams
+    streams = layout.sequence_paths(files.split, files.name, files.blur_dir).streams
     if not streams:
         return fault + per_frame
     # The last place for the spikes of a sequence is the folder of the frames' spike files.
     whole = PurePosixPath(path).with_stem(PurePosixPath(streams[-1]).name)
     return (
         f"{fault}if it holds the spikes of the whole sequence, rename it to {whole}, which is "
-        f"divided evenly among the frames unless a table {TABLE} says otherwise; else {per_frame}"
+        f"divided evenly among the frames unless a table {EXPOSURE_TABLE} says otherwise; else "
+        f"{per_frame}"
     )
 
 
@@ -150,10 +151,11 @@ def _jumps(files: SequenceFiles) -> list[str]:
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     step, jumps = find_jumps(names, layout.step, layout.numbers)
-    usual, others = find_jumps(names, None, layout.numbers)
-    if len(names) > 2 and usual != step and not others:
+    common_step, others = find_jumps(names, None, layout.numbers)
+    if len(names) > 2 and common_step != step and not others:
         return [
-            f"frame numbers rise by {usual} from each frame to the next, expected {step} in the "
+            f"frame numbers rise by {common_step} from each frame to the next, expected {step} in "
+            "the "
             f"layout {layout.name}: if no frames are missing between them, number them "
             f"1, {1 + step}, {1 + 2 * step}; else put them back"
         ]

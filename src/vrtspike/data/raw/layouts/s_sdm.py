@@ -15,7 +15,7 @@ from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
 
 S_SDM = Layout(
     name="s_sdm",
-    marks=(("{split}/blur_data", "{split}/sharp_data"),),
+    required_folders=(("{split}/blur_data", "{split}/sharp_data"),),
     blur="{split}/blur_data/{sequence}",
     sharp="{split}/sharp_data/{sequence}",
     spike="{split}/spike_data/{sequence}",
@@ -26,8 +26,8 @@ S_SDM = Layout(
 
 RSB = Layout(
     name="rsb",
-    marks=(("blur_data", "spike_data"),),
-    foreign_marks=("sharp_data",),
+    required_folders=(("blur_data", "spike_data"),),
+    foreign_folders=("sharp_data",),
     blur="blur_data/{sequence}",
     sharp=None,
     spike="spike_data/{sequence}",

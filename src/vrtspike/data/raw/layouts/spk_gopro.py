@@ -47,18 +47,20 @@ def exposure_of_source_frames(steps: int) -> Exposure:
 
 SPK_GOPRO = Layout(
     name="spk_gopro",
-    marks=tuple((f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")),
+    required_folders=tuple(
+        (f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")
+    ),
     blur="{split}/{sequence}/blur{gamma}",
     sharp="{split}/{sequence}/sharp",
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
-    foreign_marks=("{split}/*/exposures.csv", "{split}/*/spike.*"),
+    foreign_folders=("{split}/*/exposures.csv", "{split}/*/spike.*"),
     exposure=exposure_of_source_frames,
 )
 
 KAIR = Layout(
     name="kair",
-    marks=(("{split}_GT",),),
+    required_folders=(("{split}_GT",),),
     blur="{split}_GT_blurred{gamma}/{sequence}",
     sharp="{split}_GT/{sequence}",
     spike="{split}_spike/{sequence}",
@@ -68,7 +70,10 @@ KAIR = Layout(
 
 NAFNET = Layout(
     name="nafnet",
-    marks=(("{split}/target", "{split}/input"), ("{split}/target", "{split}/input_gamma")),
+    required_folders=(
+        ("{split}/target", "{split}/input"),
+        ("{split}/target", "{split}/input_gamma"),
+    ),
     blur="{split}/input{gamma}",
     sharp="{split}/target",
     spike="{split}/spike",

@@ -34,7 +34,7 @@ def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
 def _layout(length: int) -> Layout:
     return Layout(
         name=f"spk_x4k_{length}",
-        marks=((f"{{split}}_blurry_{length}",),),
+        required_folders=((f"{{split}}_blurry_{length}",),),
         blur=f"{{split}}_blurry_{length}/{{sequence}}",
         sharp="{split}_fullRGB/{sequence}",
         spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",

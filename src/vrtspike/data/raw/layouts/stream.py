@@ -16,7 +16,9 @@ from vrtspike.data.raw.layouts.layout import Layout
 
 ONE_STREAM = Layout(
     name="stream",
-    marks=tuple(("{split}/*/exposures.csv", f"{{split}}/*/spike{s}") for s in (".dat", ".npz")),
+    required_folders=tuple(
+        ("{split}/*/exposures.csv", f"{{split}}/*/spike{s}") for s in (".dat", ".npz")
+    ),
     blur="{split}/{sequence}/blur{gamma}",
     sharp="{split}/{sequence}/sharp",
     spike=None,
@@ -24,13 +26,13 @@ ONE_STREAM = Layout(
     step=None,
 )
 
-M1K40 = replace(ONE_STREAM, name="m1k40", marks=(), sensor=(1000, 1024))
+M1K40 = replace(ONE_STREAM, name="m1k40", required_folders=(), sensor=(1000, 1024))
 """Rows of 1,024 pixels, of which 1,000 are picture; looks like any stream, so it is to be named."""
 
 UHSR = replace(
     ONE_STREAM,
     name="uhsr",
-    marks=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
+    required_folders=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
     sensor=(250, 250),
     area=SensorArea(13, 13, 224, 224),
 )
@@ -48,7 +50,7 @@ def _pairs(name: str, blur: str, sharp: str) -> Layout:
     return replace(
         ONE_STREAM,
         name=name,
-        marks=((sharp.replace("{sequence}", "*"),),),
+        required_folders=((sharp.replace("{sequence}", "*"),),),
         blur=blur,
         sharp=sharp,
         step=1,

@@ -25,7 +25,7 @@ _VALIDATED_ON_TEST = (
 )
 
 
-def look_at_data(root: Path) -> tuple[ProjectData, list[str]]:
+def inspect_data(root: Path) -> tuple[ProjectData, list[str]]:
     """Survey a data set, and check its first sequence as the gate does.
 
     Spikes under a root of their own are found if there is one such root nearby.
@@ -68,7 +68,7 @@ def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:
     def keep(sequence: SequenceFiles) -> None:
         files[sequence.split, sequence.name] = sequence
 
-    result = survey(root, _SPLITS, _BLUR_DIR, look=keep, spike_root=spike_root)
+    result = survey(root, _SPLITS, _BLUR_DIR, on_sequence=keep, spike_root=spike_root)
     first = result["sequences"][0]
     return result, files[first["split"], first["name"]]
 

@@ -33,7 +33,7 @@ from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.workers import Workers
 
 
-def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
@@ -41,14 +41,14 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
             concerns all of them.
     """
     settings = deblurring_settings(run.settings)
-    dataset = load_dataset(run.dataset)
-    model = build_trainable(settings).to(ranks.device)
-    objective = build_objective(settings, dataset, ranks.device)
+    manifest = load_dataset(run.dataset)
+    model = build_training_model(settings).to(ranks.device)
+    objective = build_objective(settings, manifest, ranks.device)
     training: ShuffledBatches | NoBatches = NoBatches()
     validation: ValidationBatches | None = None
     if settings.untrained_weights is None:
-        training = training_batches(settings, dataset, workers, ranks)
-        validation = validation_batches(settings, dataset, workers, ranks)
+        training = training_batches(settings, manifest, workers, ranks)
+        validation = validation_batches(settings, manifest, workers, ranks)
     return Trainable(
         model,
         objective,
@@ -70,7 +70,7 @@ def rate_factors(train: DeblurringTrainSettings) -> dict[str, float]:
     return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
 
 
-def build_trainable(settings: Settings) -> Restorer:
+def build_training_model(settings: Settings) -> Restorer:
     """Build the model of a preset for training; freeze parameters that its clips never use.
 
     A clip of one frame has no neighbours and uses neither flow nor alignment. Processes that
@@ -85,7 +85,7 @@ def build_trainable(settings: Settings) -> Restorer:
 
 
 def build_objective(
-    settings: Settings, dataset: DatasetManifest, device: torch.device
+    settings: Settings, manifest: DatasetManifest, device: torch.device
 ) -> DeblurringObjective:
     """Build the deblurring objective of a preset, with its losses and its teacher.
 
@@ -97,7 +97,7 @@ def build_objective(
     scores: dict[ImageMetric, Score] = {
         METRICS[name]: METRICS[name].load(weights, device) for name in VALIDATION_METRICS
     }
-    statistics = training_statistics(settings, dataset)
+    statistics = training_statistics(settings, manifest)
     distill = settings.TRAIN.DISTILL
     if distill is None:
         return DeblurringObjective(statistics, terms, scores)
@@ -124,14 +124,14 @@ def load_teacher(folder: Path, device: torch.device) -> nn.Module:
 
 
 def training_batches(
-    settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
+    settings: Settings, manifest: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ShuffledBatches:
     """Build the training batches of a preset; in a progressive one, crops grow with the epochs."""
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
     crops = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)]
     clips = _clip_dataset(settings)(
-        dataset.with_validation_split(settings.DATA),
+        manifest.with_validation_split(settings.DATA),
         settings.DATA.TRAIN_SPLIT,
         settings.DATA,
         seed=settings.SEED,
@@ -143,12 +143,12 @@ def training_batches(
 
 
 def validation_batches(
-    settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
+    settings: Settings, manifest: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
     clips = _clip_dataset(settings)(
-        dataset.with_validation_split(settings.DATA), split, settings.DATA, train=False
+        manifest.with_validation_split(settings.DATA), split, settings.DATA, train=False
     )
     return ValidationBatches(clips, settings, workers, ranks)
 

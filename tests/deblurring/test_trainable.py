@@ -14,10 +14,10 @@ import torch
 from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.config import load_preset
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.deblurring.preset import (
-    build,
+from vrtspike.deblurring.trainable import (
     build_objective,
     build_trainable,
+    build_training_model,
     load_teacher,
     training_batches,
     validation_batches,
@@ -40,14 +40,14 @@ def test_parts_of_a_model_learn_as_the_preset_says(place):
     ):
         settings = load_preset(place / "presets" / "tiny.yaml", options)
         run = identify("tiny", settings, place / "k4" / "dataset.json")
-        trainable = build(run, ALONE, NO_WORKERS)
+        trainable = build_trainable(run, ALONE, NO_WORKERS)
         assert (trainable.rate_factors, trainable.frozen_steps) == (rates, frozen)
 
 
 def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
     """Flow and alignment have nothing to do; several processes would wait for their gradients."""
     settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
-    model = build_trainable(settings)
+    model = build_training_model(settings)
     model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
     assert trained == {name for name, p in model.named_parameters() if p.requires_grad}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import torch
 
 
-def voxel_frames(frames: int, *, neighbours: bool) -> int:
+def voxel_frames(frames: int, *, neighbors: bool) -> int:
     """Return the number of frames whose voxels come with a clip.
 
     Args:
         frames: frames of the clip.
-        neighbours: the frames before and after count, too (DATA.NEIGHBOURS).
+        neighbors: the frames before and after count, too (DATA.NEIGHBOURS).
 
-    >>> voxel_frames(3, neighbours=True), voxel_frames(3, neighbours=False)
+    >>> voxel_frames(3, neighbors=True), voxel_frames(3, neighbors=False)
     (5, 3)
     """
-    return frames + 2 if neighbours else frames
+    return frames + 2 if neighbors else frames
 
 
 def pad_with_means(voxels: torch.Tensor) -> torch.Tensor:
@@ -27,7 +27,7 @@ def pad_with_means(voxels: torch.Tensor) -> torch.Tensor:
     return torch.cat((means[:, :1], voxels, means[:, -1:]), dim=1)
 
 
-def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+def fill_absent_neighbors(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
     """Replace absent neighbours by those of :func:`pad_with_means`.
 
     Args:
