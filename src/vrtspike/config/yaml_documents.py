@@ -98,7 +98,7 @@ def read_yaml(path: str | Path) -> Document:
 def parse_yaml(text: str, name: str) -> Document:
     """Parse text as :func:`read_yaml` does a file; ``name`` is the file's name in messages.
 
-    >>> parse_yaml("DATA: {NUM_VOXEL_BINS: 8}", "preset.yaml").places
+    >>> parse_yaml("DATA: {NUM_VOXEL_BINS: 8}", "preset.yaml").locations
     {('DATA',): 'preset.yaml:1', ('DATA', 'NUM_VOXEL_BINS'): 'preset.yaml:1'}
     """
     yaml = YAML(typ="safe", pure=True)

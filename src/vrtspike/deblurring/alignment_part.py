@@ -68,12 +68,12 @@ def _text(table: pd.DataFrame, dataset_name: str) -> str:
     lowest = sequences.loc[sequences["correlation"].idxmin()]
     # With a typographic minus, as the page's scripts show it.
     shown = f"{correlation:z.3f}".replace("-", "−")
-    place = ""
+    offset_text = ""
     if not math.isnan(offset):
         side = "before" if offset < 0 else "after"
-        place = f", found {abs(offset):.2f} spike steps {side} its expected place (median)"
+        offset_text = f", found {abs(offset):.2f} spike steps {side} its expected place (median)"
     return (
         f"{len(table)} exposures: spikes and sharp frame correlate by {shown} (median); the "
         f"sequence with the lowest is {lowest['split']}/{lowest['sequence']}. The sharp frame is "
-        f"the middle one of its exposure{place}."
+        f"the middle one of its exposure{offset_text}."
     )

@@ -46,7 +46,7 @@ class PaperResult:
     def comparison_text(self, psnr: float) -> str:
         """Return the comparison in a sentence.
 
-        >>> PaperResult(34.81, 11, 1111).verdict(34.8)
+        >>> PaperResult(34.81, 11, 1111).comparison_text(34.8)
         '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
         """
         side = "within" if self.is_reproduced_by(psnr) else "beyond"

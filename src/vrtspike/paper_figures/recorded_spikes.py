@@ -26,7 +26,7 @@ def with_spikes(
     clip: Clip,
     recorded: Callable[[str], tuple[PackedSpikes, Exposure]],
     ratio: Fraction,
-    place: object,
+    location: object,
 ) -> Clip:
     """Return a clip with pictures and motion from recorded spikes.
 
@@ -34,12 +34,12 @@ def with_spikes(
         clip: clip without spikes.
         recorded: function from the name of a frame to spikes, and its exposure in them.
         ratio: pixels of a frame for each spike pixel along each side.
-        place: file or folder of the spikes, for messages.
+        location: file or folder of the spikes, for messages.
     """
 
     def picture(name: str) -> NDArray[np.uint8]:
         spikes, exposure = recorded(name)
-        return instant_picture(spikes, exposure, clip.blurry(name), f"{place}, frame {name}")
+        return instant_picture(spikes, exposure, clip.blurry(name), f"{location}, frame {name}")
 
     def motion(name: str) -> float:
         spikes, exposure = recorded(name)

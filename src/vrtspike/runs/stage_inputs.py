@@ -109,17 +109,16 @@ def stage_inputs(program: str) -> StageInputs:
 
 
 def stage_digests(
-    script: Path, tasks: Collection[str], neutral: Collection[str] = ()
+    script: Path, tasks: Collection[str], ignored_modules: Collection[str] = ()
 ) -> dict[str, str]:
     """Digest the source files that change the result of a program.
 
     Args:
         script: the program.
         tasks: dotted names of the modules of the tasks whose parts it uses.
-        neutral: further modules that do not change its result.
+        ignored_modules: further modules that do not change its result.
     """
     inputs = stage_inputs(script.name)
     uses = [f"{module}.{part}" for part in inputs.parts for module in tasks]
-    return code_digests(
-        script, dynamic_uses=uses, ignored_modules=[*inputs.ignored_modules, *neutral]
-    )
+    ignored = [*inputs.ignored_modules, *ignored_modules]
+    return code_digests(script, dynamic_uses=uses, ignored_modules=ignored)

@@ -32,13 +32,13 @@ def shard_damage(results: Path, folder: str, kind: ManifestKind[Shard]) -> Calla
     """
 
     def damage(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-        place = results / folder.format(**wildcards)
+        data_folder = results / folder.format(**wildcards)
         try:
-            shard = read_manifest(place / "shards" / f"{wildcards['shard']}.json", kind)
+            shard = read_manifest(data_folder / "shards" / f"{wildcards['shard']}.json", kind)
         except DataError:
             return ""
         entries = sorted(shard["sequences"].items())
-        damaged = [name for name, entry in entries if is_damaged(place, name, entry)]
+        damaged = [name for name, entry in entries if is_damaged(data_folder, name, entry)]
         if not damaged:
             return ""
         return f"results missing or damaged: {len(damaged)}, the first {damaged[0]}"

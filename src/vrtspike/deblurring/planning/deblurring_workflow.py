@@ -127,7 +127,7 @@ class DeblurringWorkflow:
             bins: K.
 
         Raises:
-            ConfigError: as :meth:`dataset_named`.
+            ConfigError: as :meth:`data_source_named`.
         """
         data = self.preset(self._preset_with(dataset_name)).DATA
         return StoreOptions.of(data).model_copy(update={"bins": bins})

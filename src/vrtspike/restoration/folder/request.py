@@ -104,9 +104,9 @@ def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Picture
                 f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
                 f"leave {option} out; the simulated sensor has half the frames' size"
             )
-    places = [(output / name).resolve() for name in RESULT_PATHS]
+    results = [(output / name).resolve() for name in RESULT_PATHS]
     for path in (request.frames, request.spikes, request.sharp):
-        if path is not None and any(path.resolve().is_relative_to(place) for place in places):
+        if path is not None and any(path.resolve().is_relative_to(result) for result in results):
             raise ConfigError(
                 f"{path}: lies where the results of {output} are written; give another folder for "
                 "them"

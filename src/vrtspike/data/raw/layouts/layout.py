@@ -146,7 +146,7 @@ class Layout:
         """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
-        >>> layout.places("train", "walk", "blur").blur
+        >>> layout.sequence_paths("train", "walk", "blur").blur
         'walk/blur/'
         """
         values = {
