@@ -238,7 +238,7 @@ def test_clips_have_spikes_of_other_frames_on_both_sides(filmed, split, train, l
     for index, sample in enumerate(clips):
         # The crops are those of other clips.
         assert torch.equal(sample["blur"], plain[index]["blur"])
-        assert sample["neighbours"].tolist() == [True, True]
+        assert sample["neighbors"].tolist() == [True, True]
         start = sample["start"]
         full = whole_sequence(filmed, sample["sequence"])
         top, left = find(sample["blur"], full["blur"][start : start + length])

@@ -41,8 +41,8 @@ def test_a_block_is_that_of_the_paper():
     torch.nn.init.constant_(block.scale2, 0.5)
 
     def normed(x: Tensor) -> Tensor:
-        centerd = x - x.mean(dim=1, keepdim=True)
-        return centerd / (centerd.square().mean(dim=1, keepdim=True) + 1e-6).sqrt()
+        centered = x - x.mean(dim=1, keepdim=True)
+        return centered / (centered.square().mean(dim=1, keepdim=True) + 1e-6).sqrt()
 
     wide = block.depthwise(block.expand(normed(x)))
     gated = wide[:, :2] * wide[:, 2:]

@@ -66,16 +66,16 @@ def test_every_score_follows_its_definition(evaluation, by_hand, system, ahead):
     error = np.mean([np.average((f - o) ** 2, weights=w) for w, f, o, _ in cases])
     assert score(evaluation, "rmse_k", system, ahead) == pytest.approx(np.sqrt(error), rel=1e-4)
     for about in ("", "_detrended"):
-        for centerd in ("", "_centred"):
+        for centered in ("", "_centred"):
             sums = []
             for w, f, o, trend in cases:
                 a, b = (x - trend * bool(about) for x in (f, o))
-                if centerd:
+                if centered:
                     a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
                 sums.append([np.average(x * y, weights=w) for x, y in ((a, b), (a, a), (b, b))])
             product, variance, other = np.mean(sums, axis=0)
             expected = product / np.sqrt(variance * other) if variance > 1e-9 else np.nan
-            acc = score(evaluation, f"acc{centerd}{about}", system, ahead)
+            acc = score(evaluation, f"acc{centered}{about}", system, ahead)
             assert acc == pytest.approx(expected, abs=1e-4, nan_ok=True)
     assert evaluation.table.lead.values.tolist() == [2, 3]
 

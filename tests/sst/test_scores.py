@@ -93,14 +93,14 @@ def test_rmse_is_the_root_of_the_mean_over_all_forecasts(scores, fields, lead):
 
 
 def anomaly_correlation(
-    fields: dict[str, np.ndarray], system: int, lead: int, *, about_trend: bool, centerd: bool
+    fields: dict[str, np.ndarray], system: int, lead: int, *, about_trend: bool, centered: bool
 ) -> float:
     sums = np.zeros(3)
     for sample in range(SAMPLES):
         reference = fields["trend"][sample, lead] if about_trend else 0.0
         forecast = fields["forecast"][system, sample, lead] - reference
         observed = fields["observed"][sample, lead] - reference
-        if centerd:
+        if centered:
             forecast = forecast - mean(fields, forecast)
             observed = observed - mean(fields, observed)
         pairs = ((forecast, observed), (forecast, forecast), (observed, observed))
@@ -109,18 +109,18 @@ def anomaly_correlation(
     return float(product / np.sqrt(forecast2 * observed2))
 
 
-@pytest.mark.parametrize("centerd", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("about_trend", [False, True])
-def test_anomalies_correlate_over_all_forecasts_together(scores, fields, about_trend, centerd):
+def test_anomalies_correlate_over_all_forecasts_together(scores, fields, about_trend, centered):
     name = "acc"
-    if centerd:
+    if centered:
         name += "_centred"
     if about_trend:
         name += "_detrended"
     for system in range(len(FORECAST_SYSTEMS)):
         for lead in range(len(LEADS)):
             expected = anomaly_correlation(
-                fields, system, lead, about_trend=about_trend, centerd=centerd
+                fields, system, lead, about_trend=about_trend, centered=centered
             )
             result = float(scores[name].isel(system=system, lead=lead))
             assert result == pytest.approx(expected, abs=1e-12)

@@ -66,7 +66,7 @@ def check_data(
     """Check a folder of raw data as survey, ingest and gate of the workflow do; writes nothing.
 
     Names, pictures and spike files of every sequence are read, one after the other; ``snakemake
-    require_data`` uses all cores, keeps its results, and also checks what presets require.
+    check_data`` uses all cores, keeps its results, and also checks what presets require.
 
     Args:
         root: folder of the data set, which holds the splits (DATA.ROOT).

@@ -38,7 +38,7 @@ class Picture:
 
     Attributes:
         rgb: (H, W, 3), uint8 or uint16.
-        kind: stored channels: ``RGB``, ``gray`` or ``RGB with transparency``.
+        kind: stored channels: ``RGB``, ``grey`` or ``RGB with transparency``.
     """
 
     rgb: NDArray[np.uint8] | NDArray[np.uint16]

@@ -43,7 +43,7 @@ class TrainedModel(LoadedModel):
         weights: SHA-256 of its file of weights.
         device: the device that computes.
         precision: ``float32``, or the half type of its matrix products.
-        compute: restores a batch of tiles.
+        restore_tiles: function that restores a batch of tiles.
         network: called as ``network(blur, voxels)``; None for an ONNX file.
         statistics: mean and deviation that its spikes are standardised with; None for a model
             without spikes and for an ONNX file, which holds them itself.

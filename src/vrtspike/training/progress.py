@@ -61,7 +61,7 @@ class Epochs:
         micro_batches_per_step: micro-batches of an optimiser step, of all processes together.
 
     >>> epochs = Epochs(micro_batches=5, micro_batches_per_step=2)
-    >>> [epochs.number(step) for step in range(1, 7)]
+    >>> [epochs.number_of_step(step) for step in range(1, 7)]
     [1, 1, 1, 2, 2, 3]
     >>> [step for step in range(1, 7) if epochs.end_with(step)]
     [3, 5]

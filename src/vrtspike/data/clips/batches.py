@@ -68,7 +68,7 @@ def prepare_batch(
     steps = batch["bin_steps"].to(device, non_blocking=True)
     gain = batch["gain"].to(device, non_blocking=True)
     voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
-    if "neighbours" in batch:
+    if "neighbors" in batch:
         present = batch["neighbors"].to(device, non_blocking=True)
         voxels = fill_absent_neighbors(voxels, present)
     return ClipBatch(blur, sharp, voxels)

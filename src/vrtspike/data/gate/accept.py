@@ -31,7 +31,6 @@ class _Sequence:
 
     Attributes:
         name: ``<split>/<sequence>``.
-        has_spikes: true if it has spikes.
         pictures: digests of its sharp frames; empty text for a picture of one colour.
         thumbnails: small pictures of its sharp frames, by which copies are found.
         faults: faults that its ingestion found.
