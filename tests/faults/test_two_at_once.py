@@ -11,11 +11,12 @@ import pytest
 from tests.faults.processes import started, stop_at
 from tests.faults.results import leftovers, results
 
-pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.workflow]
+pytestmark = [pytest.mark.endurance, pytest.mark.workflow]
 
 WAITING = "waiting for another snakemake"
 
 
+@pytest.mark.core
 def test_on_one_checkout_the_second_waits_and_finds_everything_done(after, undisturbed):
     project = after("raw data")
     call = project.command("--cores", "2", "all")

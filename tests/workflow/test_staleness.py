@@ -304,7 +304,6 @@ CASES: dict[str, Case] = {
         ),
         ran=trained("other") | SHOWN,
         runs=1,
-        core=True,
     ),
 }
 
