@@ -1,22 +1,17 @@
 """Write the generated files of the configuration, or check that they are up to date.
 
 These are config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
-the names of metrics, layouts and models that presets may use
-(src/vrtspike/settings/generated_names.py), and a list of what is missing in Chinese
-(docs/zh/missing.md), which is not checked.
+and a list of what is missing in Chinese (docs/zh/missing.md), which is not checked.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 from vrtspike.config.reference import preset_json_schema, reference_page
 from vrtspike.config.translations import chinese, missing_page
 from vrtspike.io.files import atomic_write_text
-from vrtspike.settings import generated_names
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
@@ -24,16 +19,11 @@ from vrtspike.system.program import run
 PROJECT = Path(__file__).parents[1]
 
 
-def main() -> int:
+def main() -> None:
     """Parse the arguments and write or compare the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
-    parser.add_argument("--pages", action="store_true", help="all files except the names")
     arguments = parser.parse_args()
-    if not arguments.pages and _write_names(check=arguments.check):
-        # This process has read the schema with the former names.
-        command = [sys.executable, *sys.argv, "--pages"]
-        return subprocess.run(command, check=False).returncode
     pages = {
         "config/README.md": reference_page(),
         "docs/zh/configuration.md": reference_page(chinese),
@@ -43,26 +33,16 @@ def main() -> int:
         _write(PROJECT / name, text, check=arguments.check)
     if not arguments.check:  # what is not translated yet is no fault
         _write(PROJECT / "docs/zh/missing.md", missing_page(PROJECT), check=False)
-    return 0
 
 
-def _write_names(*, check: bool) -> bool:
-    """Write the module of names if it is out of date, and return whether it was written."""
-    # Imported here, because it needs PyTorch.
-    from vrtspike.deblurring.registry_names import generated_names_module
-
-    return _write(Path(generated_names.__file__), generated_names_module(), check=check)
-
-
-def _write(path: Path, text: str, *, check: bool) -> bool:
-    """Write a file if it is out of date, or raise with ``check``; return whether it was written."""
+def _write(path: Path, text: str, *, check: bool) -> None:
+    """Write a file if it is out of date, or raise with ``check``."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return False
+        return
     if check:
         raise ConfigError(f"{path} is out of date; run: python scripts/config_reference.py")
     atomic_write_text(path, text)
     print(f"wrote {path}", flush=True)
-    return True
 
 
 if __name__ == "__main__":

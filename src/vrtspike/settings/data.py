@@ -18,7 +18,7 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.settings.generated_names import LayoutName
+from vrtspike.settings.names import LayoutName
 
 ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
     ("DATA", "ROOT"): frozenset(

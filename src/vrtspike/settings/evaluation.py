@@ -8,7 +8,7 @@ from pydantic import field_validator, model_validator
 
 from vrtspike.config.fields import NonNegative, Positive, Section, key, operational
 from vrtspike.config.tasks import OWN_PROTOCOL
-from vrtspike.settings.generated_names import MetricName
+from vrtspike.settings.names import MetricName
 
 SpikesAloneName = Literal["tfp", "tfi"]
 """Classical reconstructions from spikes (:mod:`vrtspike.data.spike_reconstruction`)."""

@@ -21,7 +21,7 @@ from vrtspike.config.fields import (
     weights,
 )
 from vrtspike.config.yaml_documents import Document, KeyPath, dotted, overlay, read_yaml
-from vrtspike.settings.generated_names import ModelName
+from vrtspike.settings.names import ModelName
 from vrtspike.system.errors import ConfigError
 
 STAGES = 7

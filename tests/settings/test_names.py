@@ -1,0 +1,16 @@
+"""Names that presets may use: those of the registries."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.metrics.registry import METRICS
+from vrtspike.models.registry import MODELS
+from vrtspike.settings.names import LayoutName, MetricName, ModelName
+
+
+def test_presets_may_use_the_names_of_the_registries():
+    assert set(get_args(LayoutName)) == {AUTO, *LAYOUTS}
+    assert set(get_args(MetricName)) == set(METRICS)
+    assert set(get_args(ModelName)) == set(MODELS)
