@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.data.clips.conftest import filmed
 from tests.models.checks import published_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.settings.model import ModelSettings
-
-__all__ = ["filmed"]
 
 
 @pytest.fixture

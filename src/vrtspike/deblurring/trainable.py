@@ -11,6 +11,7 @@ from torch import nn
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
+from vrtspike.data.clips.shuffled import ShuffledSpikesDataset
 from vrtspike.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.losses.registry import build_terms
@@ -18,7 +19,6 @@ from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
-from vrtspike.models.shuffled_spikes import ShuffledSpikesDataset
 from vrtspike.restoration.restore import load_model
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity

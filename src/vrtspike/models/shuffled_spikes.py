@@ -1,27 +1,23 @@
 """Shuffled spikes (MODEL.SPIKE_ORDER): the control that tests if the time of spikes matters.
 
 Each frame is restored with the spikes of another frame, never with its own. :class:`ShuffledSpikes`
-does this to any model; :class:`ShuffledSpikesDataset` has the clips that it is trained on.
+does this to any model; :mod:`vrtspike.data.clips.shuffled` has the clips that it is trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from vrtspike.data.clips.dataset import ClipDataset
-from vrtspike.data.clips.samples import Sample
+from vrtspike.data.clips.neighbors import mirrored_order
 from vrtspike.models.restorer import Restorer, require_neighbors, require_voxels
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
-    from vrtspike.data.clips.dataset_manifest import DatasetManifest
-    from vrtspike.data.store.layout import StoreLayout
     from vrtspike.settings import Settings
-    from vrtspike.settings.data import DataSettings
 
 
 class ShuffledSpikes(Restorer):
@@ -115,57 +111,6 @@ def _add_prefix(module: nn.Module, state: dict[str, Any], prefix: str, *further:
         state[f"{prefix}model.{name.removeprefix(prefix)}"] = state.pop(name)
 
 
-class ShuffledSpikesDataset(ClipDataset):
-    """Clips that always come with spikes of other frames.
-
-    With DATA.NEIGHBOURS none is left without neighbours, and an absent one is replaced by the one
-    on the other side of its frame. Crops and augmentation are those of other clips.
-
-    Raises:
-        ConfigError, DataError: as for :class:`~vrtspike.data.clips.dataset.ClipDataset`.
-        DataError: with DATA.NEIGHBOURS, if sequences (all named at once) have one frame.
-    """
-
-    isolated_share: ClassVar[float] = 0
-
-    def __init__(
-        self,
-        manifest: DatasetManifest,
-        split: str,
-        settings: DataSettings,
-        **options: Any,  # noqa: ANN401 - as of any clips
-    ) -> None:
-        super().__init__(manifest, split, settings, **options)
-        if settings.NEIGHBOURS:
-            _require_other_frames(self.layouts)
-
-    def __getitem__(self, index: int) -> Sample:
-        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
-        sample = super().__getitem__(index)
-        if "neighbors" in sample:
-            before, after = sample["neighbors"].tolist()
-            order = mirrored_order(len(sample["counts"]), before=before, after=after)
-            sample["counts"] = sample["counts"][order]
-            sample["bin_steps"] = sample["bin_steps"][order]
-            sample["neighbors"] = torch.tensor([True, True])
-        return sample
-
-
-def _require_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
-    """Refuse sequences of one frame, which have no other frame's spikes.
-
-    Raises:
-        DataError: naming them all.
-    """
-    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
-    if faults:
-        title = (
-            "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "
-            "could get"
-        )
-        raise DataError(list_faults(title, faults, "Remove them, or add frames, 2 or more in all."))
-
-
 def derangements(clips: int, frames: int, *, random: bool) -> Tensor:
     """Return a permutation of the frames of each clip in which no frame keeps its place.
 
@@ -247,28 +192,6 @@ def mirror_ends(voxels: Tensor) -> Tensor:
     _require_another_frame(frames)
     order = mirrored_order(frames + 2, before=False, after=False)
     return voxels[:, [place - 1 for place in order]]
-
-
-def mirrored_order(frames: int, *, before: bool, after: bool) -> list[int]:
-    """Return the places that the frames of a clip with neighbours get their spikes from.
-
-    An absent neighbour gets those of the frame on the other side of its frame, so that the frames
-    on either side of a frame are others than itself.
-
-    Args:
-        frames: T + 2, both neighbours counted.
-        before: true if there are spikes of the frame before the clip.
-        after: true if there are spikes of the frame after the clip.
-
-    >>> mirrored_order(5, before=False, after=True)
-    [2, 1, 2, 3, 4]
-    """
-    order = list(range(frames))
-    if not before:
-        order[0] = 2
-    if not after:
-        order[-1] = frames - 3
-    return order
 
 
 def _require_another_frame(frames: int) -> None:

@@ -42,3 +42,25 @@ def fill_absent_neighbors(voxels: torch.Tensor, present: torch.Tensor) -> torch.
     first = torch.where(before, voxels[:, :1], filled[:, :1])
     last = torch.where(after, voxels[:, -1:], filled[:, -1:])
     return torch.cat((first, clip, last), dim=1)
+
+
+def mirrored_order(frames: int, *, before: bool, after: bool) -> list[int]:
+    """Return the places that the frames of a clip with neighbours get their spikes from.
+
+    An absent neighbour gets those of the frame on the other side of its frame, so that the frames
+    on either side of a frame are others than itself.
+
+    Args:
+        frames: T + 2, both neighbours counted.
+        before: true if there are spikes of the frame before the clip.
+        after: true if there are spikes of the frame after the clip.
+
+    >>> mirrored_order(5, before=False, after=True)
+    [2, 1, 2, 3, 4]
+    """
+    order = list(range(frames))
+    if not before:
+        order[0] = 2
+    if not after:
+        order[-1] = frames - 3
+    return order

@@ -1,0 +1,69 @@
+"""Clips of the control with shuffled spikes (MODEL.SPIKE_ORDER)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from vrtspike.data.clips.dataset import ClipDataset
+from vrtspike.data.clips.neighbors import mirrored_order
+from vrtspike.data.clips.samples import Sample
+from vrtspike.system.errors import DataError, list_faults
+
+if TYPE_CHECKING:
+    from vrtspike.data.clips.dataset_manifest import DatasetManifest
+    from vrtspike.data.store.layout import StoreLayout
+    from vrtspike.settings.data import DataSettings
+
+
+class ShuffledSpikesDataset(ClipDataset):
+    """Clips that always come with spikes of other frames.
+
+    With DATA.NEIGHBOURS none is left without neighbours, and an absent one is replaced by the one
+    on the other side of its frame. Crops and augmentation are those of other clips.
+
+    Raises:
+        ConfigError, DataError: as for :class:`~vrtspike.data.clips.dataset.ClipDataset`.
+        DataError: with DATA.NEIGHBOURS, if sequences (all named at once) have one frame.
+    """
+
+    isolated_share: ClassVar[float] = 0
+
+    def __init__(
+        self,
+        manifest: DatasetManifest,
+        split: str,
+        settings: DataSettings,
+        **options: Any,  # noqa: ANN401 - as of any clips
+    ) -> None:
+        super().__init__(manifest, split, settings, **options)
+        if settings.NEIGHBOURS:
+            _require_other_frames(self.layouts)
+
+    def __getitem__(self, index: int) -> Sample:
+        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
+        sample = super().__getitem__(index)
+        if "neighbors" in sample:
+            before, after = sample["neighbors"].tolist()
+            order = mirrored_order(len(sample["counts"]), before=before, after=after)
+            sample["counts"] = sample["counts"][order]
+            sample["bin_steps"] = sample["bin_steps"][order]
+            sample["neighbors"] = torch.tensor([True, True])
+        return sample
+
+
+def _require_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
+    """Refuse sequences of one frame, which have no other frame's spikes.
+
+    Raises:
+        DataError: naming them all.
+    """
+    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
+    if faults:
+        title = (
+            "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "
+            "could get"
+        )
+        raise DataError(list_faults(title, faults, "Remove them, or add frames, 2 or more in all."))
