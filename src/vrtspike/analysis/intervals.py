@@ -14,8 +14,7 @@ _BATCH = 500
 """Resamples that are drawn at once, which bounds the memory."""
 METHOD = (
     f"{100 * CONFIDENCE_LEVEL:.0f} % percentile bootstrap over sequences, {RESAMPLES:,} resamples "
-    "with a "
-    f"fixed seed; none for fewer than {MIN_SEQUENCES} sequences"
+    f"with a fixed seed; none for fewer than {MIN_SEQUENCES} sequences"
 )
 
 

@@ -126,8 +126,8 @@ def require_published_frames(
     if len(sequences) != expected.sequences or frames != expected.frames:
         raise DataError(
             f"{location}: {len(sequences)} sequences of {frames} frames; the published result is "
-            "of "
-            f"{expected.sequences} of {expected.frames}: give GoPro's whole test split (DATA.ROOT)"
+            f"of {expected.sequences} of {expected.frames}: give GoPro's whole test split "
+            "(DATA.ROOT)"
         )
     return sequences
 

@@ -173,8 +173,7 @@ def _message(eccodes: ModuleType, handle: int, location: str) -> _Message:
     if name in ("", "unknown") or not dated:
         raise DataError(
             f"{location} stands a message of parameter {get('paramId')} and date {date}; expected "
-            "a "
-            f"known parameter and a date: {_AGAIN}"
+            f"a known parameter and a date: {_AGAIN}"
         )
     month = month_number(int(date[:4]), int(date[4:6]))
     if name in (SST, ICE):

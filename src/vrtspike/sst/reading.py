@@ -56,8 +56,7 @@ def find_files(root: str | Path) -> list[Path]:
     if not files:
         raise DataError(
             f"{root}: no file or folder with *{', *'.join(DOWNLOAD_SUFFIXES)}; expected NetCDF or "
-            "GRIB of "
-            f"{_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
+            f"GRIB of {_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
         )
     return files
 

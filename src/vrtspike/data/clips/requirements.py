@@ -59,8 +59,7 @@ def require_spikes(
         if other_roots:
             raise ConfigError(
                 f"{dataset_name}: no spike files beside the frames, and MODEL.USE_SPIKE is true; "
-                "spikes "
-                f"of its sequences lie in {' and '.join(map(str, other_roots))}: set "
+                f"spikes of its sequences lie in {' and '.join(map(str, other_roots))}: set "
                 "DATA.SPIKE_ROOT to it"
             )
         raise ConfigError(

@@ -282,8 +282,7 @@ def find_offset(
     if high <= low:
         raise DataError(
             f"{moving / EXPOSURE_TABLE}: exposures take all {total} steps of {SPIKES}; record some "
-            "steps "
-            "before the first and after the last exposure"
+            "steps before the first and after the last exposure"
         )
     curves = []
     for name, exposure in exposures.items():

@@ -176,8 +176,7 @@ class RawData:
             return
         self._notices.add(
             f"preset {preset} takes generated data ({data_source.root}, its own DATA.ROOT), not "
-            "those "
-            f"of config/config.yaml ({root}); on these train light_small or light: "
+            f"those of config/config.yaml ({root}); on these train light_small or light: "
             "snakemake --cores all train_light_small"
         )
 

@@ -52,8 +52,7 @@ def find_doubts(clip: GivenClip) -> dict[int | None, str]:
     if distances and median(distances) > tolerance:
         whole = (
             f"{spikes.location}: frames are most like the spikes {median(distances):.0f} steps "
-            "from "
-            f"their exposures; give the right ones by {EXPOSURE_TABLE} or another layout"
+            f"from their exposures; give the right ones by {EXPOSURE_TABLE} or another layout"
         )
         doubts: dict[int | None, str] = dict(mismatches.items())
         doubts[None] = whole

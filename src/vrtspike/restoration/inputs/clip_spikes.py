@@ -300,8 +300,7 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     if height % 2 or width % 2:
         raise DataError(
             f"{pictures.location}: found frames of {height} x {width} pixels, expected even sides, "
-            "as "
-            "the simulated sensor has half of them; crop the frames"
+            "as the simulated sensor has half of them; crop the frames"
         )
     count = len(pictures.names)
 

@@ -155,8 +155,7 @@ def _jumps(files: SequenceFiles) -> list[str]:
     if len(names) > 2 and common_step != step and not others:
         return [
             f"frame numbers rise by {common_step} from each frame to the next, expected {step} in "
-            "the "
-            f"layout {layout.name}: if no frames are missing between them, number them "
+            f"the layout {layout.name}: if no frames are missing between them, number them "
             f"1, {1 + step}, {1 + 2 * step}; else put them back"
         ]
     remedy = "frames are missing; put them back, or make two sequences of it"
