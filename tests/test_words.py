@@ -134,7 +134,7 @@ def test_descriptions_of_arguments_say_more_than_their_names(repository, folder)
     assert repeated == []
 
 
-ATTRIBUTES = re.compile(r"^ *Attributes:\n(.*)", re.MULTILINE | re.DOTALL)
+ATTRIBUTES = re.compile(r"^Attributes:\n((?:    .*\n?|\n)*)", re.MULTILINE)
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
 """One or more attributes at the beginning of a description."""
 SETTINGS = {"RunSettings"}
@@ -165,6 +165,41 @@ def test_lists_of_attributes_are_complete(repository, folder):
         for name in unlisted_attributes(source)
     ]
     assert unlisted == []
+
+
+def defined_names(node: ast.ClassDef) -> set[str]:
+    """Fields, methods and attributes of ``self`` that the body of a class defines."""
+    names = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.FunctionDef):
+            names.add(part.name)
+        elif isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Store):
+            names.add(part.id if isinstance(part, ast.Name) else part.attr)
+    return names
+
+
+def missing_attributes(source: Path) -> Iterator[str]:
+    """Attributes that a docstring lists and its class, without a base, does not have."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = {ast.unparse(base) for base in node.bases}
+        section = ATTRIBUTES.search(ast.get_docstring(node) or "")
+        if section is None or bases - {"NamedTuple", "TypedDict", "Protocol"}:
+            continue
+        listed = {name for names in ENTRY.findall(section[1]) for name in names.split(", ")}
+        for name in sorted(listed - defined_names(node)):
+            yield f"{node.name}.{name}"
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
+def test_listed_attributes_exist(repository, folder):
+    missing = [
+        f"{source.relative_to(repository)}: {name}"
+        for source in sorted((repository / folder).rglob("*.py"))
+        for name in missing_attributes(source)
+    ]
+    assert missing == []
 
 
 BRITISH = re.compile(
