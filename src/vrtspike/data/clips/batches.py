@@ -53,7 +53,8 @@ def prepare_batch(
         batch: collated samples of :class:`~vrtspike.data.clips.dataset.ClipDataset`:
             ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it if there is truth; ``counts`` uint8
             (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) if there are
-            spikes.
+            spikes; with the spikes of T + 2 frames also ``neighbors`` bool (B, 2), see
+            :class:`~vrtspike.data.clips.samples.Sample`.
         statistics: statistics of the training split; None if its data set has no spikes, the spikes
             of the batch are then ignored.
         device: device of the model.
@@ -68,7 +69,7 @@ def prepare_batch(
     steps = batch["bin_steps"].to(device, non_blocking=True)
     gain = batch["gain"].to(device, non_blocking=True)
     voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
-    if "neighbors" in batch:
+    if counts.shape[1] != blur.shape[1]:
         present = batch["neighbors"].to(device, non_blocking=True)
         voxels = fill_absent_neighbors(voxels, present)
     return ClipBatch(blur, sharp, voxels)

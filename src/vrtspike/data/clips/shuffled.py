@@ -45,7 +45,7 @@ class ShuffledSpikesDataset(ClipDataset):
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
         sample = super().__getitem__(index)
-        if "neighbors" in sample:
+        if len(sample["counts"]) != len(sample["blur"]):
             before, after = sample["neighbors"].tolist()
             order = mirrored_order(len(sample["counts"]), before=before, after=after)
             sample["counts"] = sample["counts"][order]
