@@ -36,7 +36,8 @@ class Block:
         if way == "in":
             imports, entry = self._parts()
             lines[_entries(lines, name) : _entries(lines, name)] = [f"{entry}\n"]
-            lines[_first_import(lines) : _first_import(lines)] = imports
+            if imports:
+                lines[_first_import(lines) : _first_import(lines)] = imports
         elif way == "above":
             first = _statement(lines, name).lineno - 1
             lines[first:first] = [self.text, "\n\n"]

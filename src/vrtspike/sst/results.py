@@ -155,8 +155,7 @@ def _verdict_lines(evaluation: ForecastEvaluation) -> list[str]:
                 f"{row.p_holm:.3f}"
             )
         lines.append(
-            f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.comparison_text} "
-            f"({row.baseline_k:.3f} K; "
+            f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
             f"{difference})"
         )
     return lines
