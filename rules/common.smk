@@ -44,7 +44,9 @@ with user_errors():
 if SNAKEMAKE.is_main:
     END_MESSAGES.add(*VERSION_NOTES, *WORKFLOW.notes)
     # Known when the plan has begun; this runs before the notices are printed.
-    atexit.register(lambda: END_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers)))
+    atexit.register(
+        lambda: END_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))
+    )
 
 RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
 LOGS = [METRICS_LOG, TIMING_LOG, MEMORY_LOG]
