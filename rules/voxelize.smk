@@ -27,7 +27,8 @@ rule voxelize:
         stores=subpath(output[0], ancestor=2),
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 " + program("voxelize.py") + " --root {params.root:q}"
-        " --accepted {input.accepted:q} --ingested {params.ingested:q} --stores {params.stores:q}"
-        " --options {params.options:q} --shard {wildcards.shard} --threads {threads}"
+        f"OMP_NUM_THREADS=1 {program('voxelize.py')}"
+        " --root {params.root:q} --accepted {input.accepted:q}"
+        " --ingested {params.ingested:q} --stores {params.stores:q} --options {params.options:q}"
+        " --shard {wildcards.shard} --threads {threads}"
         " --output {output:q} > {log:q} 2>&1"
