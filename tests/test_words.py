@@ -141,15 +141,21 @@ SETTINGS = {"RunSettings"}
 """Schemas: their keys have descriptions of their own."""
 
 
-def unlisted_attributes(source: Path) -> Iterator[str]:
-    """Fields of records whose docstring lists some of their attributes, but not these."""
+def described_classes(source: Path) -> Iterator[tuple[ast.ClassDef, set[str]]]:
+    """Classes whose docstring lists attributes, each with the listed names."""
     for node in ast.walk(ast.parse(source.read_text())):
-        if not isinstance(node, ast.ClassDef) or node.name in SETTINGS:
+        if not isinstance(node, ast.ClassDef):
             continue
         section = ATTRIBUTES.search(ast.get_docstring(node) or "")
-        if section is None:
+        if section is not None:
+            yield node, {name for names in ENTRY.findall(section[1]) for name in names.split(", ")}
+
+
+def unlisted_attributes(source: Path) -> Iterator[str]:
+    """Fields of records whose docstring lists some of their attributes, but not these."""
+    for node, listed in described_classes(source):
+        if node.name in SETTINGS:
             continue
-        listed = {name for names in ENTRY.findall(section[1]) for name in names.split(", ")}
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 name = statement.target.id
@@ -180,16 +186,11 @@ def defined_names(node: ast.ClassDef) -> set[str]:
 
 def missing_attributes(source: Path) -> Iterator[str]:
     """Attributes that a docstring lists and its class, without a base, does not have."""
-    for node in ast.walk(ast.parse(source.read_text())):
-        if not isinstance(node, ast.ClassDef):
-            continue
+    for node, listed in described_classes(source):
         bases = {ast.unparse(base) for base in node.bases}
-        section = ATTRIBUTES.search(ast.get_docstring(node) or "")
-        if section is None or bases - {"NamedTuple", "TypedDict", "Protocol"}:
-            continue
-        listed = {name for names in ENTRY.findall(section[1]) for name in names.split(", ")}
-        for name in sorted(listed - defined_names(node)):
-            yield f"{node.name}.{name}"
+        if bases <= {"NamedTuple", "TypedDict", "Protocol"}:
+            for name in sorted(listed - defined_names(node)):
+                yield f"{node.name}.{name}"
 
 
 @pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks"])
