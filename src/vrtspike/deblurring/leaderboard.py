@@ -234,10 +234,12 @@ def _parts(table: pd.DataFrame, *, all_columns: bool) -> list[_Part]:
     columns = list(COLUMNS if all_columns else DEFAULT_COLUMNS)
     parts = []
     for protocol, rows in table[table["counts"]].groupby("protocol", sort=False):
-        title, note, ranks = f"Protocol {protocol}", "", _ranks(rows)
+        lines = _notes(rows, all_columns)
         if protocol == OTHER:
-            title, note, ranks = OTHER_TITLE, OTHER_NOTE, _no_ranks(rows)
-        parts.append(_Part(title, note, rows[columns], ranks, _notes(rows, all_columns)))
+            part = _Part(OTHER_TITLE, OTHER_NOTE, rows[columns], _no_ranks(rows), lines)
+        else:
+            part = _Part(f"Protocol {protocol}", "", rows[columns], _ranks(rows), lines)
+        parts.append(part)
     rows = table[~table["counts"]]
     if len(rows):
         columns.insert(1, "protocol")
