@@ -164,8 +164,10 @@ def results(
     """Compute the residual and all gradients of a model on a device; returns them on the CPU."""
     model.to(device).zero_grad(set_to_none=True)
     train = settings.TRAIN.model_copy(update={"PRECISION": precision})
-    with Precision(train, device).autocast():
-        restored = model(*(tensor.to(device) for tensor in clip))
+    arithmetic = Precision(train, device)
+    forward_module = arithmetic.forward_module(model, half_weights=model.half_weights)
+    with arithmetic.autocast():
+        restored = forward_module(*(tensor.to(device) for tensor in clip))
     loss(restored).backward()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return restored.detach().float().cpu() - clip[0], torch.cat(gradients).cpu()
@@ -229,7 +231,9 @@ def prepare(
     torch._dynamo.reset()
     on_gpu = device.type == "cuda"
     precision = Precision(settings.TRAIN, device)
-    model = precision.prepare(build(settings, device))
+    model = build(settings, device)
+    precision.prepare(model)
+    forward_module = precision.forward_module(model, half_weights=model.half_weights)
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     side = settings.DATA.CROP_SIZE if on_gpu else SIDE
@@ -246,7 +250,7 @@ def prepare(
             optimizer.zero_grad()
         # As in the training loop, autocast keeps the casts of weights for the backward pass.
         with precision.autocast():
-            restored = model(*clip)
+            restored = forward_module(*clip)
             with precision.exact():
                 precision.scaler.scale(loss(restored)).backward()
 

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.losses.charbonnier import charbonnier
-from vrtspike.models import build_model
+from vrtspike.models import Restorer, build_model
 from vrtspike.models.parallel_warping import MAX_SAMPLED_CUDA, DeformableAlignment
 from vrtspike.monitoring.step_cost import (
     StepCost,
@@ -86,17 +86,18 @@ def _micro_step(settings: Settings, side: int) -> Iterator[_MicroStep]:
     ):
         model = _network(settings)
         precision.prepare(model)
+        forward_module = precision.forward_module(model, half_weights=model.half_weights)
         blur, voxels = _clips(settings, side)
 
         def loss() -> Tensor:
             with precision.autocast():
-                restored = model(blur, voxels).float()
+                restored = forward_module(blur, voxels).float()
             return charbonnier(restored, torch.zeros_like(restored))
 
         yield _MicroStep(model, (blur, voxels), loss)
 
 
-def _network(settings: Settings) -> nn.Module:
+def _network(settings: Settings) -> Restorer:
     """Build the network of a preset as it runs on a GPU."""
     vrt = settings.MODEL.VRT.model_copy(update={"ATTENTION": "sdpa"})
     counted = settings.MODEL.model_copy(update={"VRT": vrt})

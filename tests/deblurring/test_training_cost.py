@@ -134,6 +134,24 @@ def test_a_preset_costs_what_is_stored(name):
     assert presets.main(["--check", name]) == 0
 
 
+def test_the_count_has_the_half_weights_of_training(monkeypatch):
+    """Without them, autocast casts each weight and bias, and each of their gradients."""
+    from torch import nn
+
+    from preset_step_cost import step_cost
+    from vrtspike.models import build_model
+    from vrtspike.models.spike_nafnet import SpikeNAFNet
+
+    settings = preset("light_demo", "DATA.CROP_SIZE=32", "TRAIN.PRECISION=bf16-mixed")
+    _, joined = step_cost(settings, 32)
+    monkeypatch.setattr(SpikeNAFNet, "half_weights", False)
+    _, separate = step_cost(settings, 32)
+    model = build_model(settings)
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d)]
+    cast = sum(1 + (layer.bias is not None) for layer in layers)
+    assert separate.operations - joined.operations > 2 * cast
+
+
 def test_the_count_agrees_with_a_real_step():
     """Memory of tensors as PyTorch's own profiler of allocations sees it, arithmetic exactly."""
     import torch

@@ -12,6 +12,7 @@ import torch
 from torch.fx import GraphModule
 
 from vrtspike.config.loading import load_preset
+from vrtspike.config.run_schema import TrainSettings
 from vrtspike.models import build_model
 from vrtspike.models.stages import TMSABlock
 from vrtspike.models.vrt import VRT
@@ -19,6 +20,7 @@ from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import Windows
 from vrtspike.settings import Settings
 from vrtspike.settings.model import ModelSettings
+from vrtspike.training.precision import Precision
 
 
 class Compiler:
@@ -90,14 +92,18 @@ def test_each_kind_of_block_is_one_graph(small_vrt: Callable[..., VRT]) -> None:
     assert compiler.graphs == len(kinds)
 
 
-def test_the_light_model_is_one_graph_for_each_size(repository: Path) -> None:
+@pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
+def test_the_light_model_is_one_graph_for_each_size(repository: Path, precision: str) -> None:
     settings = load_preset(repository / "config/presets/light_demo.yaml")
     assert isinstance(settings, Settings)
     model = build_model(settings)
     compiler = Compiler()
     model.compile(backend=compiler, fullgraph=True)
+    arithmetic = Precision(TrainSettings(PRECISION=precision), torch.device("cpu"))
+    forward_module = arithmetic.forward_module(model, half_weights=True)
     for side in (32, 32, 64, 96):
         frames = torch.rand(1, 3, 3, side, side)
         voxels = torch.randn(1, 3, settings.DATA.NUM_VOXEL_BINS, side // 2, side // 2)
-        model(frames, voxels).mean().backward()
+        with arithmetic.autocast():
+            forward_module(frames, voxels).mean().backward()
     assert (compiler.graphs, compiler.runs) == (3, 4)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.data.clips.neighbors import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
 from vrtspike.settings.model import NAFSettings
+from vrtspike.training.half_weights import HalfWeights
 
 BINS = 6
 
@@ -186,6 +187,33 @@ def test_without_spikes_it_has_no_parameters_for_them():
     blur, voxels = clip()
     assert torch.equal(model(blur, voxels), model(blur, None))
     assert not [name for name in model.state_dict() if "spike" in name or "fusion" in name]
+
+
+def residual_and_gradients(model: SpikeNAFNet, forward_module: nn.Module) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(5)
+    blur, voxels = clip()
+    model.zero_grad()
+    residual = forward_module(blur, voxels) - blur
+    assert residual.dtype == torch.float32, "a restored frame is not rounded"
+    residual.square().sum().backward()
+    gradients = [parameter.grad.flatten() for parameter in model.parameters()]
+    return residual.detach(), torch.cat(gradients)
+
+
+def test_half_weights_keep_features_in_half_precision_and_cost_rounding_alone():
+    model = small()
+    types = []
+    for block in model.modules():
+        if isinstance(block, NAFBlock):
+            block.register_forward_hook(lambda block, x, y: types.append(y.dtype))
+    expected = residual_and_gradients(model, model)
+    types.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        measured = residual_and_gradients(model, HalfWeights(model, torch.bfloat16))
+    assert set(types) == {torch.bfloat16}
+    for values, reference in zip(measured, expected, strict=True):
+        difference = (values - reference).norm() / reference.norm()
+        assert 0 < difference < 0.02  # 2^-8 for each of some products
 
 
 def test_after_a_step_every_parameter_learns():

@@ -57,6 +57,7 @@ def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainab
         note=model.describe(),
         rate_factors=rate_factors(settings.TRAIN),
         frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
+        half_weights=model.half_weights,
     )
 
 

@@ -22,6 +22,10 @@ class Restorer(nn.Module):
     not_exported: ClassVar[str] = ""
     """The reason that the model cannot be exported as ONNX; empty if it can."""
 
+    half_weights: ClassVar[bool] = False
+    """True if the model trains with all of its parameters in half precision, in mixed precision
+    (:class:`vrtspike.training.half_weights.HalfWeights`)."""
+
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore a clip.
 

@@ -30,11 +30,19 @@ def simple_gate(x: Tensor) -> Tensor:
 
 
 class ChannelNorm(nn.LayerNorm):
-    """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape."""
+    """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape and type."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the channels of each pixel, then apply the learned scale and shift."""
-        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+        features = x.movedim(1, -1)
+        if x.dtype == torch.float32:
+            return super().forward(features).movedim(-1, 1)
+        # Autocast on CUDA would give float32, twice the bytes. Statistics are in float32 anyway.
+        with torch.autocast(x.device.type, enabled=False):
+            weight = self.weight.to(x.dtype)
+            bias = self.bias.to(x.dtype)
+            normed = functional.layer_norm(features, self.normalized_shape, weight, bias, self.eps)
+        return normed.movedim(-1, 1)
 
 
 class NAFBlock(nn.Module):
@@ -168,6 +176,8 @@ class SpikeNAFNet(Restorer):
         settings: its sizes.
         bins: voxel bins per frame; 0 for the ablation without spikes.
     """
+
+    half_weights = True
 
     def __init__(self, settings: NAFSettings, *, bins: int) -> None:
         super().__init__()

@@ -83,8 +83,11 @@ class Learner:
         # After the average, which is a copy that is not compiled.
         if self._train_settings.COMPILE_MODEL:
             self.model.compile(mode=self._train_settings.COMPILE_MODE)
+        self._forward_module = self.precision.forward_module(
+            self.model, half_weights=trainable.half_weights
+        )
         self._all_reduce = AllReduce()
-        self._replica = replicate(self.model, ranks, self._all_reduce)
+        self._replica = replicate(self._forward_module, ranks, self._all_reduce)
 
     def trained_model(self) -> nn.Module:
         """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
@@ -147,7 +150,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         if freeze(self._frozen, step):
             # DistributedDataParallel reads requires_grad only once.
-            self._replica = replicate(self.model, self._ranks, self._all_reduce)
+            self._replica = replicate(self._forward_module, self._ranks, self._all_reduce)
         return rate
 
     def _micro_step(self, batch: Batch, step: int, micro: int) -> dict[str, torch.Tensor]:

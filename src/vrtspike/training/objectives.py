@@ -91,6 +91,9 @@ class Trainable:
         note: a line for the log, such as how the model computes.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
+        half_weights: in mixed precision, all parameters take part in the forward pass in half
+            precision (:class:`vrtspike.training.half_weights.HalfWeights`), not only those of
+            products and convolutions.
     """
 
     model: nn.Module
@@ -100,6 +103,7 @@ class Trainable:
     note: str = ""
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)
+    half_weights: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an objective without the defaults of the base class.

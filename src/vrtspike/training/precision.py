@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
+from vrtspike.training.half_weights import HalfWeights
+
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings, TrainSettings
 
@@ -89,10 +91,29 @@ class Precision:
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
+    @property
+    def is_mixed(self) -> bool:
+        """True if the forward pass is in half precision, and weights are in float32."""
+        return self.name.endswith("-mixed")
+
+    def forward_module(self, model: nn.Module, *, half_weights: bool) -> nn.Module:
+        """Return the module that a micro-step calls.
+
+        Args:
+            model: the model.
+            half_weights: it computes with all of its weights in half precision, if mixed
+                (:attr:`vrtspike.training.objectives.Trainable.half_weights`).
+
+        Returns:
+            the model itself, or one that calls it with casts of its weights.
+        """
+        if half_weights and self.is_mixed:
+            return HalfWeights(model, self.compute_type)
+        return model
+
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context of the forward pass."""
-        is_mixed = self.name.endswith("-mixed")
-        return torch.autocast(self._device.type, self.compute_type, enabled=is_mixed)
+        return torch.autocast(self._device.type, self.compute_type, enabled=self.is_mixed)
 
     def exact(self) -> AbstractContextManager[object]:
         """Return the context of losses: float32, without autocast."""
