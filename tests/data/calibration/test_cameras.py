@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.data.gate.two_cameras import (
+from tests.data.calibration.two_cameras import (
     OFFSET,
     SENSOR,
     max_error,
@@ -18,8 +18,8 @@ from tests.data.gate.two_cameras import (
 )
 from tests.data.scenes import film
 from vrtspike.commands.main import run_command
+from vrtspike.data.calibration.cameras import calibrate_camera
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
-from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.spikes import read_spikes
@@ -122,4 +122,4 @@ def test_a_real_pair_warped_and_shifted_is_measured(shared, tmp_path):
     write_scene(tmp_path / "moving", {"1": frame}, spikes, exposures)
     calibration, _ = calibrate_camera(tmp_path / "static", tmp_path / "moving", size)
     assert max_error(calibration.homography, size) < 0.5
-    assert calibration.offset_steps == pytest.approx(5, abs=0.5)
+    assert calibration.offset.offset_steps == pytest.approx(5, abs=0.5)
