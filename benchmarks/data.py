@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from experiments import write_measurements
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
@@ -43,8 +42,9 @@ from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
-from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.data.store.writing import build_store
+from vrtspike.data.voxels.bins import bin_edges
+from vrtspike.data.voxels.counting import voxelize_packed
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed

@@ -15,8 +15,8 @@ from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store
+from vrtspike.data.voxels.counting import voxelize
 from vrtspike.io.files import write_json
 from vrtspike.settings.stores import StoreOptions
 

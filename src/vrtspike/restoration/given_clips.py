@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.store.voxels import GainMeter, voxelize_packed
+from vrtspike.data.voxels.bins import bin_table
+from vrtspike.data.voxels.counting import voxelize_packed
+from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.restoration.inputs.clip_spikes import (

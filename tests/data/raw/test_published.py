@@ -16,8 +16,8 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import recorded_exposure
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import build_store
+from vrtspike.data.voxels.counting import voxelize
 from vrtspike.io.files import read_json, write_json
 from vrtspike.models import build_model
 from vrtspike.settings import Settings

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.data.voxels.bins import bin_table
+from vrtspike.data.voxels.counting import voxelize_packed
 from vrtspike.system.rounding import divide_up
 
 RatioChange = Literal["", "camera", "sensor"]
