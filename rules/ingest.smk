@@ -8,6 +8,7 @@ from vrtspike.deblurring.planning.options import (
     raw_file_options,
     sensor_option,
 )
+from vrtspike.deblurring.planning.raw_data import names_version
 
 
 rule survey:
@@ -32,7 +33,7 @@ rule survey:
             dataset_of(wildcards).train_split,
             dataset_of(wildcards).test_split,
         ],
-        names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
+        names_version=lambda wildcards: names_version(RAW_DATA.survey(dataset_of(wildcards))),
     shell:
         program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"

@@ -29,7 +29,7 @@ def main() -> None:
         arguments.splits,
         arguments.blur_dir,
         arguments.layout,
-        spike_root=arguments.spike_root,
+        arguments.spike_root,
     )
     write_json(arguments.output, sequences)
     frames = sum(sequence["frames"] for sequence in sequences["sequences"])

@@ -38,6 +38,10 @@ class DeblurringWorkflow:
         """Folder of the results."""
         return Path(self.workflow.settings.RESULTS)
 
+    def data_folder(self, dataset_name: str) -> Path:
+        """Return the folder of a data set's results."""
+        return self.results / "data" / dataset_name
+
     @cached_property
     def presets(self) -> dict[str, Settings]:
         """The presets of the deblurring, those of sweeps included, by name."""
