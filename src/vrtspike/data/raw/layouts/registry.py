@@ -150,8 +150,9 @@ def _jumps(files: SequenceFiles) -> list[str]:
     """Return gaps in the numbers of frames; one line for many, or where all have another step."""
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    step, jumps = find_jumps(names, layout.step, layout.numbers)
-    common_step, others = find_jumps(names, None, layout.numbers)
+    numbers = layout.numbers(names)
+    step, jumps = find_jumps(names, numbers, layout.step)
+    common_step, others = find_jumps(names, numbers)
     if len(names) > 2 and common_step != step and not others:
         return [
             f"frame numbers rise by {common_step} from each frame to the next, expected {step} in "
