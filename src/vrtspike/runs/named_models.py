@@ -87,7 +87,7 @@ def _downloaded_model(name: str) -> Path | None:
         return None
 
 
-def _hub_model(name: str, **options: Any) -> Path:
+def _hub_model(name: str, **options: Any) -> Path:  # noqa: ANN401 - options of the package
     """Return the folder of a hub's model.
 
     Args:
