@@ -34,6 +34,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import ACCEPTED, Acceptance
 from vrtspike.data.raw.layouts.registry import find_sequence
@@ -97,7 +98,7 @@ def make_data(folder: Path) -> Path:
         picture = np.clip(255 * (0.5 + 5 * (scene - scene.mean())), 0, 255).astype(np.uint8)
         frames = (np.roll(picture, n, axis=1) for n in range(FRAMES * FRAMES_PER_EXPOSURE + 1))
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
-        contents = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
+        contents = ingest_sequence(raw, find_sequence(RawFolder(raw), f"train/{name}"))
         ingested = folder / "ingest" / f"{name}.json"
         write_json(ingested, {**contents, "source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
@@ -199,7 +200,7 @@ def ingestion(folder: Path) -> Measurements:
             find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
 
     def check() -> None:
-        ingest_sequence(raw, find_sequence(raw, "train/s0", "blur"))
+        ingest_sequence(raw, find_sequence(RawFolder(raw), "train/s0"))
 
     for name, value in cpu_times({"reading its files": read, "one frame": check}, 3).items():
         yield f"ingest: {name}", value / FRAMES, "ms"

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.data.conftest import SEQUENCES
 from vrtspike.data.clips.merging import merge_dataset
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
@@ -29,7 +30,7 @@ def check(
     **places: Any,
 ) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    files = find_sequence(root, name, blur_dir, **places)
+    files = find_sequence(RawFolder(root, blur_dir, **places), name)
     manifest = ingest_sequence(root, files, spike_size)
     return {**manifest, "source_version": "v", "recipe": ""}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.commands.projects import ProjectData
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import CheckedSequence, Survey, surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
@@ -63,7 +64,7 @@ def inspect_data(root: Path) -> tuple[ProjectData, list[str]]:
 
 def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:
     """Return the survey of a data set, and the files of its first sequence without faults."""
-    result, files = survey_files(root, _SPLITS, _BLUR_DIR, spike_root=spike_root)
+    result, files = survey_files(RawFolder(root, _BLUR_DIR, spike_root=spike_root), _SPLITS)
     return result, files[surveyed(result)[0]]
 
 

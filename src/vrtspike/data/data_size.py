@@ -70,16 +70,9 @@ def measure_data(data_source: DataSource) -> DataSize:
     Raises:
         DataError: if the data set is missing, or none of its sequences can be used.
     """
-    splits = (data_source.train_split, data_source.test_split)
-    data_survey, files_by_sequence = survey_files(
-        data_source.root,
-        splits,
-        data_source.blur_dir,
-        data_source.layout,
-        data_source.spike_root,
-    )
-    sequences = dict.fromkeys(splits, 0)
-    frames = dict.fromkeys(splits, 0)
+    data_survey, files_by_sequence = survey_files(data_source, data_source.splits)
+    sequences = dict.fromkeys(data_source.splits, 0)
+    frames = dict.fromkeys(data_source.splits, 0)
     for sequence in data_survey["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]

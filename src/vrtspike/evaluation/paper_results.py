@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.survey import survey_files
 from vrtspike.settings import Settings
@@ -107,7 +108,8 @@ def require_published_frames(
             frames are not those of the published result.
     """
     data = settings.DATA
-    report, files_by_sequence = survey_files(data.ROOT, [data.TEST_SPLIT], blur_dir, data.LAYOUT)
+    folder = RawFolder(data.ROOT, blur_dir, data.LAYOUT)
+    report, files_by_sequence = survey_files(folder, [data.TEST_SPLIT])
     sequences = list(files_by_sequence.values())
     location = f"{data.ROOT}, split {data.TEST_SPLIT}"
     faults = []

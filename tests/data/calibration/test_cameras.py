@@ -19,6 +19,7 @@ from tests.data.calibration.two_cameras import (
 from tests.data.scenes import film
 from vrtspike.commands.main import run_command
 from vrtspike.data.calibration.cameras import calibrate_camera
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
 from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.registry import find_sequence
@@ -54,7 +55,7 @@ def test_warp_and_shift_are_measured_and_undone(scenes, tmp_path, capsys):
     assert moved.start - recorded.start == round(calibration["offset_steps"])
     assert moved.sharp - recorded.sharp == pytest.approx(calibration["offset_steps"], abs=0.01)
     # The result is read without settings, whatever the ratio of sensor to frame is.
-    files = find_sequence(tmp_path, "train/moving", "blur")
+    files = find_sequence(RawFolder(tmp_path), "train/moving")
     assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
     expected = synthesize_blur(film(4, 40, 2 * SENSOR[0], 2 * SENSOR[1], speed=2)[4:15])
     inner = (slice(30, -30), slice(30, -30))

@@ -15,7 +15,7 @@ from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     gate_options,
-    raw_file_options,
+    raw_folder_options,
     sensor_option,
     simulated_sequence,
     simulation_options,
@@ -26,13 +26,21 @@ from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 DATASET = DataSource(
-    "d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw"
+    name="d",
+    root="my data",
+    blur_dir="blur_gamma",
+    train_split="train",
+    test_split="test",
+    spike_size=(250, 400),
+    layout="spk",
+    on_error="stop",
+    kind="raw",
 )
 
 
 def test_options_survive_the_shell():
     options = ["--root=my data", "--blur-dir=blur_gamma", "--layout=spk"]
-    assert shlex.split(raw_file_options(DATASET)) == options
+    assert shlex.split(raw_folder_options(DATASET)) == options
     assert sensor_option(DATASET) == "--spike-size 250 400"
     assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
 

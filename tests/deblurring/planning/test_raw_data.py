@@ -9,6 +9,7 @@ import pytest
 from tests.deblurring.planning.workflows import RecordedNotices, workflow_of
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
@@ -86,7 +87,7 @@ def states(workflow: Workflow, **options) -> dict[str, RawState]:
 def test_the_state_of_raw_files_changes_with_them(root):
     workflow = workflow_of(str(root))
     before = states(workflow)
-    version = source_version(root, find_sequence(root, "train/a", "blur"), root / "none.json")
+    version = source_version(root, find_sequence(RawFolder(root), "train/a"), root / "none.json")
     assert before["train/a"] == RawState(version, 4 * len("picture"))
     assert states(workflow) == before
     (root / "train/a/sharp/000002.png").write_text("another")

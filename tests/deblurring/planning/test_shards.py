@@ -14,7 +14,7 @@ from tests.deblurring.planning.workflows import RecordedNotices
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
-from vrtspike.data.data_source import DataSource
+from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.data.shard_jobs import IngestStage, VoxelizeStage, make_shard
 from vrtspike.data.shards import shard_members, shard_names
@@ -64,13 +64,13 @@ def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
 
 def check(**options: Any) -> list[str]:
     """Check the raw files; return the sequences that were checked."""
-    return work(IngestStage("raw", RESULTS / "ingest", "blur", "auto", **options))
+    return work(IngestStage(RESULTS / "ingest", RawFolder("raw"), **options))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
     """Check and build as the workflow does; return the sequences that each processed."""
     options = StoreOptions(bins=bins)
-    return check(), work(VoxelizeStage("raw", RESULTS / f"k{bins}", RESULTS / "ingest", options))
+    return check(), work(VoxelizeStage(RESULTS / f"k{bins}", "raw", RESULTS / "ingest", options))
 
 
 def entries(place: str, key: str) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     """After a return to fewer shards, their old files must not be trusted."""
     before = versions()
     flip_bit(SPIKES)
-    work(IngestStage("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
+    work(IngestStage(RESULTS / "ingest", RawFolder("raw")), "1-of-2")
     assert versions()["train/a"] != before["train/a"]
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from vrtspike.data.data_source import AUTO, RawFolder
 from vrtspike.data.manifests import surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.layouts.registry import AUTO, frame_faults
+from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.data.raw.survey import survey, survey_files
 from vrtspike.data.simulation.sensor import SimulatedSensor
@@ -169,7 +170,7 @@ def refuse_pairs(root: Path) -> None:
         DataError: naming its layout.
     """
     try:
-        layout = survey(root, SPLITS, "blur")["layout"]
+        layout = survey(RawFolder(root), SPLITS)["layout"]
     except DataError:  # no known layout
         return
     raise DataError(
@@ -230,7 +231,7 @@ def _sound_sequences(
     Raises:
         DataError: if the data set has spikes, or faulty sequences that are not left out.
     """
-    data_survey, files = survey_files(root, splits or SPLITS, "blur", layout)
+    data_survey, files = survey_files(RawFolder(root, layout=layout), splits or SPLITS)
     if data_survey["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
     required = set(splits or {sequence["split"] for sequence in data_survey["sequences"]})

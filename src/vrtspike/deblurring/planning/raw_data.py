@@ -92,13 +92,7 @@ class RawData:
         if data_source.kind != "raw":
             return None, {}
         try:
-            sequences, files = survey_files(
-                data_source.root,
-                [data_source.train_split, data_source.test_split],
-                data_source.blur_dir,
-                data_source.layout,
-                data_source.spike_root,
-            )
+            sequences, files = survey_files(data_source, data_source.splits)
         except DataError as error:
             self._notices.add(NO_DATA.format(error=error))
             self._notices.exit_status = int(self._is_dry_run())

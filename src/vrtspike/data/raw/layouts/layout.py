@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import EXPOSURE_COLUMNS, EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
@@ -150,7 +151,13 @@ class Layout:
     def sequence_paths(
         self, split: str, name: str, blur_dir: str, spike_root: str | None = None
     ) -> SequencePaths:
-        """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
+        """Return expected places of the parts of a sequence.
+
+        Args:
+            split: name of the split.
+            name: name of the sequence.
+            blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
+            spike_root: folder of the spikes under a root of their own.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.sequence_paths("train", "walk", "blur").blur
@@ -230,22 +237,20 @@ class Layout:
         return names
 
     @listing_errors()
-    def find(
-        self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
-    ) -> SequenceFiles:
+    def find(self, folder: RawFolder, split: str, name: str) -> SequenceFiles:
         """List the files of one sequence.
 
         Args:
-            root: the data set's folder.
+            folder: folder of the raw files.
             split: name of the split.
             name: name of the sequence.
-            blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
-            spike_root: folder of the spikes under a root of their own.
 
         Raises:
             DataError: if a folder cannot be listed.
         """
-        prefixes = self.sequence_paths(split, name, blur_dir, spike_root)
+        root = Path(folder.root)
+        blur_dir = folder.blur_dir
+        prefixes = self.sequence_paths(split, name, blur_dir, folder.spike_root)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
             faults.append(
@@ -258,7 +263,7 @@ class Layout:
         spikes = list_frames(root, prefixes.spike, SPIKE_SUFFIXES, frame_names)
         streams = [f"{stream}{suffix}" for stream in prefixes.streams for suffix in SPIKE_SUFFIXES]
         stream_files = _existing_files(root, streams)
-        tables = [f"{folder}{EXPOSURE_TABLE}" for folder in self._table_folders(name, prefixes)]
+        tables = [f"{place}{EXPOSURE_TABLE}" for place in self._table_folders(name, prefixes)]
         table_files = _existing_files(root, tables)
         faults += [*blur.faults, *sharp.faults, *spikes.faults]
         for kind, paths in (("spike files", stream_files), ("tables of exposures", table_files)):
