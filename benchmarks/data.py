@@ -45,7 +45,6 @@ from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
 from vrtspike.data.store.writing import build_store
 from vrtspike.data.voxels.bins import bin_edges
-from vrtspike.data.voxels.counting import voxelize_packed
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
@@ -169,7 +168,7 @@ def decoding(path: Path) -> Measurements:
 
     def ours() -> NDArray[np.uint8]:
         spikes = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
-        return voxelize_packed(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
+        return spikes.counts(bin_edges(spk_gopro_exposure(len(spikes)), BINS))
 
     assert np.array_equal(ours(), plain_voxels(path))
     works = {

@@ -41,22 +41,5 @@ def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.u
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    return voxelize_packed(PackedSpikes.pack(spikes), bins, sharp)
-
-
-def voxelize_packed(spikes: PackedSpikes, bins: int, sharp: float) -> NDArray[np.uint8]:
-    """Like :func:`voxelize`, from packed spikes and several times faster.
-
-    Args:
-        spikes: (T, H, W).
-        bins: K.
-        sharp: as for :func:`voxelize`.
-
-    Returns:
-        uint8 (K, H, W) counts.
-
-    Raises:
-        DataError: if K and T do not fit together (see
-            :func:`vrtspike.data.voxels.bins.bin_edges`).
-    """
-    return spikes.counts(bin_edges(Exposure(0, len(spikes), sharp), bins))
+    exposure = Exposure(0, len(spikes), sharp)
+    return PackedSpikes.pack(spikes).counts(bin_edges(exposure, bins))
