@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shlex
 
@@ -9,8 +10,9 @@ import pytest
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data.data_source import DataSource
+from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.raw.layouts.registry import add_raw_folder, raw_folder
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
@@ -43,6 +45,14 @@ def test_options_survive_the_shell():
     assert shlex.split(raw_folder_options(DATASET)) == options
     assert sensor_option(DATASET) == "--spike-size 250 400"
     assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
+
+
+def test_programs_read_the_options_of_a_folder():
+    folder = RawFolder("my data", "blur_gamma", "kair", "my spikes")
+    parser = argparse.ArgumentParser()
+    add_raw_folder(parser)
+    words = shlex.split(raw_folder_options(folder))
+    assert raw_folder(parser.parse_args(words)) == folder
 
 
 def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Settings:
