@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from experiments import write_measurements
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import ACCEPTED, Acceptance
 from vrtspike.data.raw.layouts.registry import find_sequence
@@ -43,8 +43,8 @@ from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
-from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.data.store.writing import build_store
+from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
@@ -97,7 +97,7 @@ def make_data(folder: Path) -> Path:
         picture = np.clip(255 * (0.5 + 5 * (scene - scene.mean())), 0, 255).astype(np.uint8)
         frames = (np.roll(picture, n, axis=1) for n in range(FRAMES * FRAMES_PER_EXPOSURE + 1))
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
-        contents = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
+        contents = ingest_sequence(raw, find_sequence(RawFolder(raw), f"train/{name}"))
         ingested = folder / "ingest" / f"{name}.json"
         write_json(ingested, {**contents, "source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
@@ -168,7 +168,7 @@ def decoding(path: Path) -> Measurements:
 
     def ours() -> NDArray[np.uint8]:
         spikes = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
-        return voxelize_packed(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
+        return spikes.counts(bin_edges(spk_gopro_exposure(len(spikes)), BINS))
 
     assert np.array_equal(ours(), plain_voxels(path))
     works = {
@@ -199,7 +199,7 @@ def ingestion(folder: Path) -> Measurements:
             find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
 
     def check() -> None:
-        ingest_sequence(raw, find_sequence(raw, "train/s0", "blur"))
+        ingest_sequence(raw, find_sequence(RawFolder(raw), "train/s0"))
 
     for name, value in cpu_times({"reading its files": read, "one frame": check}, 3).items():
         yield f"ingest: {name}", value / FRAMES, "ms"

@@ -33,10 +33,10 @@ from experiments import (
     run_experiment,
     variants_table,
 )
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.store.reading import Store
+from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.io.images import luma, shrink
 from vrtspike.system.program import run
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import write_measurements
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, FrameEntry, IngestManifest
@@ -72,7 +73,7 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     """Ingest and build the first sequence; write copies of its manifests for all sequences."""
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
-    files = find_sequence(root, f"train/{FIRST}", "blur")
+    files = find_sequence(RawFolder(root), f"train/{FIRST}")
     ingest_manifest: IngestManifest = {
         **ingest_sequence(root, files),
         "source_version": source_version(root, files, ingested),

@@ -5,9 +5,10 @@ Uses functions/data.smk, functions/devices.smk, functions/presets.smk and functi
 
 from vrtspike.data.manifests import SURVEY
 from vrtspike.deblurring.planning.options import (
-    raw_file_options,
+    raw_folder_options,
     sensor_option,
 )
+from vrtspike.deblurring.planning.raw_data import names_version
 
 
 rule survey:
@@ -27,12 +28,12 @@ rule survey:
     localrule: True
     params:
         *code("survey.py"),
-        raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
+        raw_files=lambda wildcards: raw_folder_options(dataset_of(wildcards)),
         splits=lambda wildcards: [
             dataset_of(wildcards).train_split,
             dataset_of(wildcards).test_split,
         ],
-        names_version=lambda wildcards: RAW_DATA.names_version(dataset_of(wildcards)),
+        names_version=lambda wildcards: names_version(RAW_DATA.survey(dataset_of(wildcards))),
     shell:
         program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
@@ -54,7 +55,7 @@ rule ingest:
         mem_mb=shard_memory,
     params:
         *code("ingest.py"),
-        raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
+        raw_files=lambda wildcards: raw_folder_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),
         versions=raw_versions,

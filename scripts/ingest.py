@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.layouts.registry import add_raw_files
+from vrtspike.data.raw.layouts.registry import add_raw_folder, raw_folder
 from vrtspike.data.shard_jobs import IngestStage, make_shard
 from vrtspike.data.shards import shard_members
 from vrtspike.io.manifests import read_manifest
@@ -22,7 +22,7 @@ from vrtspike.system.program import run
 def main() -> None:
     """Parse the arguments, check the sequences and write their manifests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    add_raw_files(parser)
+    add_raw_folder(parser)
     parser.add_argument(
         "--spike-size",
         type=int,
@@ -42,12 +42,9 @@ def main() -> None:
     arguments = parser.parse_args()
     size = arguments.spike_size
     stage = IngestStage(
-        root=arguments.root,
         folder=arguments.ingested,
-        blur_dir=arguments.blur_dir,
-        layout=arguments.layout,
+        raw_folder=raw_folder(arguments),
         spike_size=(size[0], size[1]) if size else None,
-        spike_root=arguments.spike_root,
     )
     make_shard(
         stage,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.data_source import AUTO
+from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.data.simulation.folders import (
     DEFAULT_FRAMES_PER_EXPOSURE,

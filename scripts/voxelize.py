@@ -40,8 +40,8 @@ def main() -> None:
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     stage = VoxelizeStage(
-        arguments.root,
         arguments.stores,
+        arguments.root,
         arguments.ingested,
         arguments.options,
     )

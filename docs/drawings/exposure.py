@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from svg import FRAME, NETWORK, SPIKE, Box, Drawing, Style
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
+from vrtspike.data.voxels.bins import bin_edges
 
 WIDTH = 900
 HEIGHT = 440

@@ -5,6 +5,7 @@ from pathlib import Path
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import inputs_version, shard_damage
 from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
+from vrtspike.deblurring.planning.preset_data import statistics_wildcards, unused_data_notes
 
 
 @user_errors()
@@ -39,7 +40,10 @@ def dataset_of_preset(name):
         folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
-    wildcards = RAW_DATA.wildcards_of(name, others_may_differ=SNAKEMAKE.runs_locally)
+    wildcards = statistics_wildcards(
+        DEBLURRING, RAW_DATA, name, others_may_differ=SNAKEMAKE.runs_locally
+    )
+    END_MESSAGES.add(*unused_data_notes(DEBLURRING, name))
     return checkpoints.statistics.get(**wildcards).output[0]
 
 
@@ -78,24 +82,24 @@ def frames_version(wildcards):
 @user_errors()
 def raw_versions(wildcards):
     """Lines with digests of the raw files of a shard."""
-    return RAW_DATA.versions(dataset_of(wildcards), wildcards.shard)
+    return DATA_SHARDS.raw_versions(dataset_of(wildcards), wildcards.shard)
 
 
 @user_errors()
 def ingest_shards(wildcards):
     """The results of all checks, by shard."""
-    return RAW_DATA.shard_files(dataset_of(wildcards), "ingest")
+    return DATA_SHARDS.files(dataset_of(wildcards), "ingest")
 
 
 @user_errors()
 def store_shards(wildcards):
     """The digests of all stores, by shard."""
-    return RAW_DATA.shard_files(dataset_of(wildcards), f"k{wildcards.bins}")
+    return DATA_SHARDS.files(dataset_of(wildcards), f"k{wildcards.bins}")
 
 
 def shard_threads(wildcards):
     """One process per sequence of a shard; Snakemake limits it to --cores."""
-    return RAW_DATA.shard_threads(dataset_of(wildcards), wildcards.shard)
+    return DATA_SHARDS.threads(dataset_of(wildcards), wildcards.shard)
 
 
 @user_errors()

@@ -6,6 +6,7 @@ Uses functions/data.smk.
 from functools import partial
 from pathlib import Path
 
+from vrtspike.deblurring.planning.preset_data import checked_files
 from vrtspike.workflow import preset_inputs
 
 
@@ -54,7 +55,9 @@ def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
     prepared = [name for name in PRESETS if WORKFLOW.is_prepared(name)]
     videos = [name for name in PRESETS if name not in prepared]
-    checked = RAW_DATA.checked_files(videos, others_may_differ=SNAKEMAKE.runs_locally)
+    checked = checked_files(
+        DEBLURRING, RAW_DATA, videos, others_may_differ=SNAKEMAKE.runs_locally
+    )
     return [*(str(WORKFLOW.manifest(name)) for name in prepared), *checked]
 
 

@@ -68,9 +68,12 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
-        if self._rewriter.rewrite(record):
-            show = self._show if self._view is None else self._view.show
-            show(record)
+        try:
+            if self._rewriter.rewrite(record):
+                show = self._show if self._view is None else self._view.show
+                show(record)
+        except Exception:  # an exception would end the logging thread
+            self.handleError(record)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show a message as Snakemake does."""

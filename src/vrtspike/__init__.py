@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     # `as` makes a name public for type checkers.
     from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
     from vrtspike.config import load_preset as load_preset
-    from vrtspike.data.bins import bin_edges as bin_edges
     from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
     from vrtspike.data.exposure import Exposure as Exposure
     from vrtspike.data.exposure import read_exposures as read_exposures
@@ -25,11 +24,12 @@ if TYPE_CHECKING:
     from vrtspike.data.simulation.sensor import simulate_spikes as simulate_spikes
     from vrtspike.data.simulation.sensor import synthesize_blur as synthesize_blur
     from vrtspike.data.store.reading import Store as Store
-    from vrtspike.data.store.voxels import normalize_counts as normalize_counts
-    from vrtspike.data.store.voxels import voxelize as voxelize
     from vrtspike.data.video import inspect_video as inspect_video
     from vrtspike.data.video import read_video as read_video
     from vrtspike.data.video import video_file as video_file
+    from vrtspike.data.voxels.bins import bin_edges as bin_edges
+    from vrtspike.data.voxels.counting import voxelize as voxelize
+    from vrtspike.data.voxels.normalization import normalize_counts as normalize_counts
     from vrtspike.interface.checking import DataCheck as DataCheck
     from vrtspike.interface.checking import check_data as check_data
     from vrtspike.interface.evaluating import Evaluation as Evaluation
@@ -66,7 +66,7 @@ _HOMES = {
     "TrainedModel": "vrtspike.restoration.trained",
     "TrainingResult": "vrtspike.interface.training",
     "align": "vrtspike.data.gate.alignment",
-    "bin_edges": "vrtspike.data.bins",
+    "bin_edges": "vrtspike.data.voxels.bins",
     "build_model": "vrtspike.models",
     "check_data": "vrtspike.interface.checking",
     "evaluate": "vrtspike.interface.evaluating",
@@ -77,7 +77,7 @@ _HOMES = {
     "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",
     "load_vrt": "vrtspike.models.vrt_checkpoints",
-    "normalize_counts": "vrtspike.data.store.voxels",
+    "normalize_counts": "vrtspike.data.voxels.normalization",
     "open_clip": "vrtspike.restoration.given_clips",
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
@@ -95,7 +95,7 @@ _HOMES = {
     "synthesize_blur": "vrtspike.data.simulation.sensor",
     "train": "vrtspike.interface.training",
     "video_file": "vrtspike.data.video",
-    "voxelize": "vrtspike.data.store.voxels",
+    "voxelize": "vrtspike.data.voxels.counting",
     "write_spikes": "vrtspike.data.raw.spikes",
 }
 """Modules of the public names, the same as in the imports above, which type checkers read."""

@@ -10,13 +10,14 @@ import numpy as np
 
 from tests.data.conftest import SEQUENCES
 from vrtspike.data.clips.merging import merge_dataset
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store
+from vrtspike.data.voxels.counting import voxelize
 from vrtspike.io.files import write_json
 from vrtspike.settings.stores import StoreOptions
 
@@ -29,7 +30,7 @@ def check(
     **places: Any,
 ) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    files = find_sequence(root, name, blur_dir, **places)
+    files = find_sequence(RawFolder(root, blur_dir, **places), name)
     manifest = ingest_sequence(root, files, spike_size)
     return {**manifest, "source_version": "v", "recipe": ""}
 

@@ -29,7 +29,15 @@ def root(tmp_path_factory):
 
 
 def dataset(root):
-    return DataSource("walk", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
+    return DataSource(
+        name="walk",
+        root=str(root),
+        train_split="train",
+        test_split="test",
+        spike_size=None,
+        on_error="stop",
+        kind="raw",
+    )
 
 
 def test_names_and_one_frame_tell_all(root):

@@ -16,6 +16,7 @@ import pytest
 
 from tests.concurrency import wait_until
 from vrtspike.data import shard_jobs
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import INGEST_SHARD
 from vrtspike.data.shard_jobs import IngestStage, SequenceStage, VoxelizeStage, make_shard
 from vrtspike.io.files import json_digest, write_json
@@ -60,7 +61,7 @@ def run(tmp_path):
 
     def run(stage=None, names=NAMES, processes=1):
         lines.clear()
-        stage = stage or Writing("", tmp_path)
+        stage = stage or Writing(tmp_path)
         output = tmp_path / "shards/0-of-1.json"
         make_shard(stage, names, output, processes, lines.append)
         return read_manifest(output, INGEST_SHARD)["sequences"]
@@ -87,7 +88,7 @@ def test_everything_is_made_and_listed(run, tmp_path, processes):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
     with pytest.raises(DataError) as caught:
-        run(Writing("", tmp_path, bad=("test/c", "train/b.1")), processes=processes)
+        run(Writing(tmp_path, bad=("test/c", "train/b.1")), processes=processes)
     assert "2 of 3 sequences could not be done, the others are (2):" in str(caught.value)
     for name in ("test/c", "train/b.1"):
         assert f"  - {name}: torn" in str(caught.value)  # whether the error names it or not
@@ -110,7 +111,7 @@ def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes
 def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     # What is caught keeps all that it passed; children do not wait for its end.
     with pytest.raises(type(error), match=str(error.args[-1])) as caught:
-        run(Writing("", tmp_path, bad=tuple(NAMES), error=error), processes=processes)
+        run(Writing(tmp_path, bad=tuple(NAMES), error=error), processes=processes)
     assert caught.value
     wait_until(lambda: not multiprocessing.active_children())
     assert not any((tmp_path / f"{name}.json").exists() for name in NAMES)
@@ -119,8 +120,8 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 
 def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
     """Its composition is kept, as results of earlier versions would be made again."""
-    building = VoxelizeStage("root", tmp_path, tmp_path / "in", StoreOptions(bins=8, context=4))
-    ingestion = IngestStage("root", tmp_path, "blur", "auto", (250, 416), "spikes")
+    building = VoxelizeStage(tmp_path, "root", tmp_path / "in", StoreOptions(bins=8, context=4))
+    ingestion = IngestStage(tmp_path, RawFolder("root", spike_root="spikes"), (250, 416))
     options = {
         building: {"bins": 8, "context": 4},
         ingestion: {
@@ -134,4 +135,6 @@ def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
         code = code_digests(Path(shard_jobs.__file__).parents[1] / stage.module)
         lines = [f"{file} {digest}" for file, digest in code.items()]
         assert stage.recipe == json_digest({"code": lines, **expected})
-        assert dataclasses.replace(stage, root="elsewhere").recipe == stage.recipe
+    moved_raw = RawFolder("elsewhere", spike_root="spikes")
+    assert dataclasses.replace(ingestion, raw_folder=moved_raw).recipe == ingestion.recipe
+    assert dataclasses.replace(building, root="elsewhere").recipe == building.recipe

@@ -74,7 +74,7 @@ def test_a_data_set_of_another_option_has_another_digest(stores, tmp_path, optio
 @pytest.mark.parametrize("option", CHANGES)
 def test_stores_of_another_option_have_another_recipe(tmp_path, option):
     usual, other = (
-        VoxelizeStage("raw", tmp_path, tmp_path / "checked", options)
+        VoxelizeStage(tmp_path, "raw", tmp_path / "checked", options)
         for options in (USUAL, changed(option))
     )
     assert usual.recipe != other.recipe

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.clips.batches import prepare_batch
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
 from vrtspike.losses.term import Term

@@ -18,8 +18,8 @@ from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import Statistics
 from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.deblurring.trainable import training_batches, validation_batches
 from vrtspike.models import Restorer, build_model
 from vrtspike.restoration.inference.tiling import tiling_for

@@ -7,7 +7,7 @@ import pytest
 from vrtspike.config import load_preset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import run_statistics, training_statistics
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.deblurring.trained_models import voxel_differences
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity, identify

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.data_source import AUTO
+from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models.registry import MODELS
 from vrtspike.settings.names import LayoutName, MetricName, ModelName

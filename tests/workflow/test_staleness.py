@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
     "a touched raw file, comments, layout, settings that change no result": Case(
         both(
             lambda project: os.utime(project.folder / SPIKES),
-            edit("src/vrtspike/data/store/voxels.py", "def vox", "# Why\ndef vox"),
+            edit("src/vrtspike/data/voxels/bins.py", "def bin_", "# Why\ndef bin_"),
             edit("src/vrtspike/training/loop.py", '"""', '"""New words. '),
             edit("rules/voxelize.smk", "    input:", "\n    input:   "),
         ),

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.commands.projects import ProjectData
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.manifests import CheckedSequence, Survey
+from vrtspike.data.manifests import CheckedSequence, Survey, surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.nearby import spike_roots
-from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.survey import survey_files
 from vrtspike.system.errors import named_faults
 
 _SPLITS = ("train", "test")
@@ -63,14 +64,8 @@ def inspect_data(root: Path) -> tuple[ProjectData, list[str]]:
 
 def _survey(root: Path, spike_root: str | None) -> tuple[Survey, SequenceFiles]:
     """Return the survey of a data set, and the files of its first sequence without faults."""
-    files: dict[tuple[str, str], SequenceFiles] = {}
-
-    def keep(sequence: SequenceFiles) -> None:
-        files[sequence.split, sequence.name] = sequence
-
-    result = survey(root, _SPLITS, _BLUR_DIR, on_sequence=keep, spike_root=spike_root)
-    first = result["sequences"][0]
-    return result, files[first["split"], first["name"]]
+    result, files = survey_files(RawFolder(root, _BLUR_DIR, spike_root=spike_root), _SPLITS)
+    return result, files[surveyed(result)[0]]
 
 
 def _survey_lines(root: Path, result: Survey) -> list[str]:

@@ -114,21 +114,19 @@ def calibrate(arguments: argparse.Namespace) -> int:
     the homography between two cameras side by side, a moving one the time offset. The result is
     written with its residual error and a picture. The exit status is 1 if it is not good enough.
     """
-    from vrtspike.data.gate import calibration, resampling
+    from vrtspike.data.calibration.cameras import calibrate_camera, save_calibration
+    from vrtspike.data.calibration.resampling import resample
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    result, picture = calibration.calibrate_camera(
+    result, picture = calibrate_camera(
         arguments.static, arguments.moving, sensor, arguments.max_steps
     )
-    calibration.save_calibration(arguments.output, result, picture)
+    save_calibration(arguments.output, result, picture)
     print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
-    if result.offset_steps is not None:
-        steps = result.residual_steps
-        spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
-        print(
-            f"time offset: {result.offset_steps:+.2f}{spread} steps, correlation "
-            f"{result.correlation:.2f}"
-        )
+    if result.offset is not None:
+        steps, error, correlation = result.offset
+        spread = " (a single frame, error unknown)" if error is None else f" +- {error:.2f}"
+        print(f"time offset: {steps:+.2f}{spread} steps, correlation {correlation:.2f}")
     else:
         print("time offset: not measured (--moving), exposures are used as given")
     print(f"picture: {arguments.output / 'calibration.png'}")
@@ -137,7 +135,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     if result.faults:
         return 1
     if arguments.data:
-        for folder in resampling.resample(result, arguments.data, arguments.output):
+        for folder in resample(result, arguments.data, arguments.output):
             print(f"resampled: {folder}")
     return 0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import surveyed
-from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence
+from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
-from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.survey import survey_files
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.io.images import read_rgb
 from vrtspike.settings.stores import StoreOptions
@@ -70,26 +70,13 @@ def measure_data(data_source: DataSource) -> DataSize:
     Raises:
         DataError: if the data set is missing, or none of its sequences can be used.
     """
-    splits = (data_source.train_split, data_source.test_split)
-    data_survey = survey(
-        data_source.root,
-        splits,
-        data_source.blur_dir,
-        data_source.layout,
-        spike_root=data_source.spike_root,
-    )
-    sequences = dict.fromkeys(splits, 0)
-    frames = dict.fromkeys(splits, 0)
+    data_survey, files_by_sequence = survey_files(data_source, data_source.splits)
+    sequences = dict.fromkeys(data_source.splits, 0)
+    frames = dict.fromkeys(data_source.splits, 0)
     for sequence in data_survey["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
-    files = find_sequence(
-        data_source.root,
-        surveyed(data_survey)[0],
-        data_source.blur_dir,
-        data_source.layout,
-        data_source.spike_root,
-    )
+    files = files_by_sequence[surveyed(data_survey)[0]]
     root = Path(data_source.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
     sensor = None

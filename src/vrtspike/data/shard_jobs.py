@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import (
     INGEST_SHARD,
@@ -30,7 +31,6 @@ from vrtspike.data.manifests import (
     ingest_digest,
     is_damaged,
 )
-from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
@@ -47,14 +47,12 @@ class SequenceStage(ABC, Generic[Manifest]):
     """A stage: the work on each sequence. It can be pickled. Its parameter is that of a manifest.
 
     Attributes:
-        root: the data set's folder.
         folder: folder of the results, ``<split>/<name>.*``.
         kind: kind of the file of a shard.
         manifest_kind: kind of the manifest of a sequence.
         module: the file of this package that makes the results.
     """
 
-    root: str
     folder: Path
 
     kind: ClassVar[ManifestKind[Shard]]
@@ -177,16 +175,12 @@ class IngestStage(SequenceStage[IngestManifest]):
     """The check of sequences, a stage of :func:`make_shard`.
 
     Attributes:
-        blur_dir: folder of the blurry frames.
-        layout: name of a layout, or ``auto``.
-        spike_root: folder of the spikes under a root of their own.
+        raw_folder: folder of the raw files.
         spike_size: see :func:`vrtspike.data.gate.ingest.ingest_sequence`.
     """
 
-    blur_dir: str
-    layout: str
+    raw_folder: RawFolder
     spike_size: tuple[int, int] | None = None
-    spike_root: str | None = None
 
     kind = INGEST_SHARD
     manifest_kind = INGESTED
@@ -195,15 +189,16 @@ class IngestStage(SequenceStage[IngestManifest]):
     def result_options(self) -> dict[str, Any]:
         """Return the options on raw files, without their places."""
         return {
-            "blur_dir": self.blur_dir,
-            "layout": self.layout,
+            "blur_dir": self.raw_folder.blur_dir,
+            "layout": self.raw_folder.layout,
             "spike_size": self.spike_size,
-            "spike_root": self.spike_root,
+            "spike_root": self.raw_folder.spike_root,
         }
 
     def inputs(self, name: str) -> dict[str, str]:
         """Return the recipe, and the version of the raw files."""
-        version = source_version(self.root, self._files(name), self.manifest(name))
+        files = find_sequence(self.raw_folder, name)
+        version = source_version(self.raw_folder.root, files, self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
     def make(self, name: str) -> IngestManifest:
@@ -213,7 +208,8 @@ class IngestStage(SequenceStage[IngestManifest]):
             DataError: if it is missing, or changes meanwhile.
         """
         inputs = self.inputs(name)
-        contents = ingest_sequence(self.root, self._files(name), self.spike_size)
+        files = find_sequence(self.raw_folder, name)
+        contents = ingest_sequence(self.raw_folder.root, files, self.spike_size)
         if self.inputs(name) != inputs:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
@@ -226,9 +222,6 @@ class IngestStage(SequenceStage[IngestManifest]):
         }
         write_json(self.manifest(name), manifest)
         return manifest
-
-    def _files(self, name: str) -> SequenceFiles:
-        return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
     def entry(self, name: str, manifest: IngestManifest) -> ShardEntry:
         """Return the digest of a check, and the size of its manifest."""
@@ -246,10 +239,12 @@ class VoxelizeStage(SequenceStage[StoreManifest]):
     """The building of stores, a stage of :func:`make_shard`.
 
     Attributes:
+        root: the data set's folder.
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
         options: options of the stores.
     """
 
+    root: str
     ingested: Path
     options: StoreOptions
 

@@ -126,8 +126,9 @@ def view_spike_file(
         except DataError as error:
             raise DataError(f"{path}: {error}; check the size of the sensor") from error
     expected = None
-    if layout is not None and layout.exposure is not None:
-        expected = layout.exposure_of(total, path).sharp
+    exposure = None if layout is None else layout.find_exposure(total, path)
+    if exposure is not None:
+        expected = exposure.sharp
     return SpikeFileView(path, sensor.size, total, start, spikes, gray, alignment, expected)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from vrtspike.data.clips.batches import ClipBatch, prepare_batch
 from vrtspike.data.rgb_images import to_uint8
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.losses.term import Term

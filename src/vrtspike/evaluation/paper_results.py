@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.survey import survey_files
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
@@ -107,10 +108,9 @@ def require_published_frames(
             frames are not those of the published result.
     """
     data = settings.DATA
-    sequences: list[SequenceFiles] = []
-    report = survey(
-        data.ROOT, [data.TEST_SPLIT], blur_dir, data.LAYOUT, on_sequence=sequences.append
-    )
+    folder = RawFolder(data.ROOT, blur_dir, data.LAYOUT)
+    report, files_by_sequence = survey_files(folder, [data.TEST_SPLIT])
+    sequences = list(files_by_sequence.values())
     location = f"{data.ROOT}, split {data.TEST_SPLIT}"
     faults = []
     for name, messages in report["excluded"].items():

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vrtspike.data.data_source import AUTO, RawFolder
 from vrtspike.data.gate.accept import find_faults
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import surveyed
-from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.layouts.registry import AUTO
-from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.survey import survey_files
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import progress_bar
 
@@ -88,19 +87,8 @@ def check_data(
     import pandas as pd
 
     base = Path(root).absolute()
-    files: dict[str, SequenceFiles] = {}
-
-    def keep(sequence: SequenceFiles) -> None:
-        files[f"{sequence.split}/{sequence.name}"] = sequence
-
-    result = survey(
-        base,
-        splits,
-        blur_dir,
-        layout,
-        on_sequence=keep,
-        spike_root=None if spike_root is None else str(spike_root),
-    )
+    spikes = None if spike_root is None else str(spike_root)
+    result, files = survey_files(RawFolder(base, blur_dir, layout, spikes), splits)
     names = surveyed(result)
     manifests = []
     with progress_bar("check, sequences") as progress:

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.calibration.homography import displacement
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.gate.homography import displacement
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.paper_figures.results import Clip
 from vrtspike.restoration.spikes_alone import instant_picture

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.store.voxels import GainMeter, voxelize_packed
+from vrtspike.data.voxels.bins import bin_edges, bin_table
+from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.restoration.inputs.clip_spikes import (
@@ -69,8 +69,9 @@ def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOpti
             binned = []
             for frame in spikes.frames[frames]:
                 recorded, exposure = frame.around(options.context)
-                counts.append(voxelize_packed(recorded, options.bins, exposure.sharp))
-                binned.append(Exposure(0, len(recorded), exposure.sharp))
+                with_context = Exposure(0, len(recorded), exposure.sharp)
+                counts.append(recorded.counts(bin_edges(with_context, options.bins)))
+                binned.append(with_context)
             window["counts"] = np.stack(counts)
             window["bin_steps"] = bin_table(binned, options.bins)
         return window

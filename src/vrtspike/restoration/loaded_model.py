@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.restoration.checks.clip_check import find_doubts
 from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits, is_worse
 from vrtspike.restoration.given_clips import GivenClip

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.bins import bin_table
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal

@@ -16,7 +16,7 @@ from torch import nn
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.samples import on_sensor
 from vrtspike.data.rgb_images import to_image
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import (

@@ -3,7 +3,7 @@
 A classical reconstruction (:mod:`vrtspike.data.spike_reconstruction`) at the sharp instant of each
 exposure, from the spikes of that exposure without the stored context. The brightness of the picture
 is the spike rate times the gain of the sequence, which is fitted to the blurry frames by least
-squares (:mod:`vrtspike.data.store.voxels`), without any sharp frame. Spikes have no colour and
+squares (:mod:`vrtspike.data.voxels.gain`), without any sharp frame. Spikes have no colour and
 fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
 with the luma of the sharp frame, both as grey RGB images.
 """
@@ -21,7 +21,7 @@ from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import PEAK, Image
 from vrtspike.data.spike_reconstruction import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import GainMeter
+from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.io.images import luma
 from vrtspike.settings.evaluation import SpikesAloneName
 

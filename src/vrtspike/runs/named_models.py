@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from vrtspike.runs.file_names import (
     CARD,
@@ -62,15 +63,12 @@ def find_trained(model: str | Path) -> Path:
     if path.exists() or path.suffix == ".onnx" or not _may_be_on_hub(str(model)):
         return path
     try:
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(str(model), allow_patterns=_PACKED))
-    except Exception as error:  # of many classes
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return _hub_model(str(model), allow_patterns=_PACKED)
+    except RunError as error:
         raise RunError(
             f"{model}: no such folder, expected that of a finished run (results/train/<preset>) or "
             "a packed one; the Hugging Face hub has no such model, was not reached, or its package "
-            f"is missing ({install_advice('hub')}): {first}"
+            f"is missing ({install_advice('hub')}): {error}"
         ) from error
 
 
@@ -84,11 +82,33 @@ def _downloaded_model(name: str) -> Path | None:
     if not _may_be_on_hub(name):
         return None
     try:
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(name, local_files_only=True))
-    except Exception:  # errors of many classes: missing model, or missing package
+        return _hub_model(name, local_files_only=True)
+    except RunError:
         return None
+
+
+def _hub_model(name: str, **options: Any) -> Path:  # noqa: ANN401 - options of the package
+    """Return the folder of a hub's model.
+
+    Args:
+        name: name of the model.
+        options: options of ``huggingface_hub.snapshot_download``.
+
+    Raises:
+        RunError: with one line, if the package is missing, the hub cannot be reached, or it has no
+            such model.
+    """
+    try:
+        from httpx import HTTPError
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise RunError(str(error)) from error
+    try:
+        return Path(snapshot_download(name, **options))
+    # The package's own errors are of these classes, too.
+    except (OSError, ValueError, HTTPError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RunError(first) from error
 
 
 def pretrained_file(model: str) -> Path:

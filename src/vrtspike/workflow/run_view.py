@@ -104,7 +104,7 @@ class RunView:
                     pass
                 case _:
                     self._on_text(record)
-        except Exception:  # an exception would end the logging thread
+        except (AttributeError, LookupError, TypeError, ValueError):  # of another Snakemake
             self._default(record)
 
     def end(self) -> None:

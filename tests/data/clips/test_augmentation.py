@@ -21,8 +21,8 @@ from vrtspike.data.clips.augmentation import (
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import write_store
+from vrtspike.data.voxels.counting import voxelize
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 

@@ -10,7 +10,7 @@ from tests.data.clips.filmed import settings
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 
 
 def test_batches_agree_with_the_definition_in_float64(filmed):

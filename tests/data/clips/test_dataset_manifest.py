@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.clips.filmed import FRAMES, settings
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.system.errors import ConfigError, DataError
 
 

@@ -7,7 +7,7 @@ import torch
 from tests.data.clips.filmed import settings
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 
 
 def test_absent_neighbours_deviate_in_no_bin(filmed):

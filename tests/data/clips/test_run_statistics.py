@@ -12,7 +12,7 @@ from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import write_statistics
 from vrtspike.settings import Settings

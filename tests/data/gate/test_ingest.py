@@ -16,6 +16,7 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
 from tests.data.scenes import film
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.simulation.sequence import write_sequence
@@ -231,7 +232,7 @@ def test_unreadable_files_and_folders_are_named_with_all_others(reachable):
     shutil.rmtree(reachable / SEQUENCES[2] / "spike")
     with ordinary_user():
         fault = only_fault(check(reachable))
-        faults = survey(reachable, ["train", "test"], "blur")["excluded"]
+        faults = survey(RawFolder(reachable), ["train", "test"])["excluded"]
     assert fault == f"{file}: cannot be read (Permission denied)"
     assert f"{SEQUENCES[1]}/sharp: cannot be listed (Permission denied)" in faults[SEQUENCES[1]][0]
     assert faults[SEQUENCES[2]][0].startswith("no spikes")

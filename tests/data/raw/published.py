@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from tests.data.scenes import film
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.spikes import write_spikes
@@ -157,7 +158,7 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
                     root / blur.format(split=split) / (name + suffix), synthesize_blur(window)
                 )
                 write_picture(root / sharp.format(split=split) / (name + suffix), window[6])
-            files = find_sequence(root, f"{split}/a", "blur")
+            files = find_sequence(RawFolder(root), f"{split}/a")
             simulate_pairs(
                 root, files, root / "spikes" / split / "a", SimulatedSensor(STEPS_PER_FRAME=56)
             )

@@ -11,6 +11,7 @@ import pytest
 from tests.data.prepared import check
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.layout import layout_hint
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence, frame_faults
@@ -23,11 +24,11 @@ SPLIT, NAME = "train", "GOPR0001_11_00"
 
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
 def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, place):
-    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file is None
+    assert find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").sensor_file is None
     (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
     if place != f"{SPLIT}/{NAME}/spike":  # that of something else
         (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("#spike_h\nspike_fps: 2\n")
-    file = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
+    file = find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").sensor_file
     assert sensor_size(dataset / file) == (250, 400)
 
 
@@ -62,8 +63,8 @@ def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(tmp_path, lay
     PUBLISHED[layout].write(tmp_path)
     (tmp_path / blurry).rename(tmp_path / f"{blurry}_gamma")
     with pytest.raises(DataError, match="no blurry frames"):
-        survey(tmp_path, ["train"], "blur")
-    assert len(survey(tmp_path, ["train"], "blur_gamma")["sequences"]) == 1
+        survey(RawFolder(tmp_path), ["train"])
+    assert len(survey(RawFolder(tmp_path, "blur_gamma"), ["train"])["sequences"]) == 1
     manifest = check(tmp_path, "train/a", "blur_gamma")
     assert manifest["faults"] == []
     assert all("gamma" in frame["blur"] for frame in manifest["frames"])
@@ -78,7 +79,7 @@ def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
     for path in tmp_path.rglob("*.png"):
         path.unlink()
     with pytest.raises(DataError) as caught:
-        survey(tmp_path, ["train", "test"], "blur")
+        survey(RawFolder(tmp_path), ["train", "test"])
     assert str(caught.value).count(f"\n{layout_hint(LAYOUTS[name], 'blur')}") == 1
 
 
@@ -87,29 +88,29 @@ def test_sequences_whose_names_begin_alike(tmp_path):
     for path in list((tmp_path / "train").rglob("a-000048.*")):
         path.rename(path.with_name(f"a-b-000048{path.suffix}"))
     assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None)[0] == ["a", "a-b"]
-    assert list(find_sequence(tmp_path, "train/a", "blur").blur) == ["000047"]
+    assert list(find_sequence(RawFolder(tmp_path), "train/a").blur) == ["000047"]
 
 
 def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
     PUBLISHED["kair"].write(tmp_path)
     (tmp_path / "train_GT_blurred/exposures.csv").touch()
-    assert find_sequence(tmp_path, "train/a", "blur").exposures is None
+    assert find_sequence(RawFolder(tmp_path), "train/a").exposures is None
     (tmp_path / "train_GT/a/exposures.csv").touch()
-    assert find_sequence(tmp_path, "train/a", "blur").exposures == "train_GT/a/exposures.csv"
+    assert find_sequence(RawFolder(tmp_path), "train/a").exposures == "train_GT/a/exposures.csv"
 
 
 def test_only_a_nested_sequence_is_two_folders(dataset):
     (dataset / SPLIT / NAME).rename(dataset / SPLIT / "walk__1")
-    report = survey(dataset, ["train", "test"], "blur")
+    report = survey(RawFolder(dataset), ["train", "test"])
     assert report["excluded"] == {}
-    assert len(find_sequence(dataset, f"{SPLIT}/walk__1", "blur").blur) == 3
+    assert len(find_sequence(RawFolder(dataset), f"{SPLIT}/walk__1").blur) == 3
 
 
 def test_a_split_may_lie_in_a_folder_of_its_own(tmp_path):
     for folder in ("train_GT_blurred", "train_GT"):
         (tmp_path / "sub" / folder / "a").mkdir(parents=True)
         (tmp_path / "sub" / folder / "a/000001.png").touch()
-    files = find_sequence(tmp_path, "sub/train/a", "blur", "kair")
+    files = find_sequence(RawFolder(tmp_path, layout="kair"), "sub/train/a")
     assert (files.split, files.name) == ("sub/train", "a")
     assert [*files.blur.values()] == ["sub/train_GT_blurred/a/000001.png"]
 
@@ -118,17 +119,17 @@ def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     (dataset / "train_GT").mkdir()
     match = r"split train fit the layouts kair and spk_gopro; set DATA\.LAYOUT"
     with pytest.raises(DataError, match=match):
-        survey(dataset, ["train"], "blur")
+        survey(RawFolder(dataset), ["train"])
     (dataset / SPLIT / NAME / "exposures.csv").touch()  # does not make a stream of it
     with pytest.raises(DataError, match=match):
-        survey(dataset, ["train"], "blur")
-    assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
+        survey(RawFolder(dataset), ["train"])
+    assert survey(RawFolder(dataset, layout="spk_gopro"), ["train"])["layout"] == "spk_gopro"
 
 
 def test_steps_of_another_size_are_one_fault(dataset):
     for path in list((dataset / SPLIT / NAME).rglob("0*.*")):
         path.rename(path.with_stem(f"{10 * int(path.stem):06d}"))
-    (fault,) = frame_faults(find_sequence(dataset, f"{SPLIT}/{NAME}", "blur"))
+    (fault,) = frame_faults(find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}"))
     assert "rise by 10 from each frame to the next, expected 1 in the layout spk_gopro" in fault
     assert "number them 1, 2, 3" in fault
 
@@ -139,7 +140,7 @@ def frames_of(root, **parts):
         (root / SPLIT / NAME / part).mkdir(parents=True)
         for number in numbers:
             (root / SPLIT / NAME / part / f"{number:06d}.{suffix}").touch()
-    return frame_faults(find_sequence(root, f"{SPLIT}/{NAME}", "blur"))
+    return frame_faults(find_sequence(RawFolder(root), f"{SPLIT}/{NAME}"))
 
 
 def test_many_faults_of_one_kind_are_one_line(tmp_path):
@@ -161,12 +162,12 @@ def test_many_faults_of_one_kind_are_one_line(tmp_path):
 )
 def test_one_spike_file_for_all_frames_is_told_its_name(tmp_path, layout, cure):
     PUBLISHED[layout].write(tmp_path)
-    files = find_sequence(tmp_path, "train/a", "blur")
+    files = find_sequence(RawFolder(tmp_path), "train/a")
     first, second = (tmp_path / path for path in files.spikes.values())
     whole = first.read_bytes() + second.read_bytes()
     second.unlink()
     first.write_bytes(whole)
-    (fault,) = frame_faults(find_sequence(tmp_path, "train/a", "blur"))
+    (fault,) = frame_faults(find_sequence(RawFolder(tmp_path), "train/a"))
     match = re.search(cure, fault)
     assert match
     if "rename" in cure:
@@ -210,7 +211,7 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     for name in ("spike.dat", "spike.npz"):
         (folder / name).touch()
     place = f"{SPLIT}/{NAME}"
-    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == (
+    assert find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").faults == (
         f"two files for frame 000002: {place}/blur/000002.png and {place}/blur/2.png",
         f"several spike files for the whole sequence: {place}/spike.dat, {place}/spike.npz",
     )
@@ -222,7 +223,7 @@ def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
         capital = path.with_suffix(path.suffix.upper())
         path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
-    files = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur")
+    files = find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}")
     assert (files.faults, len(files.blur)) == ((), 3)
     assert files.blur.keys() == files.sharp.keys() == files.spikes.keys()
 
@@ -231,7 +232,9 @@ def test_a_capital_suffix_of_the_spikes_of_a_whole_sequence(dataset):
     folder = dataset / SPLIT / NAME
     shutil.rmtree(folder / "spike")
     (folder / "spike.NPZ").touch()
-    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").stream == f"{SPLIT}/{NAME}/spike.NPZ"
+    assert (
+        find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").stream == f"{SPLIT}/{NAME}/spike.NPZ"
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,10 +246,10 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     (folder / "notes2.txt").write_text("stray")
     (folder / f"000001{suffix}.txt").write_text("about a frame")
     (folder / "000009").mkdir()
-    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == ()
+    assert find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").faults == ()
     (folder / f"000001{suffix}.txt").unlink()
     for path in folder.glob("0*"):
         path.rename(folder / f"{path.stem}{suffix}")
-    (fault,) = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults
+    (fault,) = find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}").faults
     assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
     assert expected in fault

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.data.raw.published import PUBLISHED
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.raw.survey import survey
 from vrtspike.system.errors import DataError
@@ -21,12 +22,12 @@ def test_a_split_of_another_name_is_proposed_for_its_key(tmp_path, name, key, sp
     expected = {"x4k 33": "test_fullRGB/", "spk_gopro": "train/<sequence>/sharp/"}[name]
     for path in list(tmp_path.glob(f"{split}*")):
         path.rename(path.with_name(path.name.replace(split, "val", 1)))
-    report = survey(tmp_path, SPLITS, "blur")
+    report = survey(RawFolder(tmp_path), SPLITS)
     (fault,) = report["excluded"][split]
     assert f"expected {tmp_path}/{expected}" in fault
     assert fault.endswith(f"; found the split val: set DATA.{key} to the one that is meant")
     splits = ["train", "val"] if split == "test" else ["val", "test"]
-    assert survey(tmp_path, splits, "blur")["excluded"] == {}
+    assert survey(RawFolder(tmp_path), splits)["excluded"] == {}
 
 
 @pytest.mark.parametrize("name", ["spk_gopro", "kair", "nafnet"])
@@ -36,10 +37,10 @@ def test_a_root_too_high_or_too_low_is_told_the_right_one(tmp_path, name):
     low = next(path for path in sorted(right.iterdir()) if path.name.startswith("train"))
     for wrong in (tmp_path / "data", low):
         with pytest.raises(DataError, match=rf"Did you mean DATA\.ROOT {right}, which holds"):
-            survey(wrong, SPLITS, "blur")
+            survey(RawFolder(wrong), SPLITS)
     (tmp_path / "other").mkdir()
     with pytest.raises(DataError) as caught:
-        survey(tmp_path / "other", SPLITS, "blur")
+        survey(RawFolder(tmp_path / "other"), SPLITS)
     assert "Did you mean" not in str(caught.value)
 
 

@@ -12,12 +12,13 @@ from tests.data.raw.published import CONTEXT, PUBLISHED, frames
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import recorded_exposure
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import build_store
+from vrtspike.data.voxels.counting import voxelize
 from vrtspike.io.files import read_json, write_json
 from vrtspike.models import build_model
 from vrtspike.settings import Settings
@@ -34,7 +35,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     published.write(root)
     spike_root = str(root / published.spike_root) if published.spike_root else None
     layout = published.options.get("layout", "auto")
-    report = survey(root, ["train", "test"], "blur", layout, spike_root=spike_root)
+    report = survey(RawFolder(root, layout=layout, spike_root=spike_root), ["train", "test"])
     assert (report["layout"], report["spikes"], report["excluded"]) == (published.layout, True, {})
     for sequence in report["sequences"]:
         split = sequence["split"]
@@ -79,7 +80,7 @@ def test_a_stream_in_npz_fits_two_layouts_and_both_are_named(tmp_path):
     for name in ("exposures.csv", "spike.npz"):
         (tmp_path / "train/a" / name).touch()
     with pytest.raises(DataError, match=r"fit the layouts stream and uhsr; set DATA\.LAYOUT"):
-        survey(tmp_path, ["train", "test"], "blur")
+        survey(RawFolder(tmp_path), ["train", "test"])
 
 
 @pytest.mark.parametrize(
@@ -149,10 +150,10 @@ def test_a_set_without_sharp_frames_is_refused_for_training(tmp_path):
     for part in ("blur_data", "spike_data"):
         (tmp_path / part / "a").mkdir(parents=True)
     with pytest.raises(DataError, match=r"rsb has no sharp frames, so nothing can be trained on"):
-        survey(tmp_path, ["train", "test"], "blur")
+        survey(RawFolder(tmp_path), ["train", "test"])
     (tmp_path / "sharp_data").mkdir()  # the folder of a split of S-SDM's GOPRO
     with pytest.raises(DataError, match=r"no sequence folders; expected"):
-        survey(tmp_path, ["train", "test"], "blur")
+        survey(RawFolder(tmp_path), ["train", "test"])
 
 
 def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):

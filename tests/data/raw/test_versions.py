@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.data.prepared import check
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import folder_version, input_version, source_version
 from vrtspike.io.files import write_json
@@ -31,7 +32,9 @@ def version(dataset, sequence, manifest):
     """Says the version of a sequence that was ingested."""
 
     def ask():
-        return source_version(dataset, find_sequence(dataset, f"{SPLIT}/{NAME}", "blur"), manifest)
+        return source_version(
+            dataset, find_sequence(RawFolder(dataset), f"{SPLIT}/{NAME}"), manifest
+        )
 
     write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": ask()})
     return ask

@@ -93,7 +93,7 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
 
 def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tmp_path):
     checked(pristine, SEQUENCES[:1], tmp_path / "ingest")
-    stage = VoxelizeStage(str(pristine), tmp_path / "k8", tmp_path / "ingest", StoreOptions(bins=8))
+    stage = VoxelizeStage(tmp_path / "k8", str(pristine), tmp_path / "ingest", StoreOptions(bins=8))
     stage.make(SEQUENCES[0])
     path = stage.manifest(SEQUENCES[0])
     assert stage.existing_entry(SEQUENCES[0]) is not None

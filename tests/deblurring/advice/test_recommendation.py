@@ -165,7 +165,15 @@ def test_context_of_exposures_takes_disk(project, monkeypatch):
     PUBLISHED["one stream"].write(root)
     keys = {"ROOT": str(root), "LAYOUT": "auto"}
     cost = fits(advise_for("A100", DATA=keys))["baseline"].cost
-    dataset = DataSource("mine", str(root), "blur", "train", "test", None, "auto", "stop", "raw")
+    dataset = DataSource(
+        name="mine",
+        root=str(root),
+        train_split="train",
+        test_split="test",
+        spike_size=None,
+        on_error="stop",
+        kind="raw",
+    )
     stores = measure_data(dataset).store_bytes(StoreOptions(bins=32))
     free = stores + cost.checkpoint_gib(kept=3) * 2**30
     monkeypatch.setattr(recommendation, "free_bytes", lambda path: free)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shlex
 
@@ -9,13 +10,14 @@ import pytest
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data.data_source import DataSource
+from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.raw.layouts.registry import add_raw_folder, raw_folder
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.options import (
     calibration_options,
     gate_options,
-    raw_file_options,
+    raw_folder_options,
     sensor_option,
     simulated_sequence,
     simulation_options,
@@ -26,15 +28,31 @@ from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 DATASET = DataSource(
-    "d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw"
+    name="d",
+    root="my data",
+    blur_dir="blur_gamma",
+    train_split="train",
+    test_split="test",
+    spike_size=(250, 400),
+    layout="spk",
+    on_error="stop",
+    kind="raw",
 )
 
 
 def test_options_survive_the_shell():
     options = ["--root=my data", "--blur-dir=blur_gamma", "--layout=spk"]
-    assert shlex.split(raw_file_options(DATASET)) == options
+    assert shlex.split(raw_folder_options(DATASET)) == options
     assert sensor_option(DATASET) == "--spike-size 250 400"
     assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
+
+
+def test_programs_read_the_options_of_a_folder():
+    folder = RawFolder("my data", "blur_gamma", "kair", "my spikes")
+    parser = argparse.ArgumentParser()
+    add_raw_folder(parser)
+    words = shlex.split(raw_folder_options(folder))
+    assert raw_folder(parser.parse_args(words)) == folder
 
 
 def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Settings:

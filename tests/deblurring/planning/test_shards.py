@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.data.scenes import film
-from tests.deblurring.planning.test_raw_data import RecordedNotices
+from tests.deblurring.planning.workflows import RecordedNotices
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
-from vrtspike.data.data_source import DataSource
+from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.data.shard_jobs import IngestStage, VoxelizeStage, make_shard
 from vrtspike.data.shards import shard_members, shard_names
@@ -22,6 +22,7 @@ from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.planning.damage import shard_damage
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring.planning.shards import Shards
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
@@ -63,13 +64,13 @@ def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
 
 def check(**options: Any) -> list[str]:
     """Check the raw files; return the sequences that were checked."""
-    return work(IngestStage("raw", RESULTS / "ingest", "blur", "auto", **options))
+    return work(IngestStage(RESULTS / "ingest", RawFolder("raw"), **options))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
     """Check and build as the workflow does; return the sequences that each processed."""
     options = StoreOptions(bins=bins)
-    return check(), work(VoxelizeStage("raw", RESULTS / f"k{bins}", RESULTS / "ingest", options))
+    return check(), work(VoxelizeStage(RESULTS / f"k{bins}", "raw", RESULTS / "ingest", options))
 
 
 def entries(place: str, key: str) -> dict[str, Any]:
@@ -88,16 +89,17 @@ def damage() -> dict[str, str]:
     return {place: sequences for place, sequences in reports.items() if sequences}
 
 
-def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, DataSource]:
+def shards_of(root: str = "raw", measures: bool = True, **keys) -> tuple[Shards, DataSource]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
     workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
-    return RawData(workflow, lambda: True, RecordedNotices(), measures), workflow.data_source("p")
+    data = RawData(workflow, lambda: True, RecordedNotices(), measures)
+    return Shards(workflow, data), workflow.data_source("p")
 
 
 def versions(**options) -> dict[str, str]:
     """The version of each sequence's raw files, as Snakemake compares them."""
-    data, dataset = raw_data(**options)
-    lines = data.versions(dataset, SHARD)
+    shards, dataset = shards_of(**options)
+    lines = shards.raw_versions(dataset, SHARD)
     return dict(line.removeprefix("raw files of ").split(": ") for line in lines)
 
 
@@ -156,7 +158,7 @@ def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     """After a return to fewer shards, their old files must not be trusted."""
     before = versions()
     flip_bit(SPIKES)
-    work(IngestStage("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
+    work(IngestStage(RESULTS / "ingest", RawFolder("raw")), "1-of-2")
     assert versions()["train/a"] != before["train/a"]
 
 
@@ -168,10 +170,10 @@ def test_generated_data_and_jobs_that_measure_nothing_have_no_versions(folder):
 def test_a_plan_does_not_change_while_its_jobs_run(folder):
     """Snakemake evaluates params repeatedly; a shard's file is missing while a job replaces it."""
     os.utime(SPIKES)
-    data, dataset = raw_data()
-    before = data.versions(dataset, SHARD)
+    shards, dataset = shards_of()
+    before = shards.raw_versions(dataset, SHARD)
     shutil.rmtree(folder / RESULTS)
-    assert data.versions(dataset, SHARD) == before
+    assert shards.raw_versions(dataset, SHARD) == before
 
 
 def truncate(path: Path) -> None:
@@ -232,19 +234,19 @@ def write_survey(folder: Path) -> None:
 
 
 def names(**keys) -> list[str]:
-    data, dataset = raw_data(**keys)
-    return data.shards(dataset)
+    shards, dataset = shards_of(**keys)
+    return shards.names(dataset)
 
 
 def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     assert names() == [SHARD]
-    data, dataset = raw_data()
-    assert data.shard_files(dataset, "k8") == [f"results/data/raw/k8/shards/{SHARD}.json"]
+    shards, dataset = shards_of()
+    assert shards.files(dataset, "k8") == [f"results/data/raw/k8/shards/{SHARD}.json"]
     few = names(SHARDS={"SEQUENCES": 1})
     # Shards without sequences have no jobs.
     assert few == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
-    data, dataset = raw_data(SHARDS={"SEQUENCES": 1})
-    assert sum(data.shard_threads(dataset, shard) for shard in few) == len(NAMES)
+    shards, dataset = shards_of(SHARDS={"SEQUENCES": 1})
+    assert sum(shards.threads(dataset, shard) for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
     assert names(SHARDS={"GB": size / 1e9}) == [SHARD]
     assert all(name.endswith("-of-2") for name in names(SHARDS={"GB": 0.96 * size / 1e9}))
@@ -260,15 +262,15 @@ def test_shards_of_missing_data_follow_the_configuration(tmp_path, monkeypatch):
     write_survey(tmp_path / "results/data/simulated")
     several = names(**simulated, SHARDS={"SEQUENCES": 2})
     assert several == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
-    data, dataset = raw_data(root="data/demo")
-    assert data.shards(dataset) == [SHARD]
-    assert data.shard_threads(dataset, SHARD) == ALL_CORES
+    shards, dataset = shards_of(root="data/demo")
+    assert shards.names(dataset) == [SHARD]
+    assert shards.threads(dataset, SHARD) == ALL_CORES
 
 
 def test_a_job_that_plans_for_itself_takes_the_size_from_the_survey(folder):
-    data, dataset = raw_data(measures=False)
-    assert data.shard_threads(dataset, SHARD) == ALL_CORES
+    shards, dataset = shards_of(measures=False)
+    assert shards.threads(dataset, SHARD) == ALL_CORES
     write_survey(folder / "results/data/raw")
-    assert data.shard_threads(dataset, SHARD) == 3
-    threads = [data.shard_threads(dataset, shard) for shard in shard_names(2)]
+    assert shards.threads(dataset, SHARD) == 3
+    threads = [shards.threads(dataset, shard) for shard in shard_names(2)]
     assert sum(number for number in threads if number != ALL_CORES) == 3

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from vrtspike.data.clips.neighbors import fill_absent_neighbors
-from vrtspike.data.store.voxels import Statistics, normalize_counts
+from vrtspike.data.voxels.normalization import Statistics, normalize_counts
 
 
 @dataclass

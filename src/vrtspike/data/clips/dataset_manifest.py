@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
 from vrtspike.data.manifests import DATASET
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError

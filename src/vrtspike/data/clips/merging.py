@@ -18,7 +18,7 @@ from vrtspike.data.manifests import (
     StoredSequence,
     StoreManifest,
 )
-from vrtspike.data.store.voxels import histogram_statistics
+from vrtspike.data.voxels.normalization import histogram_statistics
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions

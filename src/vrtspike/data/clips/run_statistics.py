@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.clips.recording_limits import RecordingLimits, training_limits
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.files import read_json
 from vrtspike.runs.file_names import STATISTICS
 from vrtspike.runs.named_models import pretrained_file

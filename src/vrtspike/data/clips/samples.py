@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.system.rounding import divide_up
 
 RatioChange = Literal["", "camera", "sensor"]
@@ -123,7 +122,7 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     counts = []
     for bits, exposure in zip(packed, store.layout.binned[frames], strict=True):
         spikes = PackedSpikes(bits[: exposure.stop], read_columns)
-        voxels = voxelize_packed(spikes, store.layout.bins, exposure.sharp)
+        voxels = spikes.counts(bin_edges(exposure, store.layout.bins))
         counts.append(voxels[..., skipped_columns:])
     return np.stack(counts)
 

@@ -1,1 +1,1 @@
-"""Every check of a sequence, and the calibration of cameras."""
+"""Checks of a sequence and of a data set before its stores are built."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.gate.copies import Thumbnails, TrainingFrames, read_thumbnails
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import (
@@ -20,6 +19,7 @@ from vrtspike.data.manifests import (
     IngestManifest,
     recorded_exposure,
 )
+from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.io.manifests import read_manifest
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, first_few, list_faults, named_faults

@@ -7,9 +7,9 @@ half as many steps around the same instant is too sharp, and that of twice as ma
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,11 @@ class OtherLength(NamedTuple):
     exposure: int
     exposure_likeness: float
 
+    @property
+    def kind(self) -> Literal["longer", "shorter"]:
+        """Whether the window is longer than the exposure, or shorter."""
+        return "longer" if self.steps > self.exposure else "shorter"
+
 
 def widening(start: int, steps: int, total: int) -> int:
     """Return the added steps on each side of longer windows; 0 if too few are recorded.
@@ -145,7 +150,7 @@ def widening(start: int, steps: int, total: int) -> int:
 
 def compare_lengths(
     spikes: PackedSpikes, blur: NDArray[np.uint8], sides: Sequence[PackedSpikes] = ()
-) -> dict[str, OtherLength]:
+) -> list[OtherLength]:
     """Compare a blurry frame with the spikes of its exposure, of half of it and of more.
 
     Args:
@@ -154,7 +159,7 @@ def compare_lengths(
         sides: spikes recorded just before and just after the exposure, as many of both.
 
     Returns:
-        the windows ``shorter`` and ``longer``, without those of which nothing can be said.
+        the shorter and the longer window, without those of which nothing can be said.
     """
     steps, height, width = spikes.shape
     step = spikes.row_step
@@ -169,30 +174,30 @@ def compare_lengths(
     likeness = correlation(exposure, reference)
     contrast = float(exposure.std())
     if contrast == 0:
-        return {}
+        return []
     noise = COUNTING_NOISE / contrast**2
-    windows = {"shorter": (inner, steps - 2 * quarter)}
+    windows = [(inner, steps - 2 * quarter)]
     if sides:
         wider = sum((side.sampled.picture() for side in sides), start=whole)
-        windows["longer"] = (wider, steps + sum(map(len, sides)))
-    lengths = {}
-    for name, (window, count) in windows.items():
+        windows.append((wider, steps + sum(map(len, sides))))
+    lengths = []
+    for window, count in windows:
         other_likeness = correlation(band_pass(shrink(window, *size)), reference)
         if max(other_likeness, likeness) >= MIN_LIKENESS:
             lead = other_likeness - likeness - noise
-            lengths[name] = OtherLength(count, other_likeness, lead, steps, likeness)
+            lengths.append(OtherLength(count, other_likeness, lead, steps, likeness))
     return lengths
 
 
-def length_faults(location: str, lengths: Sequence[Mapping[str, OtherLength]]) -> list[str]:
+def length_faults(location: str, lengths: Sequence[OtherLength]) -> list[str]:
     """Return faults of the length of a sequence's exposures, at most one.
 
     Args:
         location: the spikes of the first exposure, for the message.
         lengths: results of :func:`compare_lengths` for its exposures.
     """
-    for name in ("shorter", "longer"):
-        others = [windows[name] for windows in lengths if name in windows]
+    for kind in ("shorter", "longer"):
+        others = [length for length in lengths if length.kind == kind]
         if len(others) < MIN_EXPOSURES or median(other.gain for other in others) <= MIN_GAIN:
             continue
         likeness = median(other.likeness for other in others)
@@ -201,6 +206,6 @@ def length_faults(location: str, lengths: Sequence[Mapping[str, OtherLength]]) -
             f"{location}: the blurry frames fit {others[0].steps} steps around the middle of their "
             f"exposures better than the {others[0].exposure} of the exposures (correlation "
             f"{likeness:.3f} instead of {exposure_likeness:.3f}, median of {len(others)} frames): "
-            f"the shutter was open for a {name} time; correct start and stop in exposures.csv"
+            f"the shutter was open for a {kind} time; correct start and stop in exposures.csv"
         ]
     return []

@@ -108,7 +108,7 @@ class _Checks:
         self._consistency = Consistency()
         self._shifted: list[str] = []
         """Faults of exposures that are shifted in space."""
-        self._lengths: list[dict[str, OtherLength]] = []
+        self._lengths: list[OtherLength] = []
         """Other lengths of the exposures in which something moves."""
 
     @contextlib.contextmanager
@@ -281,7 +281,7 @@ class _Checks:
             if steps:
                 sides.append(sensor.read(file, exposure.start - steps, steps))
                 sides.append(sensor.read(file, exposure.stop, steps))
-            self._lengths.append(compare_lengths(spikes, blur_gray, sides))
+            self._lengths += compare_lengths(spikes, blur_gray, sides)
         entry: SpikesEntry = {
             "path": recording.path,
             "total": recording.total,

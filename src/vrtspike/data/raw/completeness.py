@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import MAX_LINES
 from vrtspike.data.raw.layouts.layout import Layout
@@ -79,17 +80,18 @@ def read_contents(root: Path, spike_root: str | None = None) -> list[FolderConte
     Raises:
         DataError: if the folder does not exist or cannot be listed.
     """
-    for folder in (root, spike_root):
-        if folder is not None and not Path(folder).is_dir():
+    for place in (root, spike_root):
+        if place is not None and not Path(place).is_dir():
             raise DataError(
-                f"{folder}: found no folder, expected that of a data set; unpack archives first"
+                f"{place}: found no folder, expected that of a data set; unpack archives first"
             )
+    folder = RawFolder(root, spike_root=spike_root)
     contents = []
     for layout in LAYOUTS.values():
         splits = {}
         for split in _recognized_splits(root, layout):
             names, _ = layout.sequence_names(root, split, spike_root)
-            files = [layout.find(root, split, name, "blur", spike_root) for name in names]
+            files = [layout.find(folder, split, name) for name in names]
             splits[split or WHOLE] = files
         if splits:
             contents.append(FolderContents(root, layout, splits, spike_root))

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from vrtspike.data.data_source import AUTO
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.data.raw.layouts.folders import listing_errors, visible_entries
 from vrtspike.data.raw.layouts.layout import Layout
-from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
+from vrtspike.data.raw.layouts.registry import LAYOUTS, find_layout
 
 MAX_FOLDERS = 200
 """Maximum folders next to or in a root that are searched."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 
@@ -53,25 +53,23 @@ def frame_numbers(names: Sequence[str]) -> Numbers | None:
 
 
 def find_jumps(
-    names: Sequence[str],
-    step: int | None = None,
-    read: Callable[[Sequence[str]], Numbers | None] = frame_numbers,
+    names: Sequence[str], numbers: Numbers | None, step: int | None = None
 ) -> tuple[int, list[tuple[str, str]]]:
     """Find neighbours whose numbers do not differ by ``step``, or of which one has no number.
 
     Args:
-        names: as for :func:`frame_numbers`, in the order of their numbers.
+        names: names of frames, in the order of their numbers.
+        numbers: these numbers, such as those of :func:`frame_numbers`.
         step: expected difference; None is the most frequent one (of equally frequent ones the
             smallest, which leaves out no frame).
-        read: gives the numbers of names.
 
     Returns:
         the step, and the names before and after each jump; none if names are not numbered.
 
-    >>> find_jumps(["01", "02", "04", "05"])
+    >>> find_jumps(["01", "02", "04", "05"], [1, 2, 4, 5])
     (1, [('02', '04')])
     """
-    steps = [_difference(a, b) for a, b in pairwise(read(names) or ())]
+    steps = [_difference(a, b) for a, b in pairwise(numbers or ())]
     if step is None:
         # Twice the same number is a jump even if it is frequent.
         counts = Counter(difference for difference in steps if difference)

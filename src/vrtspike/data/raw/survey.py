@@ -6,17 +6,17 @@ standard library, because the workflow imports it while it plans.
 
 from __future__ import annotations
 
-import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vrtspike.data.manifests import SURVEY, Faults, Survey, SurveyedSequence
+from vrtspike.data.data_source import RawFolder
+from vrtspike.data.manifests import SURVEY, Faults, Survey
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, find_other_case
 from vrtspike.data.raw.layouts.layout import Layout, SequencePaths, layout_hint
-from vrtspike.data.raw.layouts.registry import AUTO, find_layout
+from vrtspike.data.raw.layouts.registry import find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
 from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, printable
 
@@ -26,56 +26,55 @@ MAX_NAME_BYTES = 230
 """Maximum bytes in the name of a sequence; file systems take 255, and results have suffixes."""
 
 
-def survey(
-    root: str | os.PathLike[str],
-    splits: Sequence[str],
-    blur_dir: str,
-    layout: str = AUTO,
-    on_sequence: Callable[[SequenceFiles], None] | None = None,
-    spike_root: str | None = None,
-) -> Survey:
+def survey(folder: RawFolder, splits: Sequence[str]) -> Survey:
+    """Return the survey of :func:`survey_files`, without the files."""
+    result, _ = survey_files(folder, splits)
+    return result
+
+
+def survey_files(
+    folder: RawFolder, splits: Sequence[str]
+) -> tuple[Survey, dict[str, SequenceFiles]]:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
     Faults are recorded, not raised, so that the gate (:mod:`vrtspike.data.gate.accept`)
     can list them together with those that only the contents show.
 
     Args:
-        root: the data set's folder.
+        folder: folder of the raw files.
         splits: names of the splits, folders of the root.
-        blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
-        layout: name of a layout; ``auto`` looks at the folders.
-        on_sequence: called with the files of each sequence whose folders can be listed; they are
-            not kept.
-        spike_root: folder of the spikes under a root of their own (DATA.SPIKE_ROOT).
 
     Returns:
         the survey; ``excluded`` holds the faults of each sequence that is not among ``sequences``,
-        by ``<split>/<name>``, and of each split without any sequence, by its name.
+        by ``<split>/<name>``, and of each split without any sequence, by its name. And the files of
+        each sequence whose folders can be listed, by ``<split>/<name>``.
 
     Raises:
         DataError: if the root is missing, or no sequence below it is without a fault.
     """
-    base = Path(root)
-    _require_folders(base, spike_root, splits)
-    search = _Search(base, splits, blur_dir, layout, spike_root)
+    _require_folders(folder, splits)
+    search = _Search(folder, splits)
     for split in dict.fromkeys(splits):
-        search.add_split(split, on_sequence)
+        search.add_split(split)
     has_spikes = search.report_missing_spikes()
-    sound = [name for name in search.sequences if name not in search.excluded]
+    sound = {name: files for name, files in search.files.items() if name not in search.excluded}
     if not sound:
         raise DataError(_rejection(search))
-    layouts = {search.layouts[search.sequences[name]["split"]].name for name in sound}
+    layouts = {files.layout for files in sound.values()}
     result: Survey = {
         "schema": SURVEY.schema,
-        "root": str(root),
+        "root": str(folder.root),
         "layout": "+".join(sorted(layouts)),
         "spikes": has_spikes,
-        "sequences": [search.sequences[name] for name in sound],
+        "sequences": [
+            {"split": files.split, "name": files.name, "frames": len(files.blur)}
+            for files in sound.values()
+        ],
         "excluded": search.excluded,
     }
     if search.foreign:
         result["passed_over"] = sorted(search.foreign)
-    return result
+    return result, search.files
 
 
 @dataclass
@@ -83,79 +82,68 @@ class _Search:
     """The sequences that a survey has found.
 
     Attributes:
-        root: the data set's folder.
+        folder: folder of the raw files.
         splits: names of the splits.
-        blur_dir: kind of the blurry frames.
-        layout: name of a layout, or ``auto``.
-        spike_root: folder of the spikes under a root of their own.
         layouts: layouts by split.
-        sequences: entries of the survey, by ``<split>/<name>``.
+        files: files of the sequences, by ``<split>/<name>``.
         excluded: faults, by ``<split>/<name>`` or split.
         foreign: folders that are passed over.
-        wanted_spikes: places of the missing spikes, by sequence.
     """
 
-    root: Path
+    folder: RawFolder
     splits: Sequence[str]
-    blur_dir: str
-    layout: str
-    spike_root: str | None
     layouts: dict[str, Layout] = field(default_factory=dict)
-    sequences: dict[str, SurveyedSequence] = field(default_factory=dict)
+    files: dict[str, SequenceFiles] = field(default_factory=dict)
     excluded: Faults = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
-    wanted_spikes: dict[str, str] = field(default_factory=dict)
 
-    def add_split(self, split: str, on_sequence: Callable[[SequenceFiles], None] | None) -> None:
-        """Find the sequences of a split.
+    @property
+    def root(self) -> Path:
+        """The data set's folder."""
+        return Path(self.folder.root)
 
-        Args:
-            split: name of the split's folder.
-            on_sequence: called with the files of each sequence whose folders can be listed.
-        """
+    def add_split(self, split: str) -> None:
+        """Find the sequences of a split, the name of a folder."""
         try:
-            layout = find_layout(self.root, split, self.layout, self.splits)
+            layout = find_layout(self.root, split, self.folder.layout, self.splits)
             _require_truth(layout, self.root)
-            names, foreign = layout.sequence_names(self.root, split, self.spike_root)
+            names, foreign = layout.sequence_names(self.root, split, self.folder.spike_root)
         except DataError as error:
             self.excluded[split] = [str(error)]
             return
         self.layouts[split] = layout
         self.foreign |= foreign
         if not names:
-            expected = f"{layout.sequence_paths(split, '<sequence>', self.blur_dir).sharp}*.png"
-            hint = _split_hint(self.root, split, self.splits, self.layout)
+            paths = layout.sequence_paths(split, "<sequence>", self.folder.blur_dir)
+            expected = f"{paths.sharp}*.png"
+            hint = _split_hint(self.root, split, self.splits, self.folder.layout)
             self.excluded[split] = [f"no sequence folders; expected {self.root / expected}{hint}"]
         for twins in _look_alikes(names):
             names = [name for name in names if name not in twins]
             self.excluded[f"{split}/{twins[0]}"] = [f"found two folders of it{UNICODE_FORMS}"]
         for name in names:
-            self._add_sequence(layout, split, name, on_sequence)
+            self._add_sequence(layout, split, name)
 
-    def _add_sequence(
-        self,
-        layout: Layout,
-        split: str,
-        name: str,
-        on_sequence: Callable[[SequenceFiles], None] | None,
-    ) -> None:
+    def _add_sequence(self, layout: Layout, split: str, name: str) -> None:
         """Look at the files of a sequence."""
         sequence = f"{split}/{printable(name)}"
         try:
             _require_usable(name)
-            files = layout.find(self.root, split, name, self.blur_dir, self.spike_root)
+            files = layout.find(self.folder, split, name)
         except DataError as error:
             self.excluded[sequence] = [str(error)]
             return
-        if on_sequence is not None:
-            on_sequence(files)
-        self.sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
-        paths = layout.sequence_paths(split, name, self.blur_dir, self.spike_root)
-        faults = _file_faults(files, paths)
+        self.files[sequence] = files
+        faults = _file_faults(files, self._paths(files))
         if faults:
             self.excluded[sequence] = faults
-        if not files.has_spikes:
-            self.wanted_spikes[sequence] = paths.spike_patterns
+
+    def _paths(self, files: SequenceFiles) -> SequencePaths:
+        """Return the expected places of a sequence's files."""
+        layout = self.layouts[files.split]
+        return layout.sequence_paths(
+            files.split, files.name, files.blur_dir, self.folder.spike_root
+        )
 
     def report_missing_spikes(self) -> bool:
         """Exclude sequences without spikes if others have them, or if spikes are configured.
@@ -163,13 +151,15 @@ class _Search:
         Returns:
             true if the data set has spikes.
         """
-        if self.spike_root is not None:
+        without = {name: files for name, files in self.files.items() if not files.has_spikes}
+        if self.folder.spike_root is not None:
             reason = "DATA.SPIKE_ROOT is set"
-        elif len(self.wanted_spikes) < len(self.sequences):
+        elif len(without) < len(self.files):
             reason = "other sequences have them"
         else:
             return False
-        for sequence, patterns in self.wanted_spikes.items():
+        for sequence, files in without.items():
+            patterns = self._paths(files).spike_patterns
             faults = self.excluded.setdefault(sequence, [])
             faults.append(f"no spikes ({patterns}, or .npz), but {reason}")
         return True
@@ -178,12 +168,12 @@ class _Search:
 def _rejection(search: _Search) -> str:
     """Return the message on a data set without a valid sequence."""
     hints = []
-    roots = other_roots(search.root, search.splits, search.layout)
+    roots = other_roots(search.root, search.splits, search.folder.layout)
     if roots:
         names = " or ".join(map(str, roots))
         hints.append(f"Did you mean DATA.ROOT {names}, which holds such folders?")
     for layout in search.layouts.values():
-        hint = layout_hint(layout, search.blur_dir)
+        hint = layout_hint(layout, search.folder.blur_dir)
         if hint not in hints:
             hints.append(hint)
     hints.append("DATA.LAYOUT names another layout.")
@@ -204,12 +194,14 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
     return f"; found the split {' and '.join(others)}: set {name} to the one that is meant"
 
 
-def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) -> None:
+def _require_folders(folder: RawFolder, splits: Sequence[str]) -> None:
     """Refuse roots that are no folders.
 
     Raises:
         DataError: naming the key.
     """
+    root = Path(folder.root)
+    spike_root = folder.spike_root
     wanted = f"the folder that holds {' and '.join(splits)}"
     if not root.is_dir():
         state = "does not exist"

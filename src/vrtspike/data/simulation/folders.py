@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from vrtspike.data.data_source import AUTO, RawFolder
 from vrtspike.data.manifests import surveyed
-from vrtspike.data.raw.layouts.registry import AUTO, find_sequence, frame_faults
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.survey import survey, survey_files
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import (
     FrameFolder,
@@ -168,7 +170,7 @@ def refuse_pairs(root: Path) -> None:
         DataError: naming its layout.
     """
     try:
-        layout = survey(root, SPLITS, "blur")["layout"]
+        layout = survey(RawFolder(root), SPLITS)["layout"]
     except DataError:  # no known layout
         return
     raise DataError(
@@ -199,24 +201,23 @@ def simulate_spikes_of_pairs(
         DataError: if it has spikes, or sequences with faults; then nothing is written.
     """
     title = f"{root}: nothing was simulated"
-    names = _sound_sequences(root, splits, layout, title)
-    files = {name: find_sequence(root, name, "blur", layout) for name in names}
+    files = _sound_sequences(root, splits, layout, title)
     # All sequences are checked before the first is simulated, which takes long.
     frame_errors = named_faults({name: frame_faults(frames) for name, frames in files.items()})
     if frame_errors:
         raise DataError(list_faults(title, frame_errors, "Fix these."))
-    for index, name in enumerate(names):
+    for index, (name, sequence) in enumerate(files.items()):
         folder = output / name
         seeded = sensor.model_copy(update={"SEED": sensor.SEED + index})
         with progress_bar(f"simulate {name}") as progress:
-            count = simulate_pairs(root, files[name], folder, seeded, progress=progress)
+            count = simulate_pairs(root, sequence, folder, seeded, progress=progress)
         print(f"{folder}: spikes of {count} frames")
 
 
 def _sound_sequences(
     root: Path, splits: Sequence[str] | None, layout: str, title: str
-) -> list[str]:
-    """Return the sequences of a data set without spikes, and print the faults of those left out.
+) -> dict[str, SequenceFiles]:
+    """Return the files of a data set without spikes, and print the faults of those left out.
 
     Faulty sequences are left out if their split was not asked for and has no sound one.
 
@@ -224,10 +225,13 @@ def _sound_sequences(
         root: as for :func:`simulate_spikes_of_pairs`, likewise ``splits`` and ``layout``.
         title: first line of an error on faulty sequences.
 
+    Returns:
+        the files of each sequence, by ``<split>/<name>``.
+
     Raises:
         DataError: if the data set has spikes, or faulty sequences that are not left out.
     """
-    data_survey = survey(root, splits or SPLITS, "blur", layout)
+    data_survey, files = survey_files(RawFolder(root, layout=layout), splits or SPLITS)
     if data_survey["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
     required = set(splits or {sequence["split"] for sequence in data_survey["sequences"]})
@@ -244,7 +248,7 @@ def _sound_sequences(
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         print(f"left out: {fault}")
-    return surveyed(data_survey)
+    return {name: files[name] for name in surveyed(data_survey)}
 
 
 def _for_each(

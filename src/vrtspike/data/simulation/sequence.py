@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_of_average, exposure_table
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, STREAM_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
-from vrtspike.data.raw.numbering import find_jumps, frame_order
+from vrtspike.data.raw.numbering import find_jumps, frame_numbers, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
 from vrtspike.data.simulation.sensor import (
     SPK_GOPRO_SENSOR,
@@ -45,7 +45,8 @@ def frame_files(folder: Path) -> list[Path]:
     if not pictures:
         raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
     files = sorted(pictures, key=lambda path: frame_order(path.stem))
-    step, jumps = find_jumps([path.stem for path in files])
+    names = [path.stem for path in files]
+    step, jumps = find_jumps(names, frame_numbers(names))
     if jumps:
         # Across a missing frame, motion would be twice as fast without any message.
         before, after = jumps[0]
@@ -150,7 +151,7 @@ def simulate_pairs(
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
     intervals = stream_spikes(frames, sensor)
-    with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
+    with atomic_path(folder / STREAM_FILE) as temporary, temporary.open("wb") as stream:
         for done, interval in enumerate(intervals):
             stream.write(pack_spikes(interval))
             progress(done, len(names))

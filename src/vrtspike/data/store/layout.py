@@ -17,7 +17,7 @@ empty, as ``exposures``, and its ``spike_size`` null.
 Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
 ``exposures`` (start, stop and sharp instant of each, from its first step), ``rgb_size``,
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
-:class:`vrtspike.data.store.voxels.GainMeter`; null without spikes).
+:class:`vrtspike.data.voxels.gain.GainMeter`; null without spikes).
 
 Chunks and compression of the arrays were chosen by measurement (``benchmarks/results/chunks.csv``).
 A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked

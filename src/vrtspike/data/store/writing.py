@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.bins import bin_edges
 from vrtspike.data.manifests import (
     INGESTED,
     STORE,
@@ -27,7 +26,9 @@ from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
 from vrtspike.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import GainMeter, Histogram, add_to_histogram
+from vrtspike.data.voxels.bins import bin_edges
+from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.normalization import Histogram, add_to_histogram
 from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
@@ -183,7 +184,7 @@ def write_store(
 
     Returns:
         The digest of contents and layout, which does not depend on chunks, codec or versions of
-        libraries; and the gain (:class:`vrtspike.data.store.voxels.GainMeter`), None
+        libraries; and the gain (:class:`vrtspike.data.voxels.gain.GainMeter`), None
         without spikes.
 
     Raises:

@@ -38,6 +38,10 @@ class DeblurringWorkflow:
         """Folder of the results."""
         return Path(self.workflow.settings.RESULTS)
 
+    def data_folder(self, dataset_name: str) -> Path:
+        """Return the folder of a data set's results."""
+        return self.results / "data" / dataset_name
+
     @cached_property
     def presets(self) -> dict[str, Settings]:
         """The presets of the deblurring, those of sweeps included, by name."""
@@ -94,7 +98,6 @@ class DeblurringWorkflow:
         """Refuse results among the sequences of a data set that the user fills."""
         if data_source.kind != "raw":
             return
-        splits = {data_source.train_split, data_source.test_split}
         roots = {"ROOT": data_source.root, "SPIKE_ROOT": data_source.spike_root}
         for data_key, root in roots.items():
             for key in ("RESULTS", "RUNS"):
@@ -102,7 +105,7 @@ class DeblurringWorkflow:
                 if root is None or not folder.is_relative_to(Path(root).resolve()):
                     continue
                 parts = folder.relative_to(Path(root).resolve()).parts
-                if not parts or splits.intersection(parts):
+                if not parts or set(data_source.splits).intersection(parts):
                     raise ConfigError(
                         f"{key} is {folder}, where the sequences of DATA.{data_key} {root} are, "
                         f"so that its folders would be taken for some; set {key} to a folder "

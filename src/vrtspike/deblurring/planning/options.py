@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vrtspike.data.clips.requirements import crop_sizes
-from vrtspike.data.data_source import DataSource
+from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
@@ -28,14 +28,14 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     )
 
 
-def raw_file_options(data_source: DataSource) -> str:
-    """Return options for the place, layout and names of raw files."""
+def raw_folder_options(folder: RawFolder) -> str:
+    """Return the options of a folder of raw files."""
     return _format_options(
         {
-            "root": data_source.root,
-            "blur_dir": data_source.blur_dir,
-            "layout": data_source.layout,
-            "spike_root": data_source.spike_root,
+            "root": folder.root,
+            "blur_dir": folder.blur_dir,
+            "layout": folder.layout,
+            "spike_root": folder.spike_root,
         }
     )
 
@@ -68,7 +68,7 @@ def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOpti
         stores=workflow.store_options(name, bins),
         clip_length=min(preset.DATA.CLIP_LEN for preset in presets),
         crop_sizes=crop_sizes(presets),
-        splits=(data_source.train_split, data_source.test_split),
+        splits=data_source.splits,
         test_on_training_frames=data_source.test_on_training_frames,
         on_error=data_source.on_error,
     )

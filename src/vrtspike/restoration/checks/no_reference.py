@@ -29,7 +29,7 @@ from vrtspike.data.gate.alignment import WINDOW, correlation_curve
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_reconstruction import tfp
-from vrtspike.data.store.voxels import GainMeter
+from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.io.images import luma, shrink
 from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_spikes import FrameSpikes

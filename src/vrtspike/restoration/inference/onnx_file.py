@@ -55,16 +55,16 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
     is_sealed = _require_intact(path)
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the classes of ONNX Runtime are not public
+        raise _unreadable(path, error) from error
+    try:
         metadata: dict[str, Any] = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
         if metadata["schema"] not in (SCHEMA, _UNSEALED_SCHEMA):
             raise ValueError(f"found schema {metadata['schema']}, expected {SCHEMA}")
         if metadata["schema"] == SCHEMA and not is_sealed:
             raise ValueError(f"{SEAL_ENTRY} is missing in its metadata: the file was changed")
-    except Exception as error:  # the classes of ONNX Runtime are not public
-        raise RunError(
-            f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
-            f"-o {path} writes one"
-        ) from error
+    except (LookupError, TypeError, ValueError) as error:
+        raise _unreadable(path, error) from error
 
     def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
         """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
@@ -77,6 +77,14 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
         return np.stack(restored)
 
     return metadata, restore_tiles
+
+
+def _unreadable(path: Path, error: Exception) -> RunError:
+    """Return the error of a file that is not one of ``vrtspike export``."""
+    return RunError(
+        f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
+        f"-o {path} writes one"
+    )
 
 
 def _require_intact(path: Path) -> bool:

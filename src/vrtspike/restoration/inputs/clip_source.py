@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.bins import bin_table
 from vrtspike.data.store.reading import Store
+from vrtspike.data.voxels.bins import bin_table
 
 Frames = Mapping[str, NDArray[Any]]
 """Consecutive frames of a clip, uint8: ``blur`` (T, H, W, 3) RGB, of 16-bit pictures float32 from 0
@@ -31,7 +31,7 @@ class FrameSource:
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
         read: returns consecutive frames; called from the threads of :func:`read_ahead`.
         gain: returns the brightness of a spike rate of 1, None without spikes. The gain is measured
-            on the whole clip (:mod:`~vrtspike.data.store.voxels`), so all files are read.
+            on the whole clip (:mod:`~vrtspike.data.voxels.gain`), so all files are read.
     """
 
     names: Sequence[str]

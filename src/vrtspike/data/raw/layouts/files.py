@@ -12,6 +12,8 @@ from vrtspike.system.errors import DataError
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
+STREAM_FILE = "spike.dat"
+"""The spikes of a whole recording, as cameras and the simulation write them."""
 _FOLDERS_ABOVE = 4
 """Folders above a spike file that are searched for a sensor file."""
 

@@ -8,12 +8,13 @@ if DATA.BLUR_DIR is ``blur_gamma``, else by nothing.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import EXPOSURE_COLUMNS, EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
@@ -67,6 +68,9 @@ class SequencePaths(NamedTuple):
 class Layout:
     """Names of the folders and files of a data set.
 
+    A subclass gives the exposures of frames (:meth:`find_exposure`), and numbers of frames that are
+    written in another way (:meth:`numbers`).
+
     Attributes:
         name: name in DATA.LAYOUT and manifests.
         required_folders: folders by which it is recognised, as patterns in which ``*`` is any name;
@@ -80,11 +84,7 @@ class Layout:
         prefix: beginning of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
         has_unpaired_sharp: true if there are sharp frames without a blurry one.
-        exposure: returns the exposure of a frame whose spikes have a number of steps; raises
-            DataError for an impossible number. In Spk-GoPro, 88 steps are open from 0 to 88 and
-            sharp at 40. None if exposures are known only from ``exposures.csv``.
         step: difference of the numbers of neighbouring frames; None is the one that most have.
-        numbers: reads the numbers in the names of frames; None if there are none.
         ratio: default of frame pixels for each spike pixel along each side.
         sensor: rows and columns in the spike files; None if it is not always the same.
         area: the part of the sensor that is picture; None is all of it.
@@ -100,9 +100,7 @@ class Layout:
     prefix: str = ""
     is_nested: bool = False
     has_unpaired_sharp: bool = False
-    exposure: Callable[[int], Exposure] | None = None
     step: int | None = 1
-    numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
     ratio: int = 2
     sensor: tuple[int, int] | None = None
     area: SensorArea | None = None
@@ -118,32 +116,48 @@ class Layout:
             return False
         return not (self.foreign_folders and _have_matches(root, split, self.foreign_folders))
 
-    def exposure_of(self, steps: int, file: str | Path) -> Exposure:
-        """Return the exposure of a frame.
+    def numbers(self, names: Sequence[str]) -> Numbers | None:
+        """Return the numbers in the names of frames; None if there are none."""
+        return frame_numbers(names)
+
+    def find_exposure(self, steps: int, file: str | Path) -> Exposure | None:
+        """Return the exposure of a frame; None if only a table gives it.
 
         Args:
             steps: number of its spike steps.
             file: path of the file that holds them, for messages.
 
         Raises:
+            DataError: if the number of steps is impossible.
+        """
+        return None
+
+    def exposure_of(self, steps: int, file: str | Path) -> Exposure:
+        """Return the exposure of a frame, as :meth:`find_exposure`.
+
+        Raises:
             DataError: if the layout does not define it, or the number of steps is impossible.
         """
-        if self.exposure is None:
+        exposure = self.find_exposure(steps, file)
+        if exposure is None:
             raise DataError(
                 f"{file}: nothing says when the shutter was open (the layout {self.name} does not);"
                 f" put a table {EXPOSURE_TABLE} with the columns {', '.join(EXPOSURE_COLUMNS)} "
                 "beside the frames or "
                 "the spikes"
             )
-        try:
-            return self.exposure(steps)
-        except DataError as error:
-            raise DataError(f"{file}: {error}") from error
+        return exposure
 
     def sequence_paths(
         self, split: str, name: str, blur_dir: str, spike_root: str | None = None
     ) -> SequencePaths:
-        """Return expected places of the parts of a sequence; arguments as for :meth:`find`.
+        """Return expected places of the parts of a sequence.
+
+        Args:
+            split: name of the split.
+            name: name of the sequence.
+            blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
+            spike_root: folder of the spikes under a root of their own.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.sequence_paths("train", "walk", "blur").blur
@@ -223,22 +237,20 @@ class Layout:
         return names
 
     @listing_errors()
-    def find(
-        self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
-    ) -> SequenceFiles:
+    def find(self, folder: RawFolder, split: str, name: str) -> SequenceFiles:
         """List the files of one sequence.
 
         Args:
-            root: the data set's folder.
+            folder: folder of the raw files.
             split: name of the split.
             name: name of the sequence.
-            blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
-            spike_root: folder of the spikes under a root of their own.
 
         Raises:
             DataError: if a folder cannot be listed.
         """
-        prefixes = self.sequence_paths(split, name, blur_dir, spike_root)
+        root = Path(folder.root)
+        blur_dir = folder.blur_dir
+        prefixes = self.sequence_paths(split, name, blur_dir, folder.spike_root)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
             faults.append(
@@ -251,7 +263,7 @@ class Layout:
         spikes = list_frames(root, prefixes.spike, SPIKE_SUFFIXES, frame_names)
         streams = [f"{stream}{suffix}" for stream in prefixes.streams for suffix in SPIKE_SUFFIXES]
         stream_files = _existing_files(root, streams)
-        tables = [f"{folder}{EXPOSURE_TABLE}" for folder in self._table_folders(name, prefixes)]
+        tables = [f"{place}{EXPOSURE_TABLE}" for place in self._table_folders(name, prefixes)]
         table_files = _existing_files(root, tables)
         faults += [*blur.faults, *sharp.faults, *spikes.faults]
         for kind, paths in (("spike files", stream_files), ("tables of exposures", table_files)):
@@ -297,6 +309,30 @@ class Layout:
         return name.replace(NESTED, "/") if self.is_nested else name
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixedExposureLayout(Layout):
+    """A layout with spike files of one length, whose sharp frame is in the middle.
+
+    Attributes:
+        margin: steps before and after the exposure.
+        exposure_steps: steps of the exposure.
+    """
+
+    margin: int
+    exposure_steps: int
+
+    def find_exposure(self, steps: int, file: str | Path) -> Exposure:
+        """Return the exposure, the same for all frames."""
+        expected = self.exposure_steps + 2 * self.margin
+        if steps != expected:
+            raise DataError(
+                f"{file}: found {steps} spike frames, expected {expected}, of which the shutter "
+                f"was open in {self.exposure_steps}"
+            )
+        sharp = self.margin + self.exposure_steps // 2
+        return Exposure(self.margin, self.margin + self.exposure_steps, sharp)
+
+
 def layout_hint(layout: Layout, blur_dir: str) -> str:
     """Return the hint for a rejected data set: the files that a layout expects."""
     paths = layout.sequence_paths("<split>", "<sequence>", blur_dir)
@@ -335,26 +371,6 @@ def _sensor_file(root: Path, paths: SequencePaths) -> str | None:
         if gives_size(root / path):
             return path
     return None
-
-
-def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
-    """Return exposures in spike files of one length, with the sharp frame in the middle.
-
-    Args:
-        margin: steps before and after the exposure.
-        steps: steps of the exposure.
-    """
-    expected = steps + 2 * margin
-
-    def exposure(total: int) -> Exposure:
-        if total != expected:
-            raise DataError(
-                f"found {total} spike frames, expected {expected}, of which the shutter "
-                f"was open in {steps}"
-            )
-        return Exposure(margin, margin + steps, margin + steps // 2)
-
-    return exposure
 
 
 def _existing_files(root: Path, paths: Sequence[str]) -> list[str]:

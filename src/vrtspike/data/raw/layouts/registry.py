@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from vrtspike.data.data_source import AUTO, RawFolder
 from vrtspike.data.exposure import EXPOSURE_TABLE
 from vrtspike.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
 from vrtspike.data.raw.layouts.files import SequenceFiles
@@ -32,16 +32,18 @@ LAYOUTS: dict[str, Layout] = {
 }
 """By name."""
 
-AUTO = "auto"
-"""Name for the layout that recognises a folder."""
 
-
-def add_raw_files(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that describe the raw files of a data set."""
+def add_raw_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a program for a :class:`RawFolder`."""
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
     parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
+
+
+def raw_folder(arguments: argparse.Namespace) -> RawFolder:
+    """Return the folder that the options of :func:`add_raw_folder` describe."""
+    return RawFolder(arguments.root, arguments.blur_dir, arguments.layout, arguments.spike_root)
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str] = ()) -> Layout:
@@ -74,21 +76,14 @@ def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str
     return matches[0] if matches else SPK_GOPRO
 
 
-def find_sequence(
-    root: str | os.PathLike[str],
-    sequence: str,
-    blur_dir: str,
-    layout: str = AUTO,
-    spike_root: str | None = None,
-) -> SequenceFiles:
+def find_sequence(folder: RawFolder, sequence: str) -> SequenceFiles:
     """List the files of one sequence, ``<split>/<name>``; a split may be a path (``sub/train``).
 
     Raises:
         DataError: if a folder cannot be listed.
     """
-    base = Path(root)
     split, _, name = sequence.rpartition("/")
-    return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)
+    return find_layout(Path(folder.root), split, folder.layout).find(folder, split, name)
 
 
 def frame_faults(files: SequenceFiles) -> list[str]:
@@ -150,8 +145,9 @@ def _jumps(files: SequenceFiles) -> list[str]:
     """Return gaps in the numbers of frames; one line for many, or where all have another step."""
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    step, jumps = find_jumps(names, layout.step, layout.numbers)
-    common_step, others = find_jumps(names, None, layout.numbers)
+    numbers = layout.numbers(names)
+    step, jumps = find_jumps(names, numbers, layout.step)
+    common_step, others = find_jumps(names, numbers)
     if len(names) > 2 and common_step != step and not others:
         return [
             f"frame numbers rise by {common_step} from each frame to the next, expected {step} in "

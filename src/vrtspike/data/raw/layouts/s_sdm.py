@@ -11,15 +11,16 @@ without sharp frames. The exposures are not published: a table ``exposures.csv``
 
 from __future__ import annotations
 
-from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
+from vrtspike.data.raw.layouts.layout import FixedExposureLayout, Layout
 
-S_SDM = Layout(
+S_SDM = FixedExposureLayout(
     name="s_sdm",
     required_folders=(("{split}/blur_data", "{split}/sharp_data"),),
     blur="{split}/blur_data/{sequence}",
     sharp="{split}/sharp_data/{sequence}",
     spike="{split}/spike_data/{sequence}",
-    exposure=fixed_exposure(margin=20, steps=97),
+    margin=20,
+    exposure_steps=97,
     step=13,
     ratio=4,
 )

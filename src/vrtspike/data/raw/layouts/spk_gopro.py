@@ -10,6 +10,8 @@ separate root (DATA.SPIKE_ROOT).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.system.errors import DataError
@@ -30,22 +32,22 @@ def spk_gopro_exposure(steps: int) -> Exposure:
     return Exposure(0, steps, (steps - first) / 2)
 
 
-def exposure_of_source_frames(steps: int) -> Exposure:
-    """:func:`spk_gopro_exposure` of a spike file.
+class SourceFrameLayout(Layout):
+    """A layout whose spike files hold whole source frames, as those of Spk-GoPro."""
 
-    Raises:
-        DataError: if it does not hold whole source frames.
-    """
-    if steps % STEPS_PER_SOURCE_FRAME:
-        raise DataError(
-            f"found {steps} spike frames, expected a multiple of {STEPS_PER_SOURCE_FRAME} as in "
-            "Spk-GoPro: the file is cut or too long, or of another layout (DATA.LAYOUT), "
-            "or a table exposures.csv has to say when the shutter was open"
-        )
-    return spk_gopro_exposure(steps)
+    def find_exposure(self, steps: int, file: str | Path) -> Exposure:
+        """Return :func:`spk_gopro_exposure`; 88 steps are open from 0 to 88 and sharp at 40."""
+        if steps % STEPS_PER_SOURCE_FRAME:
+            raise DataError(
+                f"{file}: found {steps} spike frames, expected a multiple of "
+                f"{STEPS_PER_SOURCE_FRAME} as in Spk-GoPro: the file is cut or too long, or of "
+                "another layout (DATA.LAYOUT), or a table exposures.csv has to say when the "
+                "shutter was open"
+            )
+        return spk_gopro_exposure(steps)
 
 
-SPK_GOPRO = Layout(
+SPK_GOPRO = SourceFrameLayout(
     name="spk_gopro",
     required_folders=tuple(
         (f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")
@@ -55,20 +57,18 @@ SPK_GOPRO = Layout(
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
     foreign_folders=("{split}/*/exposures.csv", "{split}/*/spike.*"),
-    exposure=exposure_of_source_frames,
 )
 
-KAIR = Layout(
+KAIR = SourceFrameLayout(
     name="kair",
     required_folders=(("{split}_GT",),),
     blur="{split}_GT_blurred{gamma}/{sequence}",
     sharp="{split}_GT/{sequence}",
     spike="{split}_spike/{sequence}",
     streams=("{split}_spike/{sequence}", "{split}_spike/{sequence}/spike"),
-    exposure=exposure_of_source_frames,
 )
 
-NAFNET = Layout(
+NAFNET = SourceFrameLayout(
     name="nafnet",
     required_folders=(
         ("{split}/target", "{split}/input"),
@@ -79,7 +79,6 @@ NAFNET = Layout(
     spike="{split}/spike",
     streams=("{split}/spike/{sequence}",),
     prefix="{sequence}-",
-    exposure=exposure_of_source_frames,
 )
 
 LAYOUTS = (KAIR, NAFNET, SPK_GOPRO)

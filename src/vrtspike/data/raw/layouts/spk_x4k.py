@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
+from vrtspike.data.raw.layouts.layout import FixedExposureLayout, Layout
+from vrtspike.data.raw.numbering import Numbers
 
 
 def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
@@ -31,8 +32,16 @@ def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
     return numbers
 
 
+class SpkX4KLayout(FixedExposureLayout):
+    """A layout of Spk-X4K1000FPS."""
+
+    def numbers(self, names: Sequence[str]) -> Numbers | None:
+        """Return the numbers of source frames."""
+        return source_frame_numbers(names)
+
+
 def _layout(length: int) -> Layout:
-    return Layout(
+    return SpkX4KLayout(
         name=f"spk_x4k_{length}",
         required_folders=((f"{{split}}_blurry_{length}",),),
         blur=f"{{split}}_blurry_{length}/{{sequence}}",
@@ -40,9 +49,9 @@ def _layout(length: int) -> Layout:
         spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",
         is_nested=True,
         has_unpaired_sharp=True,
-        exposure=fixed_exposure(margin=0, steps=length),
+        margin=0,
+        exposure_steps=length,
         step=None,
-        numbers=source_frame_numbers,
     )
 
 

@@ -1,4 +1,4 @@
-"""Statistics of voxels, gain of a sequence and invalid spike arrays."""
+"""Gain of a sequence."""
 
 from __future__ import annotations
 
@@ -8,26 +8,9 @@ import pytest
 from tests.data.scenes import film
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
-from vrtspike.data.store.voxels import GainMeter, histogram_statistics, voxelize
+from vrtspike.data.voxels.counting import voxelize
+from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.system.errors import DataError
-
-
-def test_statistics_of_a_constant_are_refused():
-    with pytest.raises(DataError, match="no signal"):
-        histogram_statistics([(2.0, {"2": [10, 0, 0]})])
-
-
-def test_arrays_that_are_no_spikes_are_refused():
-    spikes = np.ones((16, 2, 8), np.uint8)
-    np.testing.assert_array_equal(voxelize(spikes.astype(bool), 4, 4), voxelize(spikes, 4, 4))
-    for other in (spikes[0], spikes * 0.5, spikes * 2):
-        with pytest.raises(
-            DataError, match=r"spikes: found .* expected uint8 \(T, H, W\) of 0 and 1"
-        ):
-            voxelize(other, 4, 4)
-
-
-# --- How sensitive a sensor is --------------------------------------------------------------------
 
 
 def exposures():

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.data.gate.two_cameras import SENSOR
+from tests.data.calibration.two_cameras import SENSOR
+from vrtspike.data.calibration.cameras import calibrate_camera
+from vrtspike.data.calibration.resampling import resample
+from vrtspike.data.calibration.time_offset import TimeOffset
 from vrtspike.data.exposure import EXPOSURE_TABLE, exposure_table, read_exposures
-from vrtspike.data.gate.calibration import calibrate_camera
-from vrtspike.data.gate.resampling import resample
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import DataError
 
@@ -28,7 +29,7 @@ def test_a_recording_without_sharp_frames_needs_no_sharp_instant(scenes, tmp_pat
     (folder,) = resample(calibration, tmp_path / "data", tmp_path / "out")
     for name, exposure in read_exposures(folder / EXPOSURE_TABLE).items():
         middle = (recorded[name].start + recorded[name].stop) / 2
-        assert exposure.sharp == pytest.approx(middle + calibration.offset_steps)
+        assert exposure.sharp == pytest.approx(middle + calibration.offset.offset_steps)
     # With sharp frames only the user knows which instants they show.
     shutil.copytree(source / "blur", source / "sharp")
     with pytest.raises(DataError, match=r"found the columns frame, start, stop, expected .* sharp"):
@@ -47,7 +48,11 @@ def test_unusable_recordings_are_named_and_nothing_is_written(scenes, tmp_path):
     exposures = read_exposures(source / EXPOSURE_TABLE)
     for offset, frames in ((-40.0, "4"), (160.0, "16"), (-160.0, "4, 16")):
         with pytest.raises(DataError, match=rf"{offset:.2f} steps .* of {frames} leave the 320"):
-            resample(replace(calibration, offset_steps=offset), tmp_path / "data", output)
+            resample(
+                replace(calibration, offset=TimeOffset(offset, None, 1.0)),
+                tmp_path / "data",
+                output,
+            )
     assert resample(calibration, tmp_path / "data", output) == [output / "train/moving"]
     (source / "blur/4.png").unlink()
     (source / EXPOSURE_TABLE).write_text(exposure_table({"16": exposures["16"]}))

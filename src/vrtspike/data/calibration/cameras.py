@@ -3,8 +3,8 @@
 A recording is a folder with ``blur/*`` (8-bit frames) and ``spike.dat``; that of a moving scene
 also gives in ``exposures.csv`` the exposures of its frames, as well as they are known. A static
 scene gives the homography between two cameras side by side
-(:mod:`vrtspike.data.gate.homography`), a moving scene the time offset: the mean of the spikes over
-an exposure is most like its frame where the exposure really was.
+(:mod:`vrtspike.data.calibration.homography`), a moving scene the time offset
+(:mod:`vrtspike.data.calibration.time_offset`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import EXPOSURE_TABLE, read_exposures
-from vrtspike.data.gate.alignment import (
-    DOUBTED,
-    MIN_CORRELATION,
-    MIN_DISTINCTION,
-    correlation_curve,
-)
-from vrtspike.data.gate.homography import (
-    Matrix,
+from vrtspike.data.calibration.homography import (
     covered_share,
     displacement,
     find_homography,
@@ -32,19 +25,17 @@ from vrtspike.data.gate.homography import (
     to_bytes,
     warp_to_sensor,
 )
-from vrtspike.data.gate.similarity import find_peak
-from vrtspike.data.raw.layouts.files import sensor_file
-from vrtspike.data.raw.layouts.folders import match_frames
+from vrtspike.data.calibration.time_offset import TimeOffset, find_offset
+from vrtspike.data.gate.alignment import DOUBTED
+from vrtspike.data.raw.layouts.files import STREAM_FILE, sensor_file
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import Sensor, count_spike_frames
+from vrtspike.data.raw.spikes import count_spike_frames
 from vrtspike.data.simulation.sequence import frame_files
 from vrtspike.io.files import write_json
 from vrtspike.io.images import read_gray, shrink, write_png
 from vrtspike.system.errors import DataError
 
-SPIKES = "spike.dat"
-"""The spike file of a recording."""
 MAX_STATIC_STEPS = 2000
 """Maximum steps of a static scene that are averaged."""
 MAX_STATIC_FRAMES = 16
@@ -63,7 +54,7 @@ MIN_COVERED = 0.95
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a calibration; the contents of ``calibration.json``.
+    """The result of a calibration.
 
     Attributes:
         frame_size: rows and columns of the frames.
@@ -72,12 +63,9 @@ class Calibration:
         homography: 3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel.
         residual_pixels: median distance that is left, in sensor pixels.
         covered: share of the sensor's pixels that frames show.
-        offset_steps: steps by which exposures were later than said; None without a moving scene.
-        residual_steps: standard error of the offset, from the differences of frames; None of a
-            single frame.
-        correlation: correlation of spikes and frames of the moving scene, at this offset.
         moved_pixels: sensor pixels by which the static scene moved while it was recorded; None if
             it is too dark or too short for a result.
+        offset: time offset of the exposures; None without a moving scene.
     """
 
     frame_size: tuple[int, int]
@@ -86,10 +74,8 @@ class Calibration:
     homography: list[list[float]]
     residual_pixels: float
     covered: float
-    offset_steps: float | None = None
-    residual_steps: float | None = None
-    correlation: float | None = None
-    moved_pixels: float | None = None
+    moved_pixels: float | None
+    offset: TimeOffset | None
 
     @property
     def faults(self) -> list[str]:
@@ -107,22 +93,38 @@ class Calibration:
                 f"{self.residual_pixels:.2f} sensor pixels of residual error, expected at most "
                 f"{GOOD_PIXELS}: the scene moved, is too near, or a lens distorts"
             )
-        if self.residual_steps is not None and self.residual_steps > GOOD_STEPS:
-            faults.append(
-                f"the time offset is known to {self.residual_steps:.2f} steps, expected at most "
-                f"{GOOD_STEPS}: record more frames, or faster motion"
-            )
-        if self.correlation is not None and self.correlation < DOUBTED:
-            faults.append(
-                f"frames and spikes of the moving scene correlate by {self.correlation:.2f}, "
-                f"expected {DOUBTED}: record a static scene with the cameras as they are now"
-            )
+        if self.offset is not None:
+            faults += _offset_faults(self.offset)
         if self.covered < MIN_COVERED:
             faults.append(
                 f"frames show {self.covered:.0%} of what the sensor sees, expected "
                 f"{MIN_COVERED:.0%}: turn the cameras to the same view, or use a wider lens"
             )
         return faults
+
+    def contents(self) -> dict[str, Any]:
+        """Return the contents of ``calibration.json``; values of the offset are null without it."""
+        contents = asdict(self)
+        del contents["offset"]
+        if self.offset is None:
+            return contents | dict.fromkeys(TimeOffset._fields)
+        return contents | self.offset._asdict()
+
+
+def _offset_faults(offset: TimeOffset) -> list[str]:
+    """Return reasons not to use a time offset."""
+    faults = []
+    if offset.residual_steps is not None and offset.residual_steps > GOOD_STEPS:
+        faults.append(
+            f"the time offset is known to {offset.residual_steps:.2f} steps, expected at most "
+            f"{GOOD_STEPS}: record more frames, or faster motion"
+        )
+    if offset.correlation < DOUBTED:
+        faults.append(
+            f"frames and spikes of the moving scene correlate by {offset.correlation:.2f}, "
+            f"expected {DOUBTED}: record a static scene with the cameras as they are now"
+        )
+    return faults
 
 
 def calibrate_camera(
@@ -145,7 +147,7 @@ def calibrate_camera(
     Raises:
         DataError: if files are missing or do not fit, or a scene gives no result.
     """
-    spike_file = static / SPIKES
+    spike_file = static / STREAM_FILE
     sensor = find_sensor(spike_file, sensor_size, sensor_file(spike_file))
     frames = _read_frames(static / "blur")
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
@@ -157,9 +159,9 @@ def calibrate_camera(
         warp_to_sensor(gray, scaling(gray.shape, rate.shape), rate.shape), *rate.shape
     )
     registered = shrink(warp_to_sensor(gray, homography, rate.shape), *rate.shape)
-    offset, error, correlation = None, None, None
+    offset = None
     if moving is not None:
-        offset, error, correlation = find_offset(moving, sensor, homography, max_steps)
+        offset = find_offset(moving, sensor, homography, max_steps)
     calibration = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(rate.shape[0], rate.shape[1]),
@@ -168,9 +170,7 @@ def calibrate_camera(
         residual_pixels=displacement(registered, rate),
         covered=covered_share(homography, gray.shape, rate.shape),
         moved_pixels=_movement(spikes, frames),
-        offset_steps=offset,
-        residual_steps=error,
-        correlation=correlation,
+        offset=offset,
     )
     red = np.hstack([to_bytes(rate), to_bytes(rate)])
     cyan = np.hstack([to_bytes(unregistered), to_bytes(registered)])
@@ -193,7 +193,7 @@ def _read_frames(folder: Path) -> list[NDArray[np.uint8]]:
 
 def save_calibration(folder: Path, calibration: Calibration, picture: NDArray[np.uint8]) -> None:
     """Write ``calibration.json`` and ``calibration.png``."""
-    write_json(folder / "calibration.json", asdict(calibration))
+    write_json(folder / "calibration.json", calibration.contents())
     write_png(folder / "calibration.png", picture)
 
 
@@ -249,64 +249,3 @@ def _mean_frame(
 ) -> NDArray[np.float32]:
     """Return the mean of frames at the sensor's size."""
     return shrink(np.stack(frames).mean(axis=0, dtype=np.float32), rows, columns)
-
-
-def find_offset(
-    moving: Path, sensor: Sensor, homography: Matrix, max_steps: int
-) -> tuple[float, float | None, float]:
-    """Find the number of steps by which exposures were later than ``exposures.csv`` says.
-
-    Args:
-        moving: recording of a scene that moves.
-        sensor: sensor of its spikes.
-        homography: homography from the sensor to the frames.
-        max_steps: largest offset, either way.
-
-    Returns:
-        the offset in steps; its standard error from the differences between frames, None of a
-        single frame; and the correlation of spikes and frames at this offset.
-
-    Raises:
-        DataError: if files do not fit together, nothing moves, or the offset is not within
-            ``max_steps``.
-    """
-    files = {path.stem: path for path in frame_files(moving / "blur")}
-    exposures = match_frames(read_exposures(moving / EXPOSURE_TABLE, has_sharp=False), files)
-    unmatched = sorted(set(files) ^ set(exposures))
-    if unmatched:
-        raise DataError(f"{moving}: found {unmatched[0]} in only one of blur/ and {EXPOSURE_TABLE}")
-    total = count_spike_frames(moving / SPIKES, *sensor.size)
-    # Offsets leave all exposures within the recorded steps.
-    low = max(-max_steps, -min(exposure.start for exposure in exposures.values()))
-    high = min(max_steps, total - max(exposure.stop for exposure in exposures.values()))
-    if high <= low:
-        raise DataError(
-            f"{moving / EXPOSURE_TABLE}: exposures take all {total} steps of {SPIKES}; record some "
-            "steps before the first and after the last exposure"
-        )
-    curves = []
-    for name, exposure in exposures.items():
-        spikes = sensor.read(moving / SPIKES, exposure.start + low, exposure.steps + high - low)
-        frame = read_gray(files[name]).astype(np.float32)
-        warped = warp_to_sensor(frame, homography, spikes.shape[1:])
-        # The correlations, one for each offset from low to high.
-        _, curve = correlation_curve(spikes, warped, exposure.steps)
-        curves.append(curve)
-    mean: NDArray[np.float64] = np.mean(curves, axis=0)
-    peak, correlation = find_peak(mean)
-    if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
-        raise DataError(
-            f"{moving}: frames and spikes correlate by {correlation:.2f} at best and "
-            f"{mean.min():.2f} at worst, expected at least {MIN_CORRELATION} and a difference of "
-            f"{MIN_DISTINCTION}: nothing moves, or they show different scenes"
-        )
-    if int(mean.argmax()) in (0, len(mean) - 1):
-        raise DataError(
-            f"{moving}: the best offset is at the end of {low} to {high} steps: allow "
-            "larger offsets, or record more steps before and after the exposures"
-        )
-    frame_offsets = [low + find_peak(curve)[0] for curve in curves]
-    standard_error = None
-    if len(frame_offsets) > 1:
-        standard_error = float(np.std(frame_offsets, ddof=1) / np.sqrt(len(frame_offsets)))
-    return round(low + peak, 3), standard_error, correlation

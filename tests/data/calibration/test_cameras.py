@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.data.gate.two_cameras import (
+from tests.data.calibration.two_cameras import (
     OFFSET,
     SENSOR,
     max_error,
@@ -18,8 +18,9 @@ from tests.data.gate.two_cameras import (
 )
 from tests.data.scenes import film
 from vrtspike.commands.main import run_command
+from vrtspike.data.calibration.cameras import calibrate_camera
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
-from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.raw.layouts.files import sensor_size
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.spikes import read_spikes
@@ -54,7 +55,7 @@ def test_warp_and_shift_are_measured_and_undone(scenes, tmp_path, capsys):
     assert moved.start - recorded.start == round(calibration["offset_steps"])
     assert moved.sharp - recorded.sharp == pytest.approx(calibration["offset_steps"], abs=0.01)
     # The result is read without settings, whatever the ratio of sensor to frame is.
-    files = find_sequence(tmp_path, "train/moving", "blur")
+    files = find_sequence(RawFolder(tmp_path), "train/moving")
     assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
     expected = synthesize_blur(film(4, 40, 2 * SENSOR[0], 2 * SENSOR[1], speed=2)[4:15])
     inner = (slice(30, -30), slice(30, -30))
@@ -122,4 +123,4 @@ def test_a_real_pair_warped_and_shifted_is_measured(shared, tmp_path):
     write_scene(tmp_path / "moving", {"1": frame}, spikes, exposures)
     calibration, _ = calibrate_camera(tmp_path / "static", tmp_path / "moving", size)
     assert max_error(calibration.homography, size) < 0.5
-    assert calibration.offset_steps == pytest.approx(5, abs=0.5)
+    assert calibration.offset.offset_steps == pytest.approx(5, abs=0.5)

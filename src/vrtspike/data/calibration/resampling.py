@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vrtspike.data.calibration.cameras import Calibration, require_frame_size
+from vrtspike.data.calibration.homography import warp_to_sensor
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table, read_exposures
-from vrtspike.data.gate.calibration import SPIKES, Calibration, require_frame_size
-from vrtspike.data.gate.homography import warp_to_sensor
-from vrtspike.data.raw.layouts.files import SENSOR_FILE
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, STREAM_FILE
 from vrtspike.data.raw.layouts.folders import match_frames
 from vrtspike.data.raw.spikes import count_spike_frames
 from vrtspike.data.simulation.sequence import frame_files
@@ -35,9 +35,9 @@ def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
         DataError: if there are no sequences, one has no frames or no spikes, or exposures that
             leave them, a frame has another size, or the output holds other sequences.
     """
-    sources = sorted({p.parent for p in root.glob("*/*/*") if p.name in ("blur", SPIKES)})
+    sources = sorted({p.parent for p in root.glob("*/*/*") if p.name in ("blur", STREAM_FILE)})
     if not sources:
-        raise DataError(f"{root}: no <split>/<sequence>/{SPIKES} in it")
+        raise DataError(f"{root}: no <split>/<sequence>/{STREAM_FILE} in it")
     exposures = {source: _moved_exposures(calibration, source) for source in sources}
     targets = {source: output / source.relative_to(root) for source in sources}
     others = {path.parent for path in output.glob(f"*/*/{EXPOSURE_TABLE}")} - set(targets.values())
@@ -49,7 +49,7 @@ def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
         with replaced_folder(target) as folder:
             _warp_frames(calibration, source, folder)
             atomic_write_text(folder / EXPOSURE_TABLE, exposure_table(exposures[source]))
-            shutil.copyfile(source / SPIKES, folder / SPIKES)
+            shutil.copyfile(source / STREAM_FILE, folder / STREAM_FILE)
     return list(targets.values())
 
 
@@ -74,10 +74,11 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
     """
     names = [path.stem for path in frame_files(source / "blur")]
     table = read_exposures(source / EXPOSURE_TABLE, has_sharp=(source / "sharp").is_dir())
-    if not (source / SPIKES).is_file():
-        raise DataError(f"{source / SPIKES}: no such file; expected the spikes of the sequence")
-    total = count_spike_frames(source / SPIKES, *calibration.file_size)
-    offset = calibration.offset_steps or 0.0
+    spikes = source / STREAM_FILE
+    if not spikes.is_file():
+        raise DataError(f"{spikes}: no such file; expected the spikes of the sequence")
+    total = count_spike_frames(spikes, *calibration.file_size)
+    offset = 0.0 if calibration.offset is None else calibration.offset.offset_steps
     exposures = {}
     outside = []
     for name, exposure in match_frames(table, names).items():
@@ -90,6 +91,6 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
         raise DataError(
             f"{source / EXPOSURE_TABLE}: {offset:+.2f} steps later the exposures of "
             f"{', '.join(outside)} "
-            f"leave the {total} steps of {SPIKES}; remove these frames and their lines"
+            f"leave the {total} steps of {STREAM_FILE}; remove these frames and their lines"
         )
     return exposures

@@ -1,4 +1,4 @@
-"""The time offset between two cameras; tests/data/gate/test_calibration.py measures its error."""
+"""The time offset between two cameras; ``test_cameras.py`` measures its error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from tests.data.gate.two_cameras import SENSOR, write_scene
+from tests.data.calibration.two_cameras import SENSOR, write_scene
 from tests.data.scenes import film
+from vrtspike.data.calibration.cameras import calibrate_camera
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
-from vrtspike.data.gate.calibration import calibrate_camera
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.system.errors import DataError
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrtspike.data.bins import bin_edges, max_bins
 from vrtspike.data.exposure import exposure_of_average
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.voxels.bins import bin_edges, max_bins
 from vrtspike.system.errors import DataError
 
 

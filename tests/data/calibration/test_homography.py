@@ -1,13 +1,13 @@
-"""The homography between two cameras; tests/data/gate/test_calibration.py measures its error."""
+"""The homography between two cameras; ``test_cameras.py`` measures its error."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.data.gate.two_cameras import SENSOR
+from tests.data.calibration.two_cameras import SENSOR
 from tests.data.scenes import film
-from vrtspike.data.gate.homography import find_homography
+from vrtspike.data.calibration.homography import find_homography
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import read_gray
 from vrtspike.system.errors import DataError

@@ -1,0 +1,1 @@
+"""Calibration of a frame camera next to a spike sensor: their homography, and their time offset."""
