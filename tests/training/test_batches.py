@@ -34,7 +34,11 @@ class Recorder:
 
 
 def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
-    return list(batches.keys(first, stride, until))
+    """(epoch, index) of each sample of each batch."""
+    return [
+        [(epoch, index) for index in indices]
+        for epoch, indices in batches.keys(first, stride, until)
+    ]
 
 
 def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
@@ -65,16 +69,16 @@ def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
     assert result == keys(batches, 1, 1, 6)
 
 
-class Collating(Recorder):
+class Batched(Recorder):
     """Makes a batch by itself."""
 
-    def collate(self, samples: list[tuple[int, int]]) -> list[int]:
-        return [100 * epoch + index for epoch, index in samples]
+    def read_batch(self, indices: list[int]) -> list[int]:
+        return [100 * self._epoch + index for index in indices]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_data_set_may_collate_its_batches(workers):
-    batches = batches_of(Collating(4), 2, workers=workers)
+def test_a_data_set_may_make_its_batches(workers):
+    batches = batches_of(Batched(4), 2, workers=workers)
     first = [sorted(batch) for batch in batches.stream(0, 1, 4)]
     assert sorted(chain(*first[:2])) == [0, 1, 2, 3]
     assert sorted(chain(*first[2:])) == [100, 101, 102, 103]
@@ -119,16 +123,16 @@ def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, proces
 
 def test_blocks_of_successive_samples_stay_together():
     batches = batches_of(Recorder(22), 1, seed=3, SHUFFLE_BLOCK=5)
-    whole = [index for [(_, index)] in batches.keys(0, 1, 22)]
+    whole = [index for [(_, index)] in keys(batches, 0, 1, 22)]
     assert sorted(whole) == list(range(22))
     changes = sum(a // 5 != b // 5 for a, b in pairwise(whole))
     assert changes == 4
     assert whole != sorted(whole)
-    following = [index for [(_, index)] in batches.keys(22, 1, 44)]
+    following = [index for [(_, index)] in keys(batches, 22, 1, 44)]
     assert sorted(following) == list(range(22))
     assert following != whole
     # Ranks and resumed runs see parts of the same order.
-    assert [key for [key] in batches.keys(1, 2, 22)] == [(0, index) for index in whole[1::2]]
+    assert [key for [key] in keys(batches, 1, 2, 22)] == [(0, index) for index in whole[1::2]]
     # Within a block the order is shuffled as well.
     parts = [[index for index in whole if index // 5 == block] for block in range(5)]
     assert any(part != sorted(part) for part in parts)

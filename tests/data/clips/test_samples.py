@@ -30,14 +30,14 @@ def test_clips_hold_the_spikes_of_their_neighbours(filmed, precomputed):
     plain = ClipDataset(filmed, "test", settings(CLIP_LEN=5), train=False)[0]
     assert len(clips) == 5
     for frame, clip in enumerate(clips):
-        assert clip["blur"].shape[0] == 1
-        assert clip["neighbors"].tolist() == [frame > 0, frame < 4]
+        assert clip.blur.shape[0] == 1
+        assert clip.spikes.has_neighbors.tolist() == [frame > 0, frame < 4]
         for place, counted in enumerate(range(frame - 1, frame + 2)):
             if 0 <= counted < 5:
-                assert torch.equal(clip["counts"][place], plain["counts"][counted])
-                assert torch.equal(clip["bin_steps"][place], plain["bin_steps"][counted])
+                assert torch.equal(clip.spikes.counts[place], plain.spikes.counts[counted])
+                assert torch.equal(clip.spikes.bin_steps[place], plain.spikes.bin_steps[counted])
             else:
-                assert not clip["counts"][place].any()
+                assert not clip.spikes.counts[place].any()
 
 
 @pytest.mark.parametrize("precomputed", [True, False])
@@ -46,14 +46,14 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     write_store(tmp_path / "s.zarr", layout, random_frames(layout))
     store = Store(tmp_path / "s.zarr")
     box = slice(1, 4), slice(8, 24), slice(12, 36)
-    sample = read_clip(store, "train/s", *box, precomputed=precomputed)
+    sample = read_clip(store, *box, precomputed=precomputed)
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, frame in enumerate([*random_frames(layout)][1:]):
         exposure = np.unpackbits(frame["bits"], axis=2, count=24, bitorder="little")
         ends = edges[len(exposure)]
-        assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
+        assert sample.spikes.bin_steps[place].tolist() == np.diff(ends).tolist()
         for k in range(4):
             expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
-            np.testing.assert_array_equal(sample["counts"][place, k], expected)
-    assert sample["gain"].item() == pytest.approx(store.gain, rel=1e-6)
-    assert sample["gain"].dtype == torch.float32
+            np.testing.assert_array_equal(sample.spikes.counts[place, k], expected)
+    assert sample.spikes.gain.item() == pytest.approx(store.gain, rel=1e-6)
+    assert sample.spikes.gain.dtype == torch.float32
