@@ -90,7 +90,6 @@ def forecast_trainer(
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
-    build: Callable[..., Trainer] = Trainer.at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE
@@ -112,7 +111,7 @@ def forecast_trainer(
         enabled=ranks.is_main,
     )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return build(trainable, settings, ranks, log, timer)
+    return Trainer(trainable, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

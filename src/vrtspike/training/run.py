@@ -138,7 +138,7 @@ def train_run(
             trackers=trackers,
         )
         stack.callback(log.close)
-        trainer = Trainer.at_last_checkpoint(trainable, run.settings, ranks, log, timing)
+        trainer = Trainer(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop)
 
@@ -193,7 +193,6 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         total_steps=trainer.total_steps,
         **facts,
     )
-    trainer.log.write_memory(trainer.counters.step, ranks.device)
 
 
 def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
