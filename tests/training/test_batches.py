@@ -75,6 +75,9 @@ class Batched(Recorder):
     def read_batch(self, indices: list[int]) -> list[int]:
         return [100 * self._epoch + index for index in indices]
 
+    def cache_use(self) -> CacheUse | None:
+        return None
+
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_data_set_may_make_its_batches(workers):
@@ -94,31 +97,29 @@ def test_incomplete_batches():
         batches_of(Recorder(0), 1)
 
 
-READS = {"count": 0}
+class Cached(Batched):
+    """Counts in each process that reads: a chunk a sample, every third is new."""
 
+    reads = 0
 
-class Counted(Recorder):
-    def __getitem__(self, index: int) -> tuple[int, int]:
-        READS["count"] += 1
-        return super().__getitem__(index)
+    def read_batch(self, indices: list[int]) -> list[int]:
+        self.reads += len(indices)
+        return super().read_batch(indices)
 
-
-def observe() -> CacheUse:
-    """Stands for the counters of the process that reads: a chunk a sample, every third is new."""
-    count = READS["count"]
-    return CacheUse(count, -(-count // 3), evictions=count // 6, limit_bytes=100)
+    def cache_use(self) -> CacheUse:
+        chunks = -(-self.reads // 3)
+        return CacheUse(self.reads, chunks, evictions=self.reads // 6, limit_bytes=100)
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
 def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, processes):
-    READS["count"] = 0
-    batches = batches_of(Counted(16), 2, workers=workers, observer=observe)
+    batches = batches_of(Cached(16), 2, workers=workers)
     assert batches.cache_use() == CacheUse(0, 0)
     assert len(list(batches.stream(0, 1, 36))) == 36
     # 72 reads, by each process as many.
     expected = CacheUse(lookups=72, reads=24, evictions=12, limit_bytes=100 * processes)
     assert batches.cache_use() == expected
-    assert batches_of(Counted(16), 2).cache_use() is None
+    assert batches_of(Batched(16), 2).cache_use() is None
 
 
 def test_blocks_of_successive_samples_stay_together():

@@ -1,7 +1,4 @@
-"""The registry of the models.
-
-``scripts/config_reference.py`` takes the values of MODEL.TYPE from it.
-"""
+"""The registry of the models, and the building of a preset's model."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from torch import nn
 
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
-from vrtspike.models.shuffled_spikes import shuffle_spikes
+from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.models.spike_nafnet import SpikeNAFNet
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import RunIdentity
@@ -20,8 +17,9 @@ from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.settings.differences import differing_model_keys
 from vrtspike.settings.model import ModelSettings
+from vrtspike.settings.names import ModelName
 
-MODELS: dict[str, Callable[[ModelSettings, int], Restorer]] = {
+MODELS: dict[ModelName, Callable[[ModelSettings, int], Restorer]] = {
     "vrt_spike": VRTSpike,
     "spike_nafnet": SpikeNAFNet,
 }
@@ -50,7 +48,12 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
         if settings.MODEL.PRETRAINED is not None:
             _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
     if settings.MODEL.gives_other_spikes:
-        return shuffle_spikes(model, settings)
+        return ShuffledSpikes(
+            model,
+            bins=bins,
+            neighbors=settings.DATA.NEIGHBOURS,
+            one_by_one=settings.MODEL.network.takes_neighbors,
+        )
     return model
 
 

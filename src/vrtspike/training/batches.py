@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -60,9 +60,8 @@ class BatchedDataset(SizedDataset, Protocol):
     def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
         """Return a batch of samples."""
 
-
-Observer: TypeAlias = Callable[[], CacheUse]
-"""Function that returns the cache counters of the calling process; it can be pickled."""
+    def cache_use(self) -> CacheUse | None:
+        """Return the cache counters of the calling process; None without a cache."""
 
 
 class ShuffledBatches:
@@ -75,8 +74,6 @@ class ShuffledBatches:
             neighbouring frames together, from fewer chunks, but makes batches less diverse.
         workers: numbers of workers of this machine.
         ranks: the processes of the run.
-        observer: function that returns the cache counters of a reading process; None without a
-            cache.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -88,9 +85,8 @@ class ShuffledBatches:
         settings: RunSettings,
         workers: Workers,
         ranks: Ranks,
-        observer: Observer | None = None,
     ) -> None:
-        self._reader = _BatchReader(dataset, observer, workers.train)
+        self._reader = _BatchReader(dataset, workers.train)
         self._samples = len(dataset)
         self._batch_size = settings.TRAIN.BATCH_SIZE
         self._seed = settings.SEED
@@ -176,7 +172,12 @@ class ValidationBatches:
         """Batches of the process with the most of them."""
         self._settings = settings
         self._loader = _loader(
-            _BatchReader(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True
+            _BatchReader(dataset, workers.val),
+            keys,
+            settings.DATALOADER,
+            ranks,
+            workers.val,
+            validation=True,
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -187,18 +188,15 @@ class ValidationBatches:
 class _BatchReader(Dataset[Any]):
     """The batches of a data set by their keys, and the cache counters of each reading process."""
 
-    def __init__(
-        self, dataset: SizedDataset, observer: Observer | None = None, workers: int = 0
-    ) -> None:
+    def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
         self._dataset = dataset
-        self._observer = observer
         shape = (max(1, workers), len(CacheUse._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
     def cache_use(self) -> CacheUse | None:
         """Return the sum over all reading processes; None without a cache."""
-        if self._observer is None:
+        if not isinstance(self._dataset, BatchedDataset) or self._dataset.cache_use() is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
 
@@ -206,14 +204,14 @@ class _BatchReader(Dataset[Any]):
         epoch, indices = key
         if isinstance(self._dataset, EpochDataset):
             self._dataset.set_epoch(epoch)
-        if isinstance(self._dataset, BatchedDataset):
-            batch = self._dataset.read_batch(indices)
-        else:
-            batch = default_collate([self._dataset[index] for index in indices])
-        if self._observer is not None:
+        if not isinstance(self._dataset, BatchedDataset):
+            return default_collate([self._dataset[index] for index in indices])
+        batch = self._dataset.read_batch(indices)
+        use = self._dataset.cache_use()
+        if use is not None:
             worker = get_worker_info()
             number = 0 if worker is None else worker.id
-            self._uses[number] = torch.tensor(self._observer())
+            self._uses[number] = torch.tensor(use)
         return batch
 
 

@@ -26,11 +26,12 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import RunError
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import Ranks, join_process_group
+from vrtspike.training.environment import describe_environment
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
-from vrtspike.training.run_log import RunLog, describe_environment
+from vrtspike.training.run_log import RunLog
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, resolve_workers
 

@@ -29,7 +29,8 @@ from vrtspike.data.clips.samples import (
     stack_samples,
 )
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import Store
+from vrtspike.data.store.reading import Store, cache_use
+from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class ClipDataset(Dataset[Sample]):
             f"{split}/{entry.name}": Store(entry.store, cache_bytes)
             for entry in manifest.split(split)
         }
+        self._cache_bytes = cache_bytes
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
@@ -138,6 +140,10 @@ class ClipDataset(Dataset[Sample]):
             change = draw_ratio_change(self._settings.RATIO_AUGMENT, randoms[0])
             samples = [change_ratio(sample, change) for sample in samples]
         return stack_samples(samples)
+
+    def cache_use(self) -> CacheUse | None:
+        """Return the cache counters of this process; None without a cache."""
+        return cache_use(self._cache_bytes) if self._cache_bytes else None
 
     def _random(self, index: int) -> np.random.Generator:
         """Return the generator of all draws of a clip."""
