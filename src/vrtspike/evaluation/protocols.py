@@ -113,7 +113,7 @@ class EvaluationProtocol:
         """
         if self.name == OWN_PROTOCOL:
             return [METRICS[name] for name in names]
-        metrics = []
+        metrics: list[ImageMetric] = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
         if not self.clipped:
             frames += ", not clipped"

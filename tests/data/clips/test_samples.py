@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.clips.filmed import equal, settings
+from tests.data.clips.filmed import equal, settings, tensors
 from tests.data.prepared import layout_of, random_frames
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
+from vrtspike.training.batches import ShuffledBatches
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.workers import Workers
 
 
 def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(filmed):
@@ -57,3 +61,13 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
             np.testing.assert_array_equal(sample.spikes.counts[place, k], expected)
     assert sample.spikes.gain.item() == pytest.approx(store.gain, rel=1e-6)
     assert sample.spikes.gain.dtype == torch.float32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_all_tensors_of_a_batch_are_in_page_locked_memory(filmed):
+    clips = ClipDataset(filmed, "train", settings(NEIGHBOURS=True))
+    ranks = Ranks(0, 0, 1, 1, torch.device("cuda"))
+    processes = Workers(1, 1, train=0, val=0)
+    batch, *_ = ShuffledBatches(clips, RunSettings(), processes, ranks).stream(0, 1, 1)
+    assert all(tensor.is_pinned() for tensor in tensors(batch))

@@ -135,7 +135,9 @@ class ClipDataset(Dataset[Sample]):
         The clips of a batch have one size, so the generator of the first one draws the change.
         """
         randoms = [self._random(index) for index in indices]
-        samples = [self._read(*drawn) for drawn in zip(indices, randoms, strict=True)]
+        samples = [
+            self._read(index, random) for index, random in zip(indices, randoms, strict=True)
+        ]
         if self._train and self._settings.RATIO_AUGMENT and samples[0].spikes is not None:
             change = draw_ratio_change(self._settings.RATIO_AUGMENT, randoms[0])
             samples = [change_ratio(sample, change) for sample in samples]

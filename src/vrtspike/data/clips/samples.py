@@ -151,6 +151,7 @@ def pad_absent_neighbors(spikes: BinnedSpikes, *, before: bool, after: bool) -> 
 
 def stack_samples(samples: Sequence[Sample]) -> Sample:
     """Stack samples of one data set to a batch."""
-    blur, sharp, spikes = zip(*samples, strict=True)
-    stacked = None if spikes[0] is None else default_collate(spikes)
-    return Sample(default_collate(blur), default_collate(sharp), stacked)
+    blur = default_collate([sample.blur for sample in samples])
+    sharp = default_collate([sample.sharp for sample in samples])
+    spikes = [sample.spikes for sample in samples]
+    return Sample(blur, sharp, None if spikes[0] is None else default_collate(spikes))
