@@ -48,12 +48,15 @@ def output() -> torch.Tensor:
     return 1.4 * torch.rand((CLIPS, LENGTH, 3, SIZE, SIZE), generator=noise) - 0.2
 
 
-def absolute(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-    return (restored - sharp).abs().mean()
+class Power(Term):
+    """The mean of a power of the absolute differences."""
 
+    def __init__(self, name: str, weight: float, interval: int, power: int) -> None:
+        super().__init__(name, weight, interval)
+        self.power = power
 
-def squared(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-    return (restored - sharp).square().mean()
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        return (restored - sharp).abs().pow(self.power).mean()
 
 
 def images(clip: torch.Tensor) -> np.ndarray:
@@ -62,7 +65,7 @@ def images(clip: torch.Tensor) -> np.ndarray:
 
 
 def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, output):
-    terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, interval=3)]
+    terms = [Power("absolute", 0.3, 1, power=1), Power("squared", 2.0, 3, power=2)]
     objective = DeblurringObjective(None, terms, SCORES)
     prepared = objective.prepare(batch, CPU)
     difference = output.numpy() - batch.sharp.numpy().transpose(0, 1, 4, 2, 3) / 255

@@ -83,7 +83,7 @@ class DeblurringObjective(Objective):
         for term in self._terms:
             if step % term.interval == 0:
                 with section(term.name):
-                    terms[term.name] = term.weight * term.distance(output, batch.sharp)
+                    terms[term.name] = term.weight * term(output, batch.sharp)
         if batch.teacher_output is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.teacher_output.float())
