@@ -39,9 +39,9 @@ from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_deblurring_preset
 from vrtspike.system.errors import RunError
 from vrtspike.system.program import run
+from vrtspike.training.environment import describe_environment
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
-from vrtspike.training.run_log import describe_environment
 
 GIB = 2**30
 REPOSITORY = Path(__file__).resolve().parent.parent

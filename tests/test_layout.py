@@ -34,6 +34,7 @@ TESTED_WITH = {
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
     "evaluation/test_evaluate.py": ["evaluation/summary"],
+    "losses/test_registry.py": ["losses/term"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
     "monitoring/test_timing.py": ["monitoring/timing_layout"],

@@ -39,7 +39,7 @@ def test_sizes_and_samples_are_of_the_data(made: Path) -> None:
     sizes = {name: value for name, value, _ in data.megabytes_per_frame(manifest)}
     assert sizes["store: blur"] > 64 * 96 * 3 / 1e6
     first, again = (data.Samples(data.clips_of(manifest)) for _ in range(2))
-    samples = [(one["start"], one["counts"].sum()) for one in (first(), again(), first())]
+    samples = [(one.blur.sum(), one.spikes.counts.sum()) for one in (first(), again(), first())]
     assert samples[0] == samples[1]
     assert {name: value > 0 for name, value, _ in data.ingestion(made)} == {
         **dict.fromkeys(("ingest: reading its files", "ingest: one frame"), True),

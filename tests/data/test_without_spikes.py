@@ -7,7 +7,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import default_collate
 
 from tests.data import prepared
 from tests.data.conftest import SEQUENCES
@@ -83,9 +82,9 @@ def test_clips_have_frames_and_no_voxels(merged, train):
         {"DATA": {"NUM_VOXEL_BINS": BINS, "CROP_SIZE": 24, "CLIP_LEN": 2}}
     ).DATA
     clips = ClipDataset(load_dataset(merged), "train", settings, train=train)
-    assert set(clips[0]) == {"blur", "sharp", "sequence", "start"}
-    batch = default_collate([clips[0], clips[1]])
+    assert clips[0].spikes is None
+    batch = clips.read_batch([0, 1])
     clip = prepare_batch(batch, load_dataset(merged).statistics_for(settings), "cpu")
     assert clip.voxels is None
     assert clip.blur.shape == clip.sharp.shape == (2, 2, 3, 24, 24)
-    torch.testing.assert_close(clip.blur, batch["blur"].movedim(-1, -3) / 255)
+    torch.testing.assert_close(clip.blur, batch.blur.movedim(-1, -3) / 255)

@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.samples import BinnedSpikes, Sample
 from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
@@ -25,19 +26,19 @@ SCORES = {metric: metric.load(None, CPU) for metric in (PSNR, SSIM)}
 
 
 @pytest.fixture(scope="module")
-def batch() -> dict[str, torch.Tensor]:
+def batch() -> Sample:
     """As a loader gives it: two clips of three frames and their spikes at half the size."""
     rng = np.random.default_rng(0)
     shape = (CLIPS, LENGTH, SIZE, SIZE, 3)
     blur, sharp = (rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(2))
     counts = rng.integers(0, 6, (CLIPS, LENGTH, BINS, SIZE // 2, SIZE // 2), dtype=np.uint8)
-    return {
-        "blur": torch.from_numpy(blur),
-        "sharp": torch.from_numpy(sharp),
-        "counts": torch.from_numpy(counts),
-        "bin_steps": torch.tensor([[[21, 3, 4, 28]] * LENGTH] * CLIPS, dtype=torch.uint8),
-        "gain": torch.tensor([2.0, 3.0]),
-    }
+    spikes = BinnedSpikes(
+        torch.from_numpy(counts),
+        torch.tensor([[[21, 3, 4, 28]] * LENGTH] * CLIPS, dtype=torch.uint8),
+        torch.tensor([2.0, 3.0]),
+        has_neighbors=torch.zeros(CLIPS, 2, dtype=torch.bool),
+    )
+    return Sample(torch.from_numpy(blur), torch.from_numpy(sharp), spikes)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,15 @@ def output() -> torch.Tensor:
     return 1.4 * torch.rand((CLIPS, LENGTH, 3, SIZE, SIZE), generator=noise) - 0.2
 
 
-def absolute(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-    return (restored - sharp).abs().mean()
+class Power(Term):
+    """The mean of a power of the absolute differences."""
 
+    def __init__(self, name: str, weight: float, interval: int, power: int) -> None:
+        super().__init__(name, weight, interval)
+        self.power = power
 
-def squared(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-    return (restored - sharp).square().mean()
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        return (restored - sharp).abs().pow(self.power).mean()
 
 
 def images(clip: torch.Tensor) -> np.ndarray:
@@ -61,10 +65,10 @@ def images(clip: torch.Tensor) -> np.ndarray:
 
 
 def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, output):
-    terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, interval=3)]
+    terms = [Power("absolute", 0.3, 1, power=1), Power("squared", 2.0, 3, power=2)]
     objective = DeblurringObjective(None, terms, SCORES)
     prepared = objective.prepare(batch, CPU)
-    difference = output.numpy() - batch["sharp"].numpy().transpose(0, 1, 4, 2, 3) / 255
+    difference = output.numpy() - batch.sharp.numpy().transpose(0, 1, 4, 2, 3) / 255
     expected = {
         "absolute": 0.3 * np.abs(difference).mean(),
         "squared": 2.0 * np.square(difference).mean(),
@@ -79,7 +83,7 @@ def test_metrics_are_means_over_the_frames_of_each_clip(batch, output):
     objective = DeblurringObjective(None, [], SCORES)
     scores = objective.metrics(output, objective.prepare(batch, CPU))
     assert len(scores) == CLIPS
-    sharp = batch["sharp"].numpy().astype(float)
+    sharp = batch.sharp.numpy().astype(float)
     for metrics, restored, truth in zip(scores, images(output), sharp, strict=True):
         for name, metric in (("psnr", decibels), ("ssim", similarity)):
             expected = [metric(*pair) for pair in zip(restored, truth, strict=True)]
@@ -94,7 +98,7 @@ def test_clips_and_frames_are_counted(batch):
 def test_the_picture_is_of_the_middle_frame_of_the_first_clip(batch, output):
     objective = DeblurringObjective(None, [], SCORES)
     (picture,) = objective.pictures(output, objective.prepare(batch, CPU)).values()
-    shown = [batch["blur"].numpy()[0, 1], images(output)[0, 1], batch["sharp"].numpy()[0, 1]]
+    shown = [batch.blur.numpy()[0, 1], images(output)[0, 1], batch.sharp.numpy()[0, 1]]
     for column, frame in enumerate(shown):
         # Frames of 16 pixels are shown thirty times enlarged.
         part = picture[LABEL_HEIGHT : LABEL_HEIGHT + 480 : 30, column * (480 + GAP) :: 30][:, :SIZE]

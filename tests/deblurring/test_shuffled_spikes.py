@@ -17,6 +17,7 @@ from tests.data.prepared import layout_of, random_frames
 from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
+from vrtspike.data.clips.samples import Sample
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.data.voxels.normalization import Statistics
@@ -91,6 +92,11 @@ def control() -> Restorer:
     return model
 
 
+def first_frames(batch: Sample) -> list[int]:
+    """Number of the first frame of each clip, by its grey."""
+    return (batch.blur[:, 0, 0, 0, 0] - 100).tolist()
+
+
 def trained_on(dataset: DatasetManifest) -> Restored:
     """Frames as a training sees and restores them, in many draws."""
     model = control().train()
@@ -99,7 +105,7 @@ def trained_on(dataset: DatasetManifest) -> Restored:
     for step, batch in enumerate(batches.stream(0, 1, 24)):
         clips = prepare_batch(batch, STATISTICS, CPU)
         torch.manual_seed(step)
-        for frame, start in zip(model(clips.blur, clips.voxels), batch["start"], strict=True):
+        for frame, start in zip(model(clips.blur, clips.voxels), first_frames(batch), strict=True):
             restored[step, int(start)] = frame[0]
     return restored
 
@@ -110,7 +116,7 @@ def validated_on(dataset: DatasetManifest) -> Restored:
     restored: Restored = {}
     for batch in validation_batches(SETTINGS, dataset, NO_WORKERS, ALONE):
         clips = prepare_batch(batch, STATISTICS, CPU)
-        for frame, start in zip(model(clips.blur, clips.voxels), batch["start"], strict=True):
+        for frame, start in zip(model(clips.blur, clips.voxels), first_frames(batch), strict=True):
             restored[0, int(start)] = frame[0]
     return restored
 

@@ -13,7 +13,9 @@ import torch
 
 from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.config import load_preset
-from vrtspike.data.clips.dataset_manifest import load_dataset
+from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
+from vrtspike.data.clips.samples import Sample
+from vrtspike.data.store.reading import Store
 from vrtspike.deblurring.trainable import (
     build_objective,
     build_trainable,
@@ -68,12 +70,34 @@ def batch_settings(**sections: dict) -> Settings:
     return Settings.model_validate({**sections, "DATA": data | sections.get("DATA", {})})
 
 
+def origins(batch: Sample, dataset: DatasetManifest) -> list[tuple[str, int]]:
+    """Sequence and first frame of each clip of a batch, by its blurry frames."""
+    everything = slice(None)
+    result = []
+    for clip in batch.blur:
+        for entry in dataset.sequences:
+            frames = Store(entry.store).read("blur", everything, everything, everything)
+            for start in range(len(frames) - len(clip) + 1):
+                if is_in(clip, torch.from_numpy(frames[start : start + len(clip)])):
+                    result.append((f"{entry.split}/{entry.name}", start))
+    assert len(result) == len(batch.blur)
+    return result
+
+
+def is_in(crop: torch.Tensor, frames: torch.Tensor) -> bool:
+    """Return whether frames, or a part of them, are those of a crop; (T, H, W, 3) both."""
+    height, width = crop.shape[1:3]
+    windows = frames.unfold(1, height, 1).unfold(2, width, 1)  # (T, rows, columns, 3, h, w)
+    equal = windows == crop.movedim(3, 1)[:, None, None]
+    return bool(equal.flatten(3).all(3).all(0).any())
+
+
 def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str, int]]]:
     """Sequence and first frame of the clips in the first batches of a run."""
     dataset = load_dataset(place / "k4" / "dataset.json")
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
     stream = islice(batches.stream(0, 1, count), count)
-    return [list(zip(batch["sequence"], batch["start"].tolist(), strict=True)) for batch in stream]
+    return [origins(batch, dataset) for batch in stream]
 
 
 def test_batches_of_clips_are_cut_as_the_preset_says(place):
@@ -94,8 +118,7 @@ def test_validation_sees_the_test_split_in_batches_of_its_own(place):
     dataset = load_dataset(place / "k4" / "dataset.json")
     settings = batch_settings(TRAIN={"VAL_BATCH_SIZE": 2})
     (batch,) = validation_batches(settings, dataset, NO_WORKERS, ALONE)
-    assert list(batch["sequence"]) == ["test/three"] * 2
-    assert batch["start"].tolist() == [0, 1]
+    assert origins(batch, dataset) == [("test/three", 0), ("test/three", 1)]
 
 
 def test_validation_sees_training_sequences_that_training_does_not(place):
@@ -106,15 +129,16 @@ def test_validation_sees_training_sequences_that_training_does_not(place):
     assert out == min(digests, key=digests.__getitem__)
     dataset = load_dataset(place / "k4" / "dataset.json")
     settings = batch_settings(DATA={"VALIDATION": "held_out"})
+    split = dataset.with_validation_split(settings.DATA)
     names = {
         name
         for batch in training_batches(settings, dataset, NO_WORKERS, ALONE).stream(0, 1, 4)
-        for name in batch["sequence"]
+        for name, _ in origins(batch, split)
     }
     validated = {
         name
         for batch in validation_batches(settings, dataset, NO_WORKERS, ALONE)
-        for name in batch["sequence"]
+        for name, _ in origins(batch, split)
     }
     assert names == {f"train/{name}" for name in digests if name != out}
     assert validated == {f"train, held out/{out}"}

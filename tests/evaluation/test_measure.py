@@ -25,7 +25,7 @@ from vrtspike.evaluation.measure import (
     measured_frames,
 )
 from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.metric import FunctionMetric
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
@@ -66,11 +66,11 @@ def change(before: np.ndarray, after: np.ndarray) -> float:
     return float(after.mean() - before.mean())
 
 
-CHANGE = ImageMetric(
+CHANGE = FunctionMetric(
     "change",
     "change",
     "What the mean changes by",
-    needs_nothing(lambda restored, sharp: change(*restored) - 10 * change(*sharp)),
+    lambda restored, sharp: change(*restored) - 10 * change(*sharp),
     of_motion=True,
 )
 """A motion that can be computed by hand; the order of its arguments counts."""

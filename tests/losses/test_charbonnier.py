@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vrtspike.losses.charbonnier import build_charbonnier, charbonnier
+from vrtspike.losses.charbonnier import CharbonnierLoss, charbonnier
 from vrtspike.settings.losses import CharbonnierSettings
 
 
@@ -23,6 +23,6 @@ def test_the_gradient_is_linear_near_zero_and_constant_far_from_it():
 
 
 def test_the_term_has_the_weight_and_delta_of_its_settings(tmp_path):
-    term = build_charbonnier(CharbonnierSettings(WEIGHT=0.25, DELTA=3.0), tmp_path)
+    term = CharbonnierLoss(CharbonnierSettings(WEIGHT=0.25, DELTA=3.0), tmp_path)
     assert (term.name, term.weight) == ("charbonnier", 0.25)
-    assert term.distance(torch.tensor([4.0]), torch.tensor([0.0])).item() == pytest.approx(5.0)
+    assert term(torch.tensor([4.0]), torch.tensor([0.0])).item() == pytest.approx(5.0)

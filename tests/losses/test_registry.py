@@ -86,7 +86,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     x, y = torch.rand(2, 1, 2, 3, 64, 64)
     # The mean over frames.
     expected = build_lpips(state, net)(x[0] * 2 - 1, y[0] * 2 - 1).mean()
-    assert lpips.distance(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
+    assert lpips(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_terms_have_names_weights_and_intervals(tmp_path):
@@ -100,11 +100,11 @@ def test_terms_have_names_weights_and_intervals(tmp_path):
     pixel, features = build_terms(settings, tmp_path, CPU)
     assert torch.equal(before, torch.random.get_rng_state())
     assert (pixel.name, pixel.weight) == ("charbonnier", 0.25)
-    assert pixel.distance(torch.full((2,), 3.0), torch.zeros(2)) == 5
+    assert pixel(torch.full((2,), 3.0), torch.zeros(2)) == 5
     assert (features.name, features.weight, features.interval) == ("vgg_random", 0.5, 3)
     # They are the same in every run, whatever was drawn before.
     torch.manual_seed(4321)
     again = build_terms(settings, tmp_path, CPU)[1]
     torch.manual_seed(0)
     x, y = torch.rand(2, 1, 1, 3, 16, 16)
-    assert features.distance(x, y) == again.distance(x, y) > 0
+    assert features(x, y) == again(x, y) > 0

@@ -76,21 +76,28 @@ def assert_same(results: list[Tensor], expected: list[Tensor], leaves: list[Tens
     )
 
 
-def published_vrt(**arguments: Any) -> VRT:
-    """A VRT from arguments of the published class, which are the keys of MODEL.VRT in lower case.
+def published_settings(**arguments: Any) -> ModelSettings:
+    """MODEL from arguments of the published class, which are the keys of MODEL.VRT in lower case.
 
-    ``depths`` and ``window_size`` are keys of MODEL. Nothing is recomputed unless arguments say so.
+    ``depths`` and ``window_size``, and names in upper case, are keys of MODEL. Nothing is
+    recomputed unless arguments say so.
     """
     model = {
         "VRT_DEPTHS": arguments.pop("depths"),
         "WINDOW_SIZE": arguments.pop("window_size"),
+        **{name: value for name, value in arguments.items() if name.isupper()},
         "VRT": {
             "USE_CHECKPOINT_ATTN": False,
             "USE_CHECKPOINT_FFN": False,
-            **{name.upper(): value for name, value in arguments.items()},
+            **{name.upper(): value for name, value in arguments.items() if name.islower()},
         },
     }
-    return VRT(ModelSettings.model_validate(model))
+    return ModelSettings.model_validate(model)
+
+
+def published_vrt(**arguments: Any) -> VRT:
+    """A VRT from arguments, see :func:`published_settings`."""
+    return VRT(published_settings(**arguments))
 
 
 def published_state_dict(vrt: VRT) -> dict[str, Tensor]:

@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from tests.models.checks import published_vrt
+from tests.models.checks import published_settings, published_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.settings.model import ModelSettings
+
+SMALL: dict[str, Any] = {
+    "window_size": (2, 4, 4),
+    "depths": (2, 1, 1, 1, 1, 1, 2, 2, 1),
+    "indep_reconsts": (8,),
+    "embed_dims": (8,) * 7 + (12,) * 2,
+    "num_heads": 2,
+    "drop_path_rate": 0.0,
+    "deformable_groups": 2,
+}
 
 
 @pytest.fixture
@@ -20,26 +29,20 @@ def small_vrt() -> Callable[..., VRT]:
 
     def build(**options: Any) -> VRT:
         torch.manual_seed(0)
-        arguments: dict[str, Any] = {
-            "window_size": (2, 4, 4),
-            "depths": (2, 1, 1, 1, 1, 1, 2, 2, 1),
-            "indep_reconsts": (8,),
-            "embed_dims": (8,) * 7 + (12,) * 2,
-            "num_heads": 2,
-            "drop_path_rate": 0.0,
-            "deformable_groups": 2,
-        }
-        return published_vrt(**{**arguments, **options})
+        return published_vrt(**{**SMALL, **options})
 
     return build
 
 
 @pytest.fixture
-def small_vrt_spike(small_vrt: Callable[..., VRT]) -> Callable[..., VRTSpike]:
-    """Build a model with a spike branch, for 4 bins."""
+def small_vrt_spike() -> Callable[..., VRTSpike]:
+    """Build the same model with a spike branch; its last layer may start away from zero."""
 
-    def build(vrt: VRT | None = None, **keys: Any) -> VRTSpike:
-        settings = ModelSettings.model_validate(keys)
-        return VRTSpike(vrt or small_vrt(), settings, bins=4)
+    def build(bins: int = 4, *, at_zero: bool = False, **options: Any) -> VRTSpike:
+        torch.manual_seed(0)
+        model = VRTSpike(published_settings(**{**SMALL, **options}), bins)
+        if not at_zero:
+            model.vrt.conv_last.reset_parameters()
+        return model
 
     return build

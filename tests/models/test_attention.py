@@ -21,7 +21,6 @@ from vrtspike.models.attention import (
     relative_position_index,
     sine_position_bias,
 )
-from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import windows_of
 from vrtspike.settings.model import VRTSettings
@@ -147,10 +146,10 @@ def test_the_settings_choose_the_implementation(name, learning: int, without_gra
 
 
 def test_the_fused_kernels_of_cuda_take_their_inputs(
-    small_vrt_spike: Callable[..., VRTSpike], small_vrt: Callable[..., VRT]
+    small_vrt_spike: Callable[..., VRTSpike],
 ) -> None:
     """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
-    model = small_vrt_spike(small_vrt(attention="sdpa"))
+    model = small_vrt_spike(attention="sdpa")
     with AttentionCalls() as calls:
         model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
     assert {tensor.stride(-1) for tensors in calls.inputs for tensor in tensors} == {1}

@@ -15,11 +15,9 @@ from vrtspike.config.loading import load_preset
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.models import build_model
 from vrtspike.models.stages import TMSABlock
-from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import Windows
 from vrtspike.settings import Settings
-from vrtspike.settings.model import ModelSettings
 from vrtspike.training.precision import Precision
 
 
@@ -50,11 +48,11 @@ def _without_graphs_of_other_tests() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.skipif(which("g++") is None, reason="needs a C++ compiler")
 def test_a_compiled_model_has_the_gradients_of_the_plain_one(
-    small_vrt: Callable[..., VRT],
+    small_vrt_spike: Callable[..., VRTSpike],
 ) -> None:
     options = {"depths": (2,) + (1,) * 8, "indep_reconsts": (), "use_checkpoint_ffn": True}
     x = torch.rand(1, 3, 3, 16, 16)
-    plain, compiled = (VRTSpike(small_vrt(**options), ModelSettings(), bins=0) for _ in range(2))
+    plain, compiled = (small_vrt_spike(0, **options) for _ in range(2))
     compiled.compile(mode="default")
     for model in (plain, compiled):
         model(x, None).square().mean().backward()
@@ -62,10 +60,10 @@ def test_a_compiled_model_has_the_gradients_of_the_plain_one(
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
 
-def test_each_kind_of_block_is_one_graph(small_vrt: Callable[..., VRT]) -> None:
+def test_each_kind_of_block_is_one_graph(small_vrt_spike: Callable[..., VRTSpike]) -> None:
     # Every block has a rate of stochastic depth of its own; the first has none.
     options = {"depths": (4,) * 3 + (2,) * 6, "drop_path_rate": 0.2}
-    model = VRTSpike(small_vrt(attention="sdpa", **options), ModelSettings(), bins=0)
+    model = small_vrt_spike(0, attention="sdpa", **options)
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
     kinds = set()
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
-from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
-from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.settings.model import ModelSettings
 
 FRAMES, BINS, SIZE = 3, 8, 16
 STEPS = 40
@@ -60,17 +58,13 @@ def trained(model: Restorer) -> Restorer:
     return model.eval()
 
 
-def small(small_vrt: Callable[..., VRT]) -> VRTSpike:
-    torch.manual_seed(0)
-    vrt = small_vrt(pa_frames=0)
-    start_at_zero(vrt.conv_last)
-    return VRTSpike(vrt, ModelSettings(), bins=BINS)
-
-
 @pytest.mark.slow
-def test_spikes_sharpen_clips_after_a_few_steps(small_vrt: Callable[..., VRT]) -> None:
-    gain = gain_db(trained(small(small_vrt)), seed=2)
-    control = ShuffledSpikes(small(small_vrt), bins=BINS, neighbors=False, one_by_one=False)
+def test_spikes_sharpen_clips_after_a_few_steps(
+    small_vrt_spike: Callable[..., VRTSpike],
+) -> None:
+    small = partial(small_vrt_spike, BINS, at_zero=True, pa_frames=0)
+    gain = gain_db(trained(small()), seed=2)
+    control = ShuffledSpikes(small(), bins=BINS, neighbors=False, one_by_one=False)
     foreign = gain_db(trained(control), seed=2)
     assert gain > 6
     assert foreign < gain - 4, "what is learned is which spikes belong to which frame"

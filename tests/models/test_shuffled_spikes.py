@@ -17,7 +17,7 @@ from vrtspike.models.shuffled_spikes import (
     take_neighbors,
 )
 from vrtspike.models.spike_nafnet import SpikeNAFNet
-from vrtspike.settings.model import NAFSettings
+from vrtspike.settings.model import ModelSettings, NAFSettings
 from vrtspike.system.errors import ConfigError
 
 
@@ -74,7 +74,8 @@ def small_nafnet() -> SpikeNAFNet:
     """A network of 4 bins, 2 of them of either neighbour, away from its start at zero."""
     torch.manual_seed(0)
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
-    network = SpikeNAFNet(NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=2), bins=4)
+    naf = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=2)
+    network = SpikeNAFNet(ModelSettings(NAF=naf), bins=4)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,17 +12,21 @@ from torch.nn import functional
 from vrtspike.data.clips.neighbors import pad_with_means
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
-from vrtspike.settings.model import NAFSettings
+from vrtspike.settings.model import ModelSettings, NAFSettings
 from vrtspike.training.half_weights import HalfWeights
 
 BINS = 6
 
 
+def nafnet(bins: int = BINS, **sizes: Any) -> SpikeNAFNet:
+    """A network of some sizes, the keys of MODEL.NAF."""
+    return SpikeNAFNet(ModelSettings(NAF=NAFSettings(**sizes)), bins)
+
+
 def small(bins: int = BINS, neighbor_bins: int = 2) -> SpikeNAFNet:
     """A network of 8 channels and two scales, away from its start at zero."""
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
-    settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbor_bins)
-    model = SpikeNAFNet(settings, bins=bins)
+    model = nafnet(bins, **sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbor_bins)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -56,10 +62,9 @@ def test_a_block_is_that_of_the_paper():
 
 
 def test_cells_shrink_with_the_scale_of_the_features():
-    settings = NAFSettings(
+    model = nafnet(
         WIDTH=8, ENCODER_BLOCKS=(1, 1), DECODER_BLOCKS=(1, 1), SPIKE_BLOCKS=2, POOLING_CELL=21
     )
-    model = SpikeNAFNet(settings, bins=BINS)
     cells = {
         name.split(".attention")[0]: module.cell
         for name, module in model.named_modules()
@@ -113,7 +118,7 @@ def test_a_learned_enlargement_starts_as_the_bilinear_one_and_adds_detail(ratio)
 
     def build(**further: bool) -> SpikeNAFNet:
         torch.manual_seed(0)
-        model = SpikeNAFNet(NAFSettings(**sizes, NEIGHBOUR_BINS=2, **further), bins=BINS)
+        model = nafnet(**sizes, NEIGHBOUR_BINS=2, **further)
         torch.nn.init.ones_(model.readout.weight)
         return model
 
@@ -130,7 +135,7 @@ def test_a_learned_enlargement_starts_as_the_bilinear_one_and_adds_detail(ratio)
 
 def test_further_blocks_work_at_the_resolution_of_the_sensor():
     sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 1), "DECODER_BLOCKS": (1, 1), "SPIKE_WIDTH": 4}
-    model = SpikeNAFNet(NAFSettings(**sizes, NEIGHBOUR_BINS=2, SPIKE_BLOCKS=3), bins=BINS)
+    model = nafnet(**sizes, NEIGHBOUR_BINS=2, SPIKE_BLOCKS=3)
     shapes: list[torch.Size] = []
     for module in model.spikes.modules():
         if isinstance(module, NAFBlock):
@@ -218,7 +223,7 @@ def test_half_weights_keep_features_in_half_precision_and_cost_rounding_alone():
 
 def test_after_a_step_every_parameter_learns():
     sizes = {"WIDTH": 4, "ENCODER_BLOCKS": (1,), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1,)}
-    model = SpikeNAFNet(NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=2), bins=BINS)
+    model = nafnet(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=2)
     blur, voxels = clip()
     for _ in range(3):
         model.zero_grad()

@@ -14,7 +14,6 @@ from torch.nn import functional
 
 from tests.models.checks import published_state_dict
 from vrtspike.models import VRTSpike, build_model
-from vrtspike.models.vrt import VRT
 from vrtspike.settings import Settings
 
 
@@ -76,11 +75,10 @@ def test_flow_and_alignment_are_one_group_and_the_rest_of_the_backbone_another(
 
 
 def test_fixed_flow_leaves_other_gradients_as_they_are(
-    small_vrt: Callable[..., VRT],
     small_vrt_spike: Callable[..., VRTSpike],
     clip: tuple[Tensor, Tensor],
 ) -> None:
-    model = small_vrt_spike(small_vrt(use_checkpoint_attn=True), FUSE={"INIT": "random"}).double()
+    model = small_vrt_spike(use_checkpoint_attn=True, FUSE={"INIT": "random"}).double()
     flow = set(model.rate_groups()["flow"])
     for name, parameter in model.named_parameters():
         # Layers that start at zero: no flow, no offsets, nothing learned behind them.
@@ -122,13 +120,12 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
     ],
 )
 def test_the_description_names_recomputed_modules(
-    small_vrt: Callable[..., VRT],
     small_vrt_spike: Callable[..., VRTSpike],
     attn: bool,
     ffn: bool,
     recomputed: str,
 ) -> None:
-    model = small_vrt_spike(small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn))
+    model = small_vrt_spike(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn)
     assert model.describe() == f"model: VRTSpike; recomputed: {recomputed}"
     for module in model.modules():
         name = type(module).__name__

@@ -14,12 +14,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.batches import unit_frames
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.voxels.normalization import normalize_counts
 from vrtspike.io.files import file_digest, folder_size
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type
@@ -159,12 +160,19 @@ def test_an_exported_file_is_as_exact_as_pytorch(model, scene, tmp_path):
 
 def in_double(model: TrainedModel, batch: dict[str, Any]) -> NDArray[np.float64]:
     """The result of the network in double precision for the same inputs."""
-    clip = prepare_batch(
-        {name: torch.from_numpy(values) for name, values in batch.items()}, model.statistics, "cpu"
-    )
+    inputs = {name: torch.from_numpy(values) for name, values in batch.items()}
     assert model.network is not None
-    assert clip.voxels is not None
+    assert model.statistics is not None
+    voxels = normalize_counts(
+        inputs["counts"],
+        inputs["bin_steps"],
+        inputs["gain"],
+        model.statistics.mean,
+        model.statistics.std,
+    )
     network = deepcopy(model.network).double()
     with torch.inference_mode():
-        restored: NDArray[np.float64] = network(clip.blur.double(), clip.voxels.double()).numpy()
+        restored: NDArray[np.float64] = network(
+            unit_frames(inputs["blur"]).double(), voxels.double()
+        ).numpy()
     return restored

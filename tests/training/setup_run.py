@@ -15,7 +15,7 @@ from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.system.seeds import seed_everything
-from vrtspike.training.batches import Observer, ShuffledBatches, SizedDataset, ValidationBatches
+from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
@@ -36,14 +36,11 @@ def batches_of(
     seed: int = 1,
     *,
     workers: int = 0,
-    observer: Observer | None = None,
     **loader: Any,
 ) -> ShuffledBatches:
     """The training batches of a process that trains alone."""
     settings = {"TRAIN": {"BATCH_SIZE": size}, "SEED": seed, "DATALOADER": loader}
-    return ShuffledBatches(
-        dataset, RunSettings.model_validate(settings), loading(workers), ALONE, observer
-    )
+    return ShuffledBatches(dataset, RunSettings.model_validate(settings), loading(workers), ALONE)
 
 
 def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> RunSettings:
@@ -90,7 +87,6 @@ def forecast_trainer(
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
-    build: Callable[..., Trainer] = Trainer.at_last_checkpoint,
     **options: Any,
 ) -> Trainer:
     ranks = ranks or ALONE
@@ -112,7 +108,7 @@ def forecast_trainer(
         enabled=ranks.is_main,
     )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return build(trainable, settings, ranks, log, timer)
+    return Trainer(trainable, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

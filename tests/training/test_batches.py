@@ -34,7 +34,11 @@ class Recorder:
 
 
 def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
-    return list(batches.keys(first, stride, until))
+    """(epoch, index) of each sample of each batch."""
+    return [
+        [(epoch, index) for index in indices]
+        for epoch, indices in batches.keys(first, stride, until)
+    ]
 
 
 def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
@@ -65,16 +69,19 @@ def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
     assert result == keys(batches, 1, 1, 6)
 
 
-class Collating(Recorder):
+class Batched(Recorder):
     """Makes a batch by itself."""
 
-    def collate(self, samples: list[tuple[int, int]]) -> list[int]:
-        return [100 * epoch + index for epoch, index in samples]
+    def read_batch(self, indices: list[int]) -> list[int]:
+        return [100 * self._epoch + index for index in indices]
+
+    def cache_use(self) -> CacheUse | None:
+        return None
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_data_set_may_collate_its_batches(workers):
-    batches = batches_of(Collating(4), 2, workers=workers)
+def test_a_data_set_may_make_its_batches(workers):
+    batches = batches_of(Batched(4), 2, workers=workers)
     first = [sorted(batch) for batch in batches.stream(0, 1, 4)]
     assert sorted(chain(*first[:2])) == [0, 1, 2, 3]
     assert sorted(chain(*first[2:])) == [100, 101, 102, 103]
@@ -90,45 +97,43 @@ def test_incomplete_batches():
         batches_of(Recorder(0), 1)
 
 
-READS = {"count": 0}
+class Cached(Batched):
+    """Counts in each process that reads: a chunk a sample, every third is new."""
 
+    reads = 0
 
-class Counted(Recorder):
-    def __getitem__(self, index: int) -> tuple[int, int]:
-        READS["count"] += 1
-        return super().__getitem__(index)
+    def read_batch(self, indices: list[int]) -> list[int]:
+        self.reads += len(indices)
+        return super().read_batch(indices)
 
-
-def observe() -> CacheUse:
-    """Stands for the counters of the process that reads: a chunk a sample, every third is new."""
-    count = READS["count"]
-    return CacheUse(count, -(-count // 3), evictions=count // 6, limit_bytes=100)
+    def cache_use(self) -> CacheUse:
+        chunks = -(-self.reads // 3)
+        return CacheUse(self.reads, chunks, evictions=self.reads // 6, limit_bytes=100)
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
 def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, processes):
-    READS["count"] = 0
-    batches = batches_of(Counted(16), 2, workers=workers, observer=observe)
+    batches = batches_of(Cached(16), 2, workers=workers)
     assert batches.cache_use() == CacheUse(0, 0)
     assert len(list(batches.stream(0, 1, 36))) == 36
     # 72 reads, by each process as many.
     expected = CacheUse(lookups=72, reads=24, evictions=12, limit_bytes=100 * processes)
     assert batches.cache_use() == expected
-    assert batches_of(Counted(16), 2).cache_use() is None
+    assert batches_of(Batched(16), 2).cache_use() is None
 
 
 def test_blocks_of_successive_samples_stay_together():
     batches = batches_of(Recorder(22), 1, seed=3, SHUFFLE_BLOCK=5)
-    whole = [index for [(_, index)] in batches.keys(0, 1, 22)]
+    whole = [index for [(_, index)] in keys(batches, 0, 1, 22)]
     assert sorted(whole) == list(range(22))
     changes = sum(a // 5 != b // 5 for a, b in pairwise(whole))
     assert changes == 4
     assert whole != sorted(whole)
-    following = [index for [(_, index)] in batches.keys(22, 1, 44)]
+    following = [index for [(_, index)] in keys(batches, 22, 1, 44)]
     assert sorted(following) == list(range(22))
     assert following != whole
     # Ranks and resumed runs see parts of the same order.
-    assert [key for [key] in batches.keys(1, 2, 22)] == [(0, index) for index in whole[1::2]]
+    assert [key for [key] in keys(batches, 1, 2, 22)] == [(0, index) for index in whole[1::2]]
     # Within a block the order is shuffled as well.
     parts = [[index for index in whole if index // 5 == block] for block in range(5)]
     assert any(part != sorted(part) for part in parts)

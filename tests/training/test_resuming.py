@@ -1,8 +1,7 @@
-"""A trainer is built in memory; restoring is a step of its own."""
+"""A trainer is built in memory from the newest checkpoint; running it writes."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from tests.training.forecast import Disturbed
 from tests.training.setup_run import forecast_settings, forecast_trainer, records, run, train
 from vrtspike.io.files import file_digest
 from vrtspike.system.errors import RunError
-from vrtspike.training.checkpoints import latest_checkpoint
-from vrtspike.training.loop import Trainer
 
 MICRO_BATCHES = 2
 SETTINGS = forecast_settings()
@@ -32,17 +29,15 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): file_digest(path) for path in files}
 
 
-def test_restoring_is_a_step_of_its_own(failed):
+def test_building_a_trainer_writes_nothing(failed):
     before = contents(failed)
-    build = partial(Trainer, micro_batches=MICRO_BATCHES)
-    trainer = forecast_trainer(failed, SETTINGS, build=build)
-    assert trainer.counters.step == 0
+    trainer = forecast_trainer(failed, SETTINGS)
+    assert trainer.counters.step == 4
     assert contents(failed) == before
     assert records(failed)[-1]["step"] == 6
-    trainer.begin(latest_checkpoint(trainer.log.checkpoints))
-    assert trainer.counters.step == 4
-    assert records(failed)[-1]["step"] == 4
     assert run(trainer).outcome == "finished"
+    steps = [record["step"] for record in records(failed) if record["kind"] == "train"]
+    assert steps == list(range(1, 13))
 
 
 def test_a_trainer_continues_from_the_newest_checkpoint(failed):

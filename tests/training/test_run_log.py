@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from typing import Any, ClassVar
 
@@ -18,7 +16,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.monitoring import memory
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import CacheUse, read_records
-from vrtspike.training.run_log import RunLog, describe_environment, git_state
+from vrtspike.training.run_log import RunLog
 
 CPU = torch.device("cpu")
 
@@ -142,34 +140,6 @@ def test_other_processes_write_nothing(tmp_path):
     log.write_weights(torch.nn.Linear(2, 3), "weights.safetensors")
     log.close()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_environment_is_json_and_names_versions():
-    result = describe_environment(CPU)
-    assert json.loads(json.dumps(result)) == result
-    assert result["packages"]["torch"] == torch.__version__.split("+")[0]
-    assert result["device"]["type"] == "cpu"
-
-
-def test_git_state_distinguishes_changed_and_clean_checkouts(tmp_path):
-    assert git_state(tmp_path) is None
-
-    def git(*arguments):
-        subprocess.run(
-            ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *arguments],
-            check=True,
-            capture_output=True,
-        )
-
-    git("init")
-    (tmp_path / "file").write_text("one")
-    git("add", "file")
-    git("commit", "-m", "one")
-    clean = git_state(tmp_path)
-    assert len(clean["commit"]) == 40
-    assert clean["changed"] is False
-    (tmp_path / "file").write_text("two")
-    assert git_state(tmp_path) == {**clean, "changed": True}
 
 
 def test_weights_have_the_permissions_of_the_other_files_of_a_run(log, tmp_path):

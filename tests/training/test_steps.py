@@ -285,7 +285,7 @@ def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert pictures == ["step_00000004_forecast.png", "step_00000008_forecast.png"]
     lines = (tmp_path / "logs" / "memory.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [4, 8]
+    assert [json.loads(line)["step"] for line in lines] == [0, 4, 8]
     validated = [r["step"] for r in records(tmp_path) if r["kind"] == "validation"]
     assert validated == [2, 4, 6, 8, 10, 11]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.data.clips.batches import ClipBatch, prepare_batch
+from vrtspike.data.clips.samples import Sample
 from vrtspike.data.rgb_images import to_uint8
 from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.evaluation.comparison_pictures import comparison
@@ -55,7 +55,7 @@ class DeblurringObjective(Objective):
         self._teacher = teacher
         self._teacher_weight = teacher_weight
 
-    def prepare(self, batch: Any, device: torch.device) -> ClipBatch:  # noqa: ANN401 - from a loader
+    def prepare(self, batch: Sample, device: torch.device) -> ClipBatch:
         """Convert uint8 frames and counts on the device."""
         return prepare_batch(batch, self._statistics, device)
 
@@ -83,7 +83,7 @@ class DeblurringObjective(Objective):
         for term in self._terms:
             if step % term.interval == 0:
                 with section(term.name):
-                    terms[term.name] = term.weight * term.distance(output, batch.reference)
+                    terms[term.name] = term.weight * term(output, batch.sharp)
         if batch.teacher_output is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.teacher_output.float())
@@ -93,7 +93,7 @@ class DeblurringObjective(Objective):
     def metrics(self, output: torch.Tensor, batch: ClipBatch) -> list[dict[str, float]]:
         """Compute the metrics of each clip, averaged over its frames."""
         restored = to_uint8(output)
-        sharp = to_uint8(batch.reference)
+        sharp = to_uint8(batch.sharp)
         return [self._clip_metrics(*clips) for clips in zip(restored, sharp, strict=True)]
 
     def _clip_metrics(
@@ -121,5 +121,5 @@ class DeblurringObjective(Objective):
         middle = output.shape[1] // 2
         blur = to_uint8(batch.blur[0, middle])
         restored = to_uint8(output[0, middle])
-        sharp = to_uint8(batch.reference[0, middle])
+        sharp = to_uint8(batch.sharp[0, middle])
         return {"restored": comparison(blur, restored, sharp)}

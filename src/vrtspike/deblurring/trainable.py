@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.clips.shuffled import ShuffledSpikesDataset
-from vrtspike.data.store.reading import cache_share, cache_use
+from vrtspike.data.store.reading import cache_share
 from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.losses.registry import build_terms
 from vrtspike.metrics.metric import ImageMetric, Score
@@ -139,8 +138,7 @@ def training_batches(
         cache_bytes=cache,
         crops=crops,
     )
-    observer = partial(cache_use, cache) if cache else None
-    return ShuffledBatches(clips, settings, workers, ranks, observer)
+    return ShuffledBatches(clips, settings, workers, ranks)
 
 
 def validation_batches(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.rgb_images import PEAK, studio_luma, to_uint8
 from vrtspike.metrics.lpips import LPIPS
-from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
@@ -113,18 +113,18 @@ class EvaluationProtocol:
         """
         if self.name == OWN_PROTOCOL:
             return [METRICS[name] for name in names]
-        metrics = []
+        metrics: list[ImageMetric] = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
         if not self.clipped:
             frames += ", not clipped"
         suffix = f"protocol {self.name}; mean over all {self.mean}"
         if PSNR.name in names:
             text = f"PSNR in dB per frame on {frames}; {suffix}"
-            metrics.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
+            metrics.append(replace(PSNR, definition=text, score=psnr_of_values))
         if SSIM.name in names:
             score, kind = SSIMS[self.ssim]
             text = f"SSIM per frame, {kind}; {suffix}"
-            metrics.append(replace(SSIM, definition=text, load=needs_nothing(score)))
+            metrics.append(replace(SSIM, definition=text, score=score))
         if LPIPS.name in names and self.lpips:
             text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {suffix}"
             metrics.append(replace(LPIPS, definition=text))

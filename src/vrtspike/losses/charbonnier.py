@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,6 +27,13 @@ def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
     return ((restored - sharp).square() + delta * delta).sqrt().mean()
 
 
-def build_charbonnier(settings: CharbonnierSettings, weights: Path) -> Term:
-    """Return the term ``charbonnier``."""
-    return Term("charbonnier", settings.WEIGHT, partial(charbonnier, delta=settings.DELTA))
+class CharbonnierLoss(Term):
+    """The term ``charbonnier``."""
+
+    def __init__(self, settings: CharbonnierSettings, weights: Path) -> None:
+        super().__init__("charbonnier", settings.WEIGHT)
+        self.delta = settings.DELTA
+
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """Return the Charbonnier distance of two clips."""
+        return charbonnier(restored, sharp, self.delta)

@@ -77,11 +77,18 @@ def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
     return model
 
 
-def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
-    """Return the term ``lpips``.
+class LpipsLoss(Term):
+    """The term ``lpips``.
 
     Raises:
         RunError: if the backbone's weights are missing, or not the published ones.
     """
-    network = load_lpips_network(weights, settings.NET)
-    return Term("lpips", settings.WEIGHT, LpipsDistance(network))
+
+    def __init__(self, settings: LpipsSettings, weights: Path) -> None:
+        super().__init__("lpips", settings.WEIGHT)
+        self.distance = LpipsDistance(load_lpips_network(weights, settings.NET))
+
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """Return the mean LPIPS of the frames of two clips."""
+        distance: torch.Tensor = self.distance(restored, sharp)
+        return distance

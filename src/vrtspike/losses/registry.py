@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
-from vrtspike.losses.charbonnier import build_charbonnier
-from vrtspike.losses.lpips import build_lpips_distance
+from vrtspike.losses.charbonnier import CharbonnierLoss
+from vrtspike.losses.lpips import LpipsLoss
 from vrtspike.losses.term import Term
-from vrtspike.losses.vgg_perceptual import build_vgg_perceptual
+from vrtspike.losses.vgg_perceptual import VggLoss
 from vrtspike.settings.losses import LossSettings
 
 LOSSES: dict[str, Callable[[Any, Path], Term]] = {
-    "CHARBONNIER": build_charbonnier,
-    "VGG_PERCEPTUAL": build_vgg_perceptual,
-    "LPIPS": build_lpips_distance,
+    "CHARBONNIER": CharbonnierLoss,
+    "VGG_PERCEPTUAL": VggLoss,
+    "LPIPS": LpipsLoss,
 }
-"""Functions that build a term, by the keys of :class:`~vrtspike.settings.losses.LossSettings`, from
+"""Classes of the terms by the keys of :class:`~vrtspike.settings.losses.LossSettings`. They take
 the settings under that key and the folder of the pretrained backbones."""
 
 
@@ -40,8 +39,4 @@ def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> 
         RunError: if weights that a term needs are missing in that folder, or are not the
             published ones.
     """
-    terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]
-    for term in terms:
-        if isinstance(term.distance, nn.Module):
-            term.distance.to(device)
-    return terms
+    return [LOSSES[name](term, weights).to(device) for name, term in settings.active.items()]

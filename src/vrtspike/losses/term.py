@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import torch
-
-Distance = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Maps (restored, sharp), both (B, T, 3, H, W) in [0, 1] and float32, to a scalar."""
+from torch import Tensor, nn
 
 
-@dataclass(frozen=True)
-class Term:
-    """A weighted term of a loss.
+class Term(nn.Module):
+    """A weighted term of the loss; its distance is :meth:`forward`.
 
-    Attributes:
+    Args:
         name: name in logs.
         weight: its factor in the sum.
-        distance: between the restored and the sharp clips.
         interval: steps between two computations; the first step has one.
     """
 
-    name: str
-    weight: float
-    distance: Distance
-    interval: int = 1
+    def __init__(self, name: str, weight: float, interval: int = 1) -> None:
+        super().__init__()
+        self.name = name
+        self.weight = weight
+        self.interval = interval
+
+    def forward(self, restored: Tensor, sharp: Tensor) -> Tensor:
+        """Return the distance of clips, a scalar.
+
+        Args:
+            restored: float32 (B, T, 3, H, W), nominally in [0, 1].
+            sharp: the same shape, in [0, 1].
+        """
+        raise NotImplementedError

@@ -71,22 +71,29 @@ class VggPerceptual(nn.Module):
         return (frames.flatten(0, -4) - self.mean) / self.std
 
 
-def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
-    """Return the term ``vgg``, or ``vgg_random`` with random weights.
+class VggLoss(Term):
+    """The term ``vgg``, or ``vgg_random`` with random weights.
 
     Random weights are the same in every run and leave its random numbers unchanged.
 
     Raises:
         RunError: if the published weights are needed and missing, or the file has others.
     """
-    # Imported here, because it takes time and most small runs do not need it.
-    from torchvision.models import vgg16
 
-    random = settings.WEIGHTS == "random"
-    with torch.random.fork_rng():
-        torch.manual_seed(mix_seed(0))
-        network = vgg16(weights=None, init_weights=random)
-    if not random:
-        network.load_state_dict(read_backbone(weights, VGG16))
-    distance = VggPerceptual(network.features, settings.LAYERS)
-    return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)
+    def __init__(self, settings: VggSettings, weights: Path) -> None:
+        # Imported here, because it takes time and most small runs do not need it.
+        from torchvision.models import vgg16
+
+        random = settings.WEIGHTS == "random"
+        super().__init__("vgg_random" if random else "vgg", settings.WEIGHT, settings.EVERY)
+        with torch.random.fork_rng():
+            torch.manual_seed(mix_seed(0))
+            network = vgg16(weights=None, init_weights=random)
+        if not random:
+            network.load_state_dict(read_backbone(weights, VGG16))
+        self.distance = VggPerceptual(network.features, settings.LAYERS)
+
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """Return the distance of the features of two clips."""
+        distance: torch.Tensor = self.distance(restored, sharp)
+        return distance

@@ -15,22 +15,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def load_lpips(weights: Path, device: torch.device) -> Score:
-    """LPIPS with the AlexNet backbone; nothing is ever downloaded.
-
-    Args:
-        weights: folder with the backbone's file under its published name.
-        device: the device that computes.
-
-    Raises:
-        RunError: if the file is missing, or is not the published one.
-    """
-    # Imported here, because tables and reports need only the entry below.
-    from vrtspike.losses.lpips import load_lpips_network
-
-    return frame_score(load_lpips_network(weights, "alex"), device)
-
-
 def frame_score(network: nn.Module, device: torch.device) -> Score:
     """LPIPS of two frames with a network of :func:`vrtspike.losses.lpips.build_lpips`."""
     import torch
@@ -47,12 +31,22 @@ def frame_score(network: nn.Module, device: torch.device) -> Score:
     return score
 
 
-LPIPS = ImageMetric(
+class LpipsMetric(ImageMetric):
+    """LPIPS with a pretrained backbone."""
+
+    def load(self, weights: Path, device: torch.device) -> Score:
+        """Return the score with the AlexNet backbone; nothing is ever downloaded."""
+        # Imported here, because tables and reports need only the entry below.
+        from vrtspike.losses.lpips import load_lpips_network
+
+        return frame_score(load_lpips_network(weights, "alex"), device)
+
+
+LPIPS = LpipsMetric(
     "lpips",
     "LPIPS",
     "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "
     "sequences",
-    load_lpips,
     backbone="alex",
     larger_is_better=False,
 )

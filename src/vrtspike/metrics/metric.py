@@ -1,4 +1,4 @@
-"""A metric: its function, and its description for tables and reports."""
+"""A metric of restored frames: its function, and its description for tables and reports."""
 
 from __future__ import annotations
 
@@ -18,16 +18,12 @@ Score = Callable[[Any, Any], float]
 """Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for a
 metric of motion both are pairs of these images, the frame before and the frame."""
 
-Loader = Callable[[Path, "torch.device"], Score]
-"""Loads a score from the folder of pretrained backbones (WEIGHTS.DIR), for a device."""
-
 
 @dataclass(frozen=True)
 class ImageMetric(Metric):
-    """A metric of restored frames: its function, and its entries in tables and reports.
+    """A metric of restored frames.
 
     Attributes:
-        load: returns the score; :func:`needs_nothing` if there is nothing to load.
         backbone: pretrained backbone whose weights are loaded; None without one.
         before: name of the reference, the blurry frames.
         after: name of the result, the restored frames.
@@ -36,7 +32,6 @@ class ImageMetric(Metric):
         of_color: False if an image and its luma have the same value.
     """
 
-    load: Loader
     _: KW_ONLY
     backbone: Net | None = None
     before: str = "blurry"
@@ -44,16 +39,38 @@ class ImageMetric(Metric):
     of_motion: bool = False
     of_color: bool = True
 
+    def load(self, weights: Path, device: torch.device) -> Score:
+        """Return the score.
+
+        Args:
+            weights: folder of the pretrained backbones (WEIGHTS.DIR).
+            device: the device that computes.
+
+        Raises:
+            RunError: if the weights of the backbone are missing, or are not the published ones.
+        """
+        raise NotImplementedError
+
     @property
     def columns(self) -> tuple[str, str]:
         """Columns of tables for the blurry frames and for the restored ones.
 
-        >>> ImageMetric("psnr", "PSNR", "PSNR in dB", needs_nothing(max)).columns
+        >>> ImageMetric("psnr", "PSNR", "PSNR in dB").columns
         ('psnr_blur', 'psnr')
         """
         return f"{self.name}_blur", self.name
 
 
-def needs_nothing(score: Score) -> Loader:
-    """Return a loader of a score that needs only the images."""
-    return lambda weights, device: score
+@dataclass(frozen=True)
+class FunctionMetric(ImageMetric):
+    """A metric that needs nothing but the images.
+
+    Attributes:
+        score: function of two images.
+    """
+
+    score: Score
+
+    def load(self, weights: Path, device: torch.device) -> Score:
+        """Return the score; nothing is loaded."""
+        return self.score

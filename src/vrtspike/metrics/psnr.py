@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import PEAK, Image, require_pair, studio_luma
-from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.metric import FunctionMetric
 
 
 def psnr(restored: Image, sharp: Image) -> float:
@@ -54,21 +54,21 @@ def psnr_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float("inf") if error == 0 else float(10 * np.log10(PEAK**2 / error))
 
 
-PSNR = ImageMetric(
+PSNR = FunctionMetric(
     "psnr",
     "PSNR",
     "PSNR in dB per frame on 8-bit RGB, peak 255; mean over frames, then over sequences",
-    needs_nothing(psnr),
+    psnr,
     unit="dB",
     decimals=2,
 )
 
-PSNR_Y = ImageMetric(
+PSNR_Y = FunctionMetric(
     "psnr_y",
     "PSNR of Y",
     "PSNR in dB per frame on Y (BT.601, studio range 16 to 235, not rounded), peak 255; "
     "mean over frames, then over sequences",
-    needs_nothing(psnr_y),
+    psnr_y,
     unit="dB",
     decimals=2,
     of_color=False,

@@ -1,8 +1,7 @@
 """The registry of the metrics that an evaluation can measure.
 
-``scripts/config_reference.py`` takes the values of TEST.METRICS from it. Programs that only make
-tables and reports read it, so a metric imports packages other than NumPy and OpenCV when it is
-loaded.
+Programs that only make tables and reports read it, so a metric imports packages other than NumPy
+and OpenCV when it is loaded.
 """
 
 from __future__ import annotations

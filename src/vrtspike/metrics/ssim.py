@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import PEAK, Image, require_pair, studio_luma
-from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.metric import FunctionMetric
 from vrtspike.system.errors import DataError
 
 SSIM_WINDOW = 11
@@ -143,18 +143,18 @@ def _gaussian(values: NDArray[np.float64], border: int = cv2.BORDER_DEFAULT) -> 
     return np.asarray(means, dtype=np.float64)
 
 
-SSIM = ImageMetric(
+SSIM = FunctionMetric(
     "ssim",
     "SSIM",
     "SSIM per frame and RGB channel, 11x11 Gaussian window, sigma 1.5, valid region, "
     "K1 0.01, K2 0.03, range 255, 8-bit; mean over channels, frames, then sequences",
-    needs_nothing(ssim),
+    ssim,
 )
 
-SSIM_Y = ImageMetric(
+SSIM_Y = FunctionMetric(
     "ssim_y",
     "SSIM of Y",
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",
-    needs_nothing(ssim_y),
+    ssim_y,
     of_color=False,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, require_pair
-from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.metric import FunctionMetric
 from vrtspike.system.errors import DataError
 
 BLOCK = 32
@@ -82,13 +82,13 @@ def middle(side: int) -> slice:
     return slice(start, start + length)
 
 
-TOF = ImageMetric(
+TOF = FunctionMetric(
     "tof",
     "tOF",
     "tOF in pixels: mean length of the difference between the optical flow of neighbouring frames "
     "and that of the sharp ones (Farneback, on 8-bit grey values, the middle of the frame in "
     "multiples of 32 pixels), from the second frame on; mean over frames, then over sequences",
-    needs_nothing(tof),
+    tof,
     unit="px",
     decimals=3,
     larger_is_better=False,

@@ -1,7 +1,4 @@
-"""The registry of the models.
-
-``scripts/config_reference.py`` takes the values of MODEL.TYPE from it.
-"""
+"""The registry of the models, and the building of a preset's model."""
 
 from __future__ import annotations
 
@@ -11,22 +8,23 @@ from torch import nn
 
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
-from vrtspike.models.shuffled_spikes import shuffle_spikes
-from vrtspike.models.spike_nafnet import build_spike_nafnet
-from vrtspike.models.vrt_spike import build_vrt_spike
+from vrtspike.models.shuffled_spikes import ShuffledSpikes
+from vrtspike.models.spike_nafnet import SpikeNAFNet
+from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.settings.differences import differing_model_keys
+from vrtspike.settings.model import ModelSettings
+from vrtspike.settings.names import ModelName
 
-MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
-    "vrt_spike": build_vrt_spike,
-    "spike_nafnet": build_spike_nafnet,
+MODELS: dict[ModelName, Callable[[ModelSettings, int], Restorer]] = {
+    "vrt_spike": VRTSpike,
+    "spike_nafnet": SpikeNAFNet,
 }
-"""Functions that build the model of a preset by the value of MODEL.TYPE. The second argument loads
-published weights that keys of the model name; a model without such keys ignores it, as
-MODEL.PRETRAINED is loaded here. A model is a :class:`~vrtspike.models.restorer.Restorer`."""
+"""Classes of the networks by the value of MODEL.TYPE. They take the section MODEL and the number of
+voxel bins of a frame, 0 for a model without spikes."""
 
 
 def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
@@ -43,11 +41,19 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     Raises:
         RunError: a checkpoint is missing or belongs to another model.
     """
-    model = MODELS[settings.MODEL.TYPE](settings, pretrained)
-    if pretrained and settings.MODEL.PRETRAINED is not None:
-        _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
+    bins = settings.DATA.NUM_VOXEL_BINS if settings.MODEL.USE_SPIKE else 0
+    model = MODELS[settings.MODEL.TYPE](settings.MODEL, bins)
+    if pretrained:
+        model.load_published(settings.MODEL)
+        if settings.MODEL.PRETRAINED is not None:
+            _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
     if settings.MODEL.gives_other_spikes:
-        return shuffle_spikes(model, settings)
+        return ShuffledSpikes(
+            model,
+            bins=bins,
+            neighbors=settings.DATA.NEIGHBOURS,
+            one_by_one=settings.MODEL.network.takes_neighbors,
+        )
     return model
 
 

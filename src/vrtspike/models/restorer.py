@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.settings.model import ModelSettings
+
 BACKBONE = "backbone"
 FLOW = "flow"
 """Groups of parameters with learning rates of their own."""
@@ -16,7 +18,9 @@ FLOW = "flow"
 class Restorer(nn.Module):
     """A model of the registry: a clip and its voxels in, a restored clip out.
 
-    A model defines :meth:`forward`. The other methods have defaults that suit any model.
+    A model is made from the section MODEL and the number of voxel bins, see
+    :data:`vrtspike.models.registry.MODELS`, and defines :meth:`forward`. The other methods have
+    defaults that suit any model.
     """
 
     not_exported: ClassVar[str] = ""
@@ -39,6 +43,13 @@ class Restorer(nn.Module):
             (B, T, 3, H, W), not clamped.
         """
         raise NotImplementedError
+
+    def load_published(self, settings: ModelSettings) -> None:
+        """Load published weights that keys of MODEL name; by default there are no such keys.
+
+        Raises:
+            RunError: if a file is missing or belongs to another model.
+        """
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
         """Compile the model for TRAIN.COMPILE_MODEL; arguments as of ``torch.compile``.

@@ -7,7 +7,7 @@ does this to any model; :mod:`vrtspike.data.clips.shuffled` has the clips that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,6 @@ from torch import Tensor, nn
 from vrtspike.data.clips.neighbors import mirrored_order
 from vrtspike.models.restorer import Restorer, require_neighbors, require_voxels
 from vrtspike.system.errors import ConfigError
-
-if TYPE_CHECKING:
-    from vrtspike.settings import Settings
 
 
 class ShuffledSpikes(Restorer):
@@ -84,16 +81,6 @@ class ShuffledSpikes(Restorer):
         """Return the groups of the model."""
         groups = self.model.rate_groups()
         return {group: [f"model.{name}" for name in names] for group, names in groups.items()}
-
-
-def shuffle_spikes(model: Restorer, settings: Settings) -> ShuffledSpikes:
-    """Return the control of a preset's model."""
-    return ShuffledSpikes(
-        model,
-        bins=settings.DATA.NUM_VOXEL_BINS,
-        neighbors=settings.DATA.NEIGHBOURS,
-        one_by_one=settings.MODEL.network.takes_neighbors,
-    )
 
 
 def _remove_prefix(

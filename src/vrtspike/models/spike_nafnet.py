@@ -18,8 +18,7 @@ from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.restorer import Restorer, require_neighbors
 from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
-from vrtspike.settings import Settings
-from vrtspike.settings.model import NAFSettings
+from vrtspike.settings.model import ModelSettings
 from vrtspike.system.rounding import round_up
 
 
@@ -173,26 +172,27 @@ class SpikeNAFNet(Restorer):
     convolution and the last one start at zero: an untrained network returns the blurry frames.
 
     Args:
-        settings: its sizes.
+        settings: settings of the model; the section NAF is read.
         bins: voxel bins per frame; 0 for the ablation without spikes.
     """
 
     half_weights = True
 
-    def __init__(self, settings: NAFSettings, *, bins: int) -> None:
+    def __init__(self, settings: ModelSettings, bins: int) -> None:
         super().__init__()
-        encoder = settings.ENCODER_BLOCKS
-        decoder = settings.DECODER_BLOCKS
-        width = settings.WIDTH
-        spike_width = settings.SPIKE_WIDTH
+        sizes = settings.NAF
+        encoder = sizes.ENCODER_BLOCKS
+        decoder = sizes.DECODER_BLOCKS
+        width = sizes.WIDTH
+        spike_width = sizes.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
-        cells = [side_at(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
+        cells = [side_at(sizes.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins = bins
-        self.neighbor_bins = settings.NEIGHBOUR_BINS
+        self.neighbor_bins = sizes.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(nafnet_blocks, widths, encoder, cells))
         self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
-        self.middle = nafnet_blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
+        self.middle = nafnet_blocks(widths[-1], sizes.MIDDLE_BLOCKS, cells[-1])
         self.ups = nn.ModuleList(map(upsample, widths[1:]))
         self.decoder = nn.ModuleList(map(nafnet_blocks, widths, decoder, cells))
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
@@ -201,14 +201,14 @@ class SpikeNAFNet(Restorer):
             inputs = 1 + bins + 2 * self.neighbor_bins
             # The usual sensor has half the frames' resolution.
             self.spikes = SpikePyramid(
-                inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
+                inputs, spike_width, len(encoder), sizes.SPIKE_BLOCKS, cells[1]
             )
             self.fusion = nn.ModuleList(
                 nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
             )
             self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
             start_at_zero(self.readout)
-            self.detail = detail_upsample(spike_width) if settings.LEARNED_ENLARGEMENT else None
+            self.detail = detail_upsample(spike_width) if sizes.LEARNED_ENLARGEMENT else None
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore the frames of a clip one by one.
@@ -279,10 +279,3 @@ class SpikeNAFNet(Restorer):
             return x
         fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
         return fused
-
-
-def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
-    """Build a :class:`SpikeNAFNet` from MODEL.NAF; it takes spikes if MODEL.USE_SPIKE is true."""
-    model = settings.MODEL
-    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
-    return SpikeNAFNet(model.NAF, bins=bins)

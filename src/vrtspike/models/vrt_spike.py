@@ -16,7 +16,6 @@ from vrtspike.models.temporal_attention import TemporalCrossAttention, TemporalS
 from vrtspike.models.vrt import NUM_SCALES, VRT
 from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section
-from vrtspike.settings import Settings
 from vrtspike.settings.model import ModelSettings
 
 _RECOMPILE_LIMIT = 64
@@ -30,9 +29,10 @@ class VRTSpike(Restorer):
     learns from the first step on. The gradient through the backbone has to pass layers that start
     at zero.
 
+    An untrained network returns the blurry frames: the last layer of VRT starts at zero, too.
+
     Args:
-        vrt: VRT without spikes, whose stages are fused.
-        settings: settings of the spike branch and of its fusion.
+        settings: settings of the model.
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
     """
 
@@ -42,16 +42,17 @@ class VRTSpike(Restorer):
         "light, light_demo) can be exported"
     )
 
-    def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
+    def __init__(self, settings: ModelSettings, bins: int) -> None:
         super().__init__()
-        self.vrt = vrt
+        self.vrt = VRT(settings)
+        start_at_zero(self.vrt.conv_last)
         self.bins = bins
         if not bins:
             return
-        widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
-        recompute = vrt.settings.USE_CHECKPOINT_ATTN
+        widths = settings.VRT.EMBED_DIMS[:NUM_SCALES]
+        recompute = settings.VRT.USE_CHECKPOINT_ATTN
         self.spike_encoder = SpikeEncoder(bins, widths)
-        self.spike_encoder.recompute = recompute and vrt.settings.USE_CHECKPOINT_FFN
+        self.spike_encoder.recompute = recompute and settings.VRT.USE_CHECKPOINT_FFN
         self.spike_attention = nn.ModuleList(
             TemporalSelfAttention(width, settings.SPIKE_TSA, recompute=recompute)
             for width in widths
@@ -61,6 +62,17 @@ class VRTSpike(Restorer):
         )
         self.readout = FrameConv2d(widths[0], 3)
         start_at_zero(self.readout)
+
+    def load_published(self, settings: ModelSettings) -> None:
+        """Load the weights of MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET.
+
+        The whole model is loaded first; separate weights of the flow then replace its own.
+        """
+        vrt = settings.VRT
+        if vrt.PRETRAINED is not None:
+            load_vrt(self.vrt, read_weights(vrt.PRETRAINED), vrt.PRETRAINED)
+        if vrt.SPYNET is not None:
+            load_spynet(self.vrt, read_weights(vrt.SPYNET), vrt.SPYNET)
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
         """Compile the blocks, which take most of the time; arguments as of ``torch.compile``.
@@ -127,22 +139,3 @@ class VRTSpike(Restorer):
             with section(f"spike_attention/scale{scale + 1}"):
                 attended.append(self.spike_attention[scale](x))
         return attended
-
-
-def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
-    """Build a :class:`VRTSpike`; it takes spikes if MODEL.USE_SPIKE is true.
-
-    With ``pretrained`` it starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET.
-    """
-    model = settings.MODEL
-    vrt = VRT(model)
-    # An untrained network returns its input: training starts at the blurry frame's PSNR.
-    start_at_zero(vrt.conv_last)
-    if pretrained:
-        # The whole model is loaded first; separate weights of the flow then replace its own.
-        if model.VRT.PRETRAINED is not None:
-            load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
-        if model.VRT.SPYNET is not None:
-            load_spynet(vrt, read_weights(model.VRT.SPYNET), model.VRT.SPYNET)
-    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
-    return VRTSpike(vrt, model, bins=bins)

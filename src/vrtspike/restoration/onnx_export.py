@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.batches import unit_frames
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.voxels.bins import bin_table
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import Statistics, normalize_counts
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
@@ -66,11 +66,17 @@ class RecordedInputs(nn.Module):
         Returns:
             float32 (T, 3, H, W), nominally from 0 to 1.
         """
-        batch = {"blur": blur[None]}
-        if counts is not None and bin_steps is not None and gain is not None:
-            batch |= {"counts": counts[None], "bin_steps": bin_steps[None], "gain": gain[None]}
-        clip = prepare_batch(batch, self._statistics, "cpu")
-        restored: Tensor = self.network(clip.blur, clip.voxels)
+        voxels = None
+        if (
+            self._statistics is not None
+            and counts is not None
+            and bin_steps is not None
+            and gain is not None
+        ):
+            mean = self._statistics.mean
+            std = self._statistics.std
+            voxels = normalize_counts(counts[None], bin_steps[None], gain[None], mean, std)
+        restored: Tensor = self.network(unit_frames(blur[None]), voxels)
         return restored[0]
 
 

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.batches import unit_frames
 from vrtspike.data.clips.samples import on_sensor
 from vrtspike.data.rgb_images import to_image
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import Statistics, normalize_counts
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import (
@@ -73,11 +73,20 @@ def torch_restorer(
     """
 
     def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
-        tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
-        clip = prepare_batch(tensors, statistics, device)
+        inputs = {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
+        blur = unit_frames(inputs["blur"])
+        voxels = None
+        if statistics is not None:
+            voxels = normalize_counts(
+                inputs["counts"],
+                inputs["bin_steps"],
+                inputs["gain"],
+                statistics.mean,
+                statistics.std,
+            )
         autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
         with torch.inference_mode(), autocast:
-            output: torch.Tensor = model(clip.blur, clip.voxels)
+            output: torch.Tensor = model(blur, voxels)
         restored: NDArray[np.float32] = output.float().cpu().numpy()
         return restored
 

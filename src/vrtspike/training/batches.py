@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
@@ -27,8 +27,8 @@ from vrtspike.training.workers import Workers, init_worker, start_forkserver
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
-SampleKey: TypeAlias = tuple[int, int]
-"""(epoch, index of the sample)."""
+BatchKey: TypeAlias = tuple[int, list[int]]
+"""(epoch, indices of the samples)."""
 
 _ORDER = 1
 _WORKER_FAILED = re.compile(
@@ -50,19 +50,18 @@ class EpochDataset(SizedDataset, Protocol):
     """A data set whose augmentation depends on (seed, epoch, index) alone."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch; called before each sample is read, in the process that reads it."""
+        """Choose the epoch; called before each batch is read, in the process that reads it."""
 
 
 @runtime_checkable
 class BatchedDataset(SizedDataset, Protocol):
-    """A data set that makes batches itself."""
+    """A data set that makes batches itself; PyTorch stacks the samples of others."""
 
-    def collate(self, samples: list[Any]) -> Any:  # noqa: ANN401 - any batch
-        """Return the batch of a list of samples."""
+    def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
+        """Return a batch of samples."""
 
-
-Observer: TypeAlias = Callable[[], CacheUse]
-"""Function that returns the cache counters of the calling process; it can be pickled."""
+    def cache_use(self) -> CacheUse | None:
+        """Return the cache counters of the calling process; None without a cache."""
 
 
 class ShuffledBatches:
@@ -75,8 +74,6 @@ class ShuffledBatches:
             neighbouring frames together, from fewer chunks, but makes batches less diverse.
         workers: numbers of workers of this machine.
         ranks: the processes of the run.
-        observer: function that returns the cache counters of a reading process; None without a
-            cache.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -88,49 +85,48 @@ class ShuffledBatches:
         settings: RunSettings,
         workers: Workers,
         ranks: Ranks,
-        observer: Observer | None = None,
     ) -> None:
-        self._samples = _Keyed(dataset, observer, workers.train)
+        self._reader = _BatchReader(dataset, workers.train)
+        self._samples = len(dataset)
         self._batch_size = settings.TRAIN.BATCH_SIZE
         self._seed = settings.SEED
         self._settings = settings
         self._ranks = ranks
         self._workers = workers.train
-        samples = len(dataset)
-        self.per_epoch = samples // self._batch_size
+        self.per_epoch = self._samples // self._batch_size
         """Micro-batches of one epoch, of all processes together."""
-        if samples % self._batch_size and not settings.DATALOADER.DROP_LAST:
+        if self._samples % self._batch_size and not settings.DATALOADER.DROP_LAST:
             self.per_epoch += 1
         if self.per_epoch == 0:
-            advice = "lower TRAIN.BATCH_SIZE or add data" if samples else "add data"
+            advice = "lower TRAIN.BATCH_SIZE or add data" if self._samples else "add data"
             raise RunError(
-                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is "
+                f"the training split has {self._samples} samples, but TRAIN.BATCH_SIZE is "
                 f"{self._batch_size} and an incomplete batch is dropped; {advice}"
             )
 
-    def keys(self, first: int, stride: int, end: int) -> Iterator[list[SampleKey]]:
-        """Yield the samples of micro-batches ``first``, ``first + stride`` ... below ``end``."""
+    def keys(self, first: int, stride: int, end: int) -> Iterator[BatchKey]:
+        """Yield keys of micro-batches ``first``, ``first + stride`` ... below ``end``."""
         numbers = range(first, end, stride)
         for epoch, numbers_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
             order = self._order(epoch)
             for number in numbers_of_epoch:
                 start = number % self.per_epoch * self._batch_size
-                yield [(epoch, index) for index in order[start : start + self._batch_size]]
+                yield epoch, order[start : start + self._batch_size]
 
     def stream(self, first: int, stride: int, end: int) -> Iterator[Any]:
         """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
-        loader = _loader(self._samples, keys, self._settings.DATALOADER, self._ranks, self._workers)
+        loader = _loader(self._reader, keys, self._settings.DATALOADER, self._ranks, self._workers)
         return _explain_failures(iter(loader), self._settings)
 
     def cache_use(self) -> CacheUse | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
-        return self._samples.cache_use()
+        return self._reader.cache_use()
 
     def _order(self, epoch: int) -> list[int]:
         """Return the indices of all samples in the order of an epoch."""
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
-        blocks = torch.arange(len(self._samples)).split(self._settings.DATALOADER.SHUFFLE_BLOCK)
+        blocks = torch.arange(self._samples).split(self._settings.DATALOADER.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
         order = [block[torch.randperm(len(block), generator=generator)] for block in shuffled]
         return torch.cat(order).tolist()
@@ -169,14 +165,19 @@ class ValidationBatches:
         if len(dataset) == 0:
             raise RunError("the validation split has no samples; add data, or leave validation out")
         size = settings.TRAIN.VAL_BATCH_SIZE
-        samples = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
-        keys = [samples[start : start + size] for start in range(0, len(samples), size)]
+        indices = list(range(ranks.rank, len(dataset), ranks.world_size))
+        keys = [(0, indices[start : start + size]) for start in range(0, len(indices), size)]
         max_samples = divide_up(len(dataset), ranks.world_size)
         self.rounds = divide_up(max_samples, size)
         """Batches of the process with the most of them."""
         self._settings = settings
         self._loader = _loader(
-            _Keyed(dataset), keys, settings.DATALOADER, ranks, workers.val, validation=True
+            _BatchReader(dataset, workers.val),
+            keys,
+            settings.DATALOADER,
+            ranks,
+            workers.val,
+            validation=True,
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -184,38 +185,34 @@ class ValidationBatches:
         return _explain_failures(iter(self._loader), self._settings)
 
 
-class _Keyed(Dataset[Any]):
-    """Data set read by (epoch, index), with the cache counters of each reading process."""
+class _BatchReader(Dataset[Any]):
+    """The batches of a data set by their keys, and the cache counters of each reading process."""
 
-    def __init__(
-        self, dataset: SizedDataset, observer: Observer | None = None, workers: int = 0
-    ) -> None:
+    def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
         self._dataset = dataset
-        self._observer = observer
-        self.collate = dataset.collate if isinstance(dataset, BatchedDataset) else None
         shape = (max(1, workers), len(CacheUse._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
-    def __len__(self) -> int:
-        return len(self._dataset)
-
     def cache_use(self) -> CacheUse | None:
         """Return the sum over all reading processes; None without a cache."""
-        if self._observer is None:
+        if not isinstance(self._dataset, BatchedDataset) or self._dataset.cache_use() is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
 
-    def __getitem__(self, key: SampleKey) -> Any:  # noqa: ANN401 - any sample
-        epoch, index = key
+    def __getitem__(self, key: BatchKey) -> Any:  # noqa: ANN401 - any batch
+        epoch, indices = key
         if isinstance(self._dataset, EpochDataset):
             self._dataset.set_epoch(epoch)
-        sample = self._dataset[index]
-        if self._observer is not None:
+        if not isinstance(self._dataset, BatchedDataset):
+            return default_collate([self._dataset[index] for index in indices])
+        batch = self._dataset.read_batch(indices)
+        use = self._dataset.cache_use()
+        if use is not None:
             worker = get_worker_info()
             number = 0 if worker is None else worker.id
-            self._uses[number] = torch.tensor(self._observer())
-        return sample
+            self._uses[number] = torch.tensor(use)
+        return batch
 
 
 def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator[Any]:
@@ -250,19 +247,19 @@ def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator
 
 
 def _loader(
-    dataset: _Keyed,
-    keys: Iterable[list[SampleKey]],
+    reader: _BatchReader,
+    keys: Iterable[BatchKey],
     settings: DataloaderSettings,
     ranks: Ranks,
     workers: int,
     *,
     validation: bool = False,
 ) -> DataLoader[Any]:
-    """Build a loader of the samples of some batches.
+    """Build a loader of some batches.
 
     Args:
-        dataset: map-style data set of samples by key.
-        keys: keys of the samples of each batch.
+        reader: reader of the batches.
+        keys: keys of the batches.
         settings: prefetching, pinned memory and lifetime of workers.
         ranks: the processes of the run.
         workers: worker processes; 0 loads in this process.
@@ -271,7 +268,7 @@ def _loader(
     options: dict[str, Any] = {}
     if workers > 0:
         # The server imports modules once; each worker would need seconds for it.
-        start_forkserver([__name__, dataset.module])
+        start_forkserver([__name__, reader.module])
         prefetch = settings.VAL_PREFETCH_FACTOR if validation else settings.TRAIN_PREFETCH_FACTOR
         options = {
             # Array libraries hang in a forked process whose parent has used them.
@@ -281,9 +278,9 @@ def _loader(
             "persistent_workers": validation and settings.PERSISTENT_WORKERS,
         }
     return DataLoader(
-        dataset,
-        batch_sampler=keys,
-        collate_fn=dataset.collate,
+        reader,
+        sampler=keys,
+        batch_size=None,  # the reader returns whole batches
         num_workers=workers,
         # Pinned memory allows asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",

@@ -45,16 +45,18 @@ MAX_SKIPPED_IN_A_ROW = 20
 
 
 class Trainer:
-    """Training of a model for an objective.
+    """Training of a model for an objective, from the newest checkpoint of its run, if any.
 
     Args:
         trainable: model, objective and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
-        log: the run's records and messages.
+        log: the run's records and messages; nothing is written before :meth:`run`.
         timing: the timing logger; enabled on the first process only.
-        micro_batches: number of micro-batches of an optimiser step, of all processes
-            (:func:`~vrtspike.training.checkpoints.micro_batches_per_step`).
+
+    Raises:
+        RunError: if the checkpoint is damaged, belongs to another run or another half precision, or
+            cannot be continued by these processes.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class Trainer:
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
-        micro_batches: int,
     ) -> None:
+        checkpoint = latest_checkpoint(log.checkpoints)
+        micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
         self.trainable = trainable
         self.objective = trainable.objective
         self.batches = trainable.training
@@ -83,45 +86,8 @@ class Trainer:
         self.model = self.learner.model
         # The objects whose states a checkpoint holds, by their keys in it.
         self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
-
-    @classmethod
-    def at_last_checkpoint(
-        cls,
-        trainable: Trainable,
-        settings: RunSettings,
-        ranks: Ranks,
-        log: RunLog,
-        timing: TimingLogger,
-    ) -> Trainer:
-        """Build a trainer and continue from the newest checkpoint of its run, or begin it.
-
-        Raises:
-            RunError: if the checkpoint is damaged, belongs to another run, or cannot be continued
-                by these processes.
-        """
-        checkpoint = latest_checkpoint(log.checkpoints)
-        micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
-        trainer = cls(trainable, settings, ranks, log, timing, micro_batches)
-        trainer.begin(checkpoint)
-        return trainer
-
-    def begin(self, checkpoint: dict[str, Any] | None) -> None:
-        """Restore a checkpoint and open the logs, once before :meth:`run`.
-
-        Records of steps after the checkpoint are removed from the logs.
-
-        Args:
-            checkpoint: checkpoint of this run; None begins at the first step.
-
-        Raises:
-            RunError: if it belongs to another run or another half precision.
-        """
-        counters = self.counters
         if checkpoint is not None:
-            folder = self.log.checkpoints
-            restore_training_state(folder, checkpoint, self.log.fingerprint, self.parts)
-            self.display.show(f"resuming after step {counters.step} of {self.total_steps}")
-        self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
+            restore_training_state(log.checkpoints, checkpoint, log.fingerprint, self.parts)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop, and save the state in both cases.
@@ -129,6 +95,7 @@ class Trainer:
         Raises:
             RunError: with keys that may help, if training has diverged.
         """
+        self._begin_logs()
         throughput = Throughput(self.counters.step, self.total_steps)
         first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total_steps * self.micro_batches
@@ -162,6 +129,14 @@ class Trainer:
             )
             return "interrupted"
         return "finished"
+
+    def _begin_logs(self) -> None:
+        """Open the logs, without records of steps after the checkpoint."""
+        counters = self.counters
+        if counters.step > 0:
+            self.display.show(f"resuming after step {counters.step} of {self.total_steps}")
+        self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
+        self.log.write_memory(counters.step, self.ranks.device)
 
     def _note_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
         """Estimate the arithmetic of a step with the next batch; return all batches."""

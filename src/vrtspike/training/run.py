@@ -26,11 +26,12 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import RunError
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import Ranks, join_process_group
+from vrtspike.training.environment import describe_environment
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
-from vrtspike.training.run_log import RunLog, describe_environment
+from vrtspike.training.run_log import RunLog
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, resolve_workers
 
@@ -138,7 +139,7 @@ def train_run(
             trackers=trackers,
         )
         stack.callback(log.close)
-        trainer = Trainer.at_last_checkpoint(trainable, run.settings, ranks, log, timing)
+        trainer = Trainer(trainable, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop)
 
@@ -193,7 +194,6 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         total_steps=trainer.total_steps,
         **facts,
     )
-    trainer.log.write_memory(trainer.counters.step, ranks.device)
 
 
 def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:

@@ -11,10 +11,11 @@ import torch
 
 from tests.data.clips.filmed import equal, settings
 from tests.data.prepared import layout_of, random_frames
-from vrtspike.data.clips import augmentation
 from vrtspike.data.clips.augmentation import (
+    Flips,
     add_faults,
     decimate_counts,
+    flip_planes,
     halve_pictures,
     halve_sensor,
 )
@@ -157,8 +158,9 @@ def flip_transpose(values, axis, rows, columns, transpose):
 @pytest.mark.parametrize("flips", [*itertools.product((False, True), repeat=3)][1:])
 def test_rows_and_columns_are_flipped_and_then_transposed(flips):
     pictures = torch.randint(256, (2, 3, 4, 3), dtype=torch.uint8)
-    flipped = augmentation.flip_transpose(pictures, 1, *flips)
-    assert torch.equal(flipped, flip_transpose(pictures, 1, *flips))
+    for planes in (pictures, pictures[..., 0].contiguous()):
+        flipped = flip_planes(planes, Flips(*flips))
+        assert torch.equal(flipped, flip_transpose(planes, 1, *flips))
 
 
 def test_augmentation_flips_all_arrays_alike(filmed):
@@ -174,19 +176,20 @@ def test_augmentation_flips_all_arrays_alike(filmed):
             (flips,) = (
                 flips
                 for flips in itertools.product((False, True), repeat=3)
-                if torch.equal(flip_transpose(original["blur"], 1, *flips), sample["blur"])
+                if torch.equal(flip_transpose(original.blur, 1, *flips), sample.blur)
             )
-            assert torch.equal(flip_transpose(original["sharp"], 1, *flips), sample["sharp"])
-            assert torch.equal(flip_transpose(original["counts"], 2, *flips), sample["counts"])
-            assert sample["counts"].is_contiguous()
+            assert torch.equal(flip_transpose(original.sharp, 1, *flips), sample.sharp)
+            counts = sample.spikes.counts
+            assert torch.equal(flip_transpose(original.spikes.counts, 2, *flips), counts)
+            assert counts.is_contiguous()
             orientations.add(flips)
     assert len(orientations) == 8
 
 
 def threshold_factor(before, after):
     """Factor of the threshold of the second sensor."""
-    times = (after["gain"] / before["gain"]).item()
-    total = [sample["counts"].sum(dtype=torch.float64).item() for sample in (before, after)]
+    times = (after.gain / before.gain).item()
+    total = [spikes.counts.sum(dtype=torch.float64).item() for spikes in (before, after)]
     assert total[1] / total[0] == pytest.approx(1 / times, rel=0.03)
     return times
 
@@ -194,11 +197,11 @@ def threshold_factor(before, after):
 def changed_share(before, after):
     """Share of the counts that have changed."""
     # The gain that would be measured: the brightness before by the rates after.
-    rates = [sample["counts"].sum(1, dtype=torch.float32) for sample in (before, after)]
-    gain = before["gain"] * (rates[0] * rates[1]).sum() / rates[1].square().sum()
-    assert after["gain"].item() == pytest.approx(gain.item(), rel=1e-6)
-    assert after["gain"] != before["gain"]
-    return (before["counts"] != after["counts"]).float().mean().item()
+    rates = [spikes.counts.sum(1, dtype=torch.float32) for spikes in (before, after)]
+    gain = before.gain * (rates[0] * rates[1]).sum() / rates[1].square().sum()
+    assert after.gain.item() == pytest.approx(gain.item(), rel=1e-6)
+    assert after.gain != before.gain
+    return (before.counts != after.counts).float().mean().item()
 
 
 @pytest.mark.parametrize(
@@ -222,9 +225,10 @@ def test_other_sensors_keep_all_other_draws(filmed, key, measure, bounds):
         for index in range(len(plain)):
             before, after = plain[index], other[index]
             assert equal(other[index], after)
-            for name in ("blur", "sharp", "bin_steps"):
-                assert torch.equal(before[name], after[name])
-            values.append(measure(before, after))
+            assert torch.equal(before.blur, after.blur)
+            assert torch.equal(before.sharp, after.sharp)
+            assert torch.equal(before.spikes.bin_steps, after.spikes.bin_steps)
+            values.append(measure(before.spikes, after.spikes))
             changed.append(equal(some[index], after))
             assert changed[-1] or equal(some[index], before)
     lower, low, high, upper = bounds
@@ -243,25 +247,26 @@ def test_a_batch_changes_to_a_camera_or_a_sensor_of_half_the_size(filmed):
     for epoch in range(30):
         clips.set_epoch(epoch)
         plain.set_epoch(epoch)
-        # The first sample decides.
-        batch = clips.collate([clips[index] for index in (1, 4)])
-        before = plain.collate([plain[index] for index in (1, 4)])
-        kind = (batch["blur"].shape[2], batch["counts"].shape[-1])
+        batch = clips.read_batch([1, 4])
+        before = plain.read_batch([1, 4])
+        kind = (batch.blur.shape[2], batch.spikes.counts.shape[-1])
         kinds[kind] += 1
-        assert "ratio_change" not in batch
+        # The first sample decides.
+        alone = clips.read_batch([1])
+        assert (alone.blur.shape[2], alone.spikes.counts.shape[-1]) == kind
         if kind[0] == 32:
-            assert torch.equal(batch["blur"], before["blur"])
+            assert torch.equal(batch.blur, before.blur)
         else:
-            halved = halve_pictures(before["sharp"].flatten(0, 1))
-            assert torch.equal(batch["sharp"].flatten(0, 1), halved)
+            halved = halve_pictures(before.sharp.flatten(0, 1))
+            assert torch.equal(batch.sharp.flatten(0, 1), halved)
         if kind[1] == 16:
-            assert torch.equal(batch["counts"], before["counts"])
+            assert torch.equal(batch.spikes.counts, before.spikes.counts)
         else:
-            spikes = before["counts"].sum(dtype=torch.int64) / 4
-            assert batch["counts"].sum(dtype=torch.int64).item() == pytest.approx(
-                spikes.item(), rel=0.02
+            count = before.spikes.counts.sum(dtype=torch.int64) / 4
+            assert batch.spikes.counts.sum(dtype=torch.int64).item() == pytest.approx(
+                count.item(), rel=0.02
             )
-            assert torch.equal(batch["gain"], before["gain"])
+            assert torch.equal(batch.spikes.gain, before.spikes.gain)
     assert kinds.keys() == {(32, 16), (16, 16), (32, 8)}
     assert kinds[32, 16] < 15
 

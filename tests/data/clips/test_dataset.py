@@ -25,13 +25,16 @@ def test_training_clips_are_aligned_crops_at_every_place(filmed):
         clips.set_epoch(epoch)
         for index in range(len(clips)):
             sample = clips[index]
-            assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
-            full, start = sequences[sample["sequence"]], sample["start"]
-            top, left = find(sample["blur"], full["blur"][start : start + 3])
-            sharp = full["sharp"][start : start + 3, top : top + 88, left : left + 88]
-            assert torch.equal(sample["sharp"], sharp)
-            counts = full["counts"][start : start + 3, :, top // 2 :, left // 2 :][..., :44, :44]
-            assert torch.equal(sample["counts"], counts)
+            assert sample.spikes.bin_steps.tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
+            name, start = clips.clips[index]
+            full = sequences[name]
+            top, left = find(sample.blur, full.blur[start : start + 3])
+            sharp = full.sharp[start : start + 3, top : top + 88, left : left + 88]
+            assert torch.equal(sample.sharp, sharp)
+            counts = full.spikes.counts[start : start + 3, :, top // 2 :, left // 2 :][
+                ..., :44, :44
+            ]
+            assert torch.equal(sample.spikes.counts, counts)
             tops.add(top)
             lefts.add(left)
     # Of 96 x 128 pixels, on whole pixels of spikes; the first and the last are among them.
@@ -55,14 +58,14 @@ def test_samples_depend_on_seed_epoch_and_index_only(filmed):
 
 def test_validation_clips_cover_every_frame_from_the_middle(filmed):
     clips = ClipDataset(filmed, "test", settings(AUGMENT=True), train=False)
-    assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
+    assert [start for _, start in clips.clips] == [0, 2]
     full = whole_sequence(filmed, "test/c")
     clips.set_epoch(7)
     for length, starts in ((4, [0, 1]), (5, [0]), (1, [0, 1, 2, 3, 4])):
         others = ClipDataset(filmed, "test", settings(CLIP_LEN=length), train=False)
-        assert [others[i]["start"] for i in range(len(others))] == starts
-    assert torch.equal(clips[1]["blur"], full["blur"][2:5, 32:64, 48:80])
-    assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
+        assert [start for _, start in others.clips] == starts
+    assert torch.equal(clips[1].blur, full.blur[2:5, 32:64, 48:80])
+    assert torch.equal(clips[1].spikes.counts, full.spikes.counts[2:5, :, 16:32, 24:40])
 
 
 def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
@@ -77,8 +80,8 @@ def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
     assert len(clips) == 1
     sample = clips[0]
     # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
-    np.testing.assert_array_equal(sample["blur"][0], frame["blur"][:32, 8:40])
-    np.testing.assert_array_equal(sample["counts"][0], frame["voxels"][:, :16, 4:20])
+    np.testing.assert_array_equal(sample.blur[0], frame["blur"][:32, 8:40])
+    np.testing.assert_array_equal(sample.spikes.counts[0], frame["voxels"][:, :16, 4:20])
 
 
 def test_all_sequences_that_are_too_short_or_small_are_named(filmed):
@@ -154,7 +157,7 @@ def test_a_quarter_of_the_training_clips_is_without_neighbours(filmed):
         clips.set_epoch(epoch)
         # Frame 2 of the first sequence, which has a neighbour on either side.
         sample = clips[2]
-        assert sample["start"] == 2
-        isolated.append(not sample["neighbors"].any())
-        assert isolated[-1] or sample["neighbors"].all()
+        assert clips.clips[2] == ("train/a", 2)
+        isolated.append(not sample.spikes.has_neighbors.any())
+        assert isolated[-1] or sample.spikes.has_neighbors.all()
     assert 6 <= sum(isolated) <= 24

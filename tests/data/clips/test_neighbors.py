@@ -13,10 +13,10 @@ from vrtspike.data.voxels.normalization import Statistics
 def test_absent_neighbours_deviate_in_no_bin(filmed):
     clips = ClipDataset(filmed, "test", settings(CLIP_LEN=1, NEIGHBOURS=True), train=False)
     statistics = Statistics(0.2, 0.4, 1)
-    voxels = prepare_batch(clips.collate([clips[0], clips[2], clips[4]]), statistics, "cpu").voxels
+    voxels = prepare_batch(clips.read_batch([0, 2, 4]), statistics, "cpu").voxels
     assert torch.isfinite(voxels).all()
     alone = ClipDataset(filmed, "test", settings(CLIP_LEN=5), train=False)
-    single = prepare_batch(alone.collate([alone[0]]), statistics, "cpu").voxels[0]
+    single = prepare_batch(alone.read_batch([0]), statistics, "cpu").voxels[0]
     mean = single.mean(dim=1, keepdim=True).expand_as(single)
     expected = torch.stack(
         [

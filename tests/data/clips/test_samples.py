@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.clips.filmed import equal, settings
+from tests.data.clips.filmed import equal, settings, tensors
 from tests.data.prepared import layout_of, random_frames
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
+from vrtspike.training.batches import ShuffledBatches
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.workers import Workers
 
 
 def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(filmed):
@@ -30,14 +34,14 @@ def test_clips_hold_the_spikes_of_their_neighbours(filmed, precomputed):
     plain = ClipDataset(filmed, "test", settings(CLIP_LEN=5), train=False)[0]
     assert len(clips) == 5
     for frame, clip in enumerate(clips):
-        assert clip["blur"].shape[0] == 1
-        assert clip["neighbors"].tolist() == [frame > 0, frame < 4]
+        assert clip.blur.shape[0] == 1
+        assert clip.spikes.has_neighbors.tolist() == [frame > 0, frame < 4]
         for place, counted in enumerate(range(frame - 1, frame + 2)):
             if 0 <= counted < 5:
-                assert torch.equal(clip["counts"][place], plain["counts"][counted])
-                assert torch.equal(clip["bin_steps"][place], plain["bin_steps"][counted])
+                assert torch.equal(clip.spikes.counts[place], plain.spikes.counts[counted])
+                assert torch.equal(clip.spikes.bin_steps[place], plain.spikes.bin_steps[counted])
             else:
-                assert not clip["counts"][place].any()
+                assert not clip.spikes.counts[place].any()
 
 
 @pytest.mark.parametrize("precomputed", [True, False])
@@ -46,14 +50,24 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     write_store(tmp_path / "s.zarr", layout, random_frames(layout))
     store = Store(tmp_path / "s.zarr")
     box = slice(1, 4), slice(8, 24), slice(12, 36)
-    sample = read_clip(store, "train/s", *box, precomputed=precomputed)
+    sample = read_clip(store, *box, precomputed=precomputed)
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, frame in enumerate([*random_frames(layout)][1:]):
         exposure = np.unpackbits(frame["bits"], axis=2, count=24, bitorder="little")
         ends = edges[len(exposure)]
-        assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
+        assert sample.spikes.bin_steps[place].tolist() == np.diff(ends).tolist()
         for k in range(4):
             expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
-            np.testing.assert_array_equal(sample["counts"][place, k], expected)
-    assert sample["gain"].item() == pytest.approx(store.gain, rel=1e-6)
-    assert sample["gain"].dtype == torch.float32
+            np.testing.assert_array_equal(sample.spikes.counts[place, k], expected)
+    assert sample.spikes.gain.item() == pytest.approx(store.gain, rel=1e-6)
+    assert sample.spikes.gain.dtype == torch.float32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_all_tensors_of_a_batch_are_in_page_locked_memory(filmed):
+    clips = ClipDataset(filmed, "train", settings(NEIGHBOURS=True))
+    ranks = Ranks(0, 0, 1, 1, torch.device("cuda"))
+    processes = Workers(1, 1, train=0, val=0)
+    batch, *_ = ShuffledBatches(clips, RunSettings(), processes, ranks).stream(0, 1, 1)
+    assert all(tensor.is_pinned() for tensor in tensors(batch))

@@ -18,18 +18,18 @@ def test_clips_have_spikes_of_other_frames_on_both_sides(filmed, split, train, l
     plain = ClipDataset(filmed, split, options, train=train)
     for index, sample in enumerate(clips):
         # The crops are those of other clips.
-        assert torch.equal(sample["blur"], plain[index]["blur"])
-        assert sample["neighbors"].tolist() == [True, True]
-        start = sample["start"]
-        full = whole_sequence(filmed, sample["sequence"])
-        top, left = find(sample["blur"], full["blur"][start : start + length])
-        last = len(full["blur"]) - 1
+        assert torch.equal(sample.blur, plain[index].blur)
+        assert sample.spikes.has_neighbors.tolist() == [True, True]
+        name, start = clips.clips[index]
+        full = whole_sequence(filmed, name)
+        top, left = find(sample.blur, full.blur[start : start + length])
+        last = len(full.blur) - 1
         frames = [abs(frame) for frame in range(start - 1, start + length + 1)]
         if frames[-1] > last:
             frames[-1] = last - 1
-        counts = full["counts"][frames, :, top // 2 :, left // 2 :][..., :44, :44]
-        assert torch.equal(sample["counts"], counts)
-        assert torch.equal(sample["bin_steps"], full["bin_steps"][frames])
+        counts = full.spikes.counts[frames, :, top // 2 :, left // 2 :][..., :44, :44]
+        assert torch.equal(sample.spikes.counts, counts)
+        assert torch.equal(sample.spikes.bin_steps, full.spikes.bin_steps[frames])
 
 
 def test_clips_without_neighbours_are_those_of_other_models(filmed):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import default_collate
 
 from tests.data.prepared import check, merged
 from tests.data.raw.published import CONTEXT, PUBLISHED, frames
@@ -60,8 +59,8 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
         }
     )
     dataset = load_dataset(path)
-    batch = default_collate([ClipDataset(dataset, "train", settings.DATA)[0]])
-    steps = batch["bin_steps"].sum(dim=2)[0].tolist()
+    batch = ClipDataset(dataset, "train", settings.DATA).read_batch([0])
+    steps = batch.spikes.bin_steps.sum(dim=2)[0].tolist()
     # The first of two frames begins where the recording does, unless that began before.
     assert all(published.exposure.steps <= n <= published.exposure.steps + 10 for n in steps)
     model = build_model(settings)

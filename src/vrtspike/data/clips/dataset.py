@@ -7,12 +7,13 @@ on the device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import Dataset
 
 from vrtspike.data.clips.augmentation import (
+    Flips,
     add_sensor_faults,
     change_ratio,
     draw_ratio_change,
@@ -20,9 +21,16 @@ from vrtspike.data.clips.augmentation import (
     raise_threshold,
 )
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
-from vrtspike.data.clips.samples import Sample, pad_absent_neighbors, read_clip
+from vrtspike.data.clips.samples import (
+    BinnedSpikes,
+    Sample,
+    pad_absent_neighbors,
+    read_clip,
+    stack_samples,
+)
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import Store
+from vrtspike.data.store.reading import Store, cache_use
+from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
@@ -86,6 +94,7 @@ class ClipDataset(Dataset[Sample]):
             f"{split}/{entry.name}": Store(entry.store, cache_bytes)
             for entry in manifest.split(split)
         }
+        self._cache_bytes = cache_bytes
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
@@ -96,11 +105,12 @@ class ClipDataset(Dataset[Sample]):
         _require_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
         if settings.RATIO_AUGMENT:
             _require_halves(layouts, crops_of_all_epochs)
-        self._clips = [
+        self.clips = [
             (name, start)
             for name, layout in layouts.items()
             for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every_frame=train)
         ]
+        """Sequence (``<split>/<sequence>``) and first frame of each clip."""
 
     @property
     def layouts(self) -> dict[str, StoreLayout]:
@@ -109,18 +119,43 @@ class ClipDataset(Dataset[Sample]):
 
     def __len__(self) -> int:
         """Number of clips."""
-        return len(self._clips)
+        return len(self.clips)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch whose crops and augmentation the next samples get."""
         self._epoch = epoch
 
     def __getitem__(self, index: int) -> Sample:
-        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
-        name, start = self._clips[index]
+        """Read clip ``index``."""
+        return self._read(index, self._random(index))
+
+    def read_batch(self, indices: Sequence[int]) -> Sample:
+        """Read clips as a batch; with DATA.RATIO_AUGMENT, all of them change alike.
+
+        The clips of a batch have one size, so the generator of the first one draws the change.
+        """
+        randoms = [self._random(index) for index in indices]
+        samples = [
+            self._read(index, random) for index, random in zip(indices, randoms, strict=True)
+        ]
+        if self._train and self._settings.RATIO_AUGMENT and samples[0].spikes is not None:
+            change = draw_ratio_change(self._settings.RATIO_AUGMENT, randoms[0])
+            samples = [change_ratio(sample, change) for sample in samples]
+        return stack_samples(samples)
+
+    def cache_use(self) -> CacheUse | None:
+        """Return the cache counters of this process; None without a cache."""
+        return cache_use(self._cache_bytes) if self._cache_bytes else None
+
+    def _random(self, index: int) -> np.random.Generator:
+        """Return the generator of all draws of a clip."""
+        return np.random.default_rng([self._seed, self._epoch, index])
+
+    def _read(self, index: int, random: np.random.Generator) -> Sample:
+        """Read a clip; a training clip is cut and augmented at random."""
+        name, start = self.clips[index]
         store = self._stores[name]
         settings = self._settings
-        random = np.random.default_rng([self._seed, self._epoch, index])
         rows, columns = self._crop(store.layout, random)
         neighbors = settings.NEIGHBOURS
         if self._train and neighbors:
@@ -128,7 +163,6 @@ class ClipDataset(Dataset[Sample]):
         frames = slice(start, start + settings.CLIP_LEN)
         sample = read_clip(
             store,
-            name,
             frames,
             rows,
             columns,
@@ -136,13 +170,14 @@ class ClipDataset(Dataset[Sample]):
             neighbors=neighbors,
         )
         if self._train:
-            self._augment(sample, random)
-        if settings.NEIGHBOURS and "counts" in sample:
-            pad_absent_neighbors(
-                sample,
+            sample = self._augment(sample, random)
+        if settings.NEIGHBOURS and sample.spikes is not None:
+            spikes = self._with_absent_neighbors(
+                sample.spikes,
                 before=neighbors and start > 0,
                 after=neighbors and frames.stop < len(store.layout.frames),
             )
+            sample = sample._replace(spikes=spikes)
         return sample
 
     def _crop(self, layout: StoreLayout, random: np.random.Generator) -> tuple[slice, slice]:
@@ -157,29 +192,26 @@ class ClipDataset(Dataset[Sample]):
             crop.append(slice(unit * position, unit * position + size))
         return crop[0], crop[1]
 
-    def _augment(self, sample: Sample, random: np.random.Generator) -> None:
-        """Augment a sample by the keys of DATA."""
+    def _augment(self, sample: Sample, random: np.random.Generator) -> Sample:
+        """Augment a sample by the keys of DATA, but for RATIO_AUGMENT, see :meth:`read_batch`."""
         settings = self._settings
         if settings.AUGMENT:
-            rows, columns, transpose = random.integers(2, size=3).astype(bool).tolist()
-            flip_sample(sample, rows, columns, transpose)
-        if "counts" not in sample:
-            return
+            flips = Flips(*random.integers(2, size=3).astype(bool).tolist())
+            sample = flip_sample(sample, flips)
+        spikes = sample.spikes
+        if spikes is None:
+            return sample
         if random.random() < settings.THRESHOLD_AUGMENT:
-            raise_threshold(sample, random)
+            spikes = raise_threshold(spikes, random)
         if random.random() < settings.FAULT_AUGMENT:
-            add_sensor_faults(sample, random)
-        if settings.RATIO_AUGMENT:
-            sample["ratio_change"] = draw_ratio_change(settings.RATIO_AUGMENT, random)
+            spikes = add_sensor_faults(spikes, random)
+        return sample._replace(spikes=spikes)
 
-    def collate(self, samples: list[Sample]) -> dict[str, Any]:
-        """Stack samples to a batch; all change their ratio of sensor to frame as the first does."""
-        change = samples[0].get("ratio_change", "")
-        for sample in samples:
-            sample.pop("ratio_change", None)
-            change_ratio(sample, change)
-        batch: dict[str, Any] = default_collate(samples)
-        return batch
+    def _with_absent_neighbors(
+        self, spikes: BinnedSpikes, *, before: bool, after: bool
+    ) -> BinnedSpikes:
+        """Return the spikes of T + 2 frames, see :func:`pad_absent_neighbors`."""
+        return pad_absent_neighbors(spikes, before=before, after=after)
 
 
 def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:

@@ -2,54 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, NotRequired, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
+from torch.utils.data import default_collate
 
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.system.rounding import divide_up
 
-RatioChange = Literal["", "camera", "sensor"]
-"""Part that gets half as many rows and columns: none, the camera, or the sensor."""
+
+class BinnedSpikes(NamedTuple):
+    """The spikes of a clip of T frames in K bins each, on h x w pixels of the sensor.
+
+    With DATA.NEIGHBOURS they are those of T + 2 frames, one more on either side. In a batch, every
+    tensor has one more axis, B, in front.
+
+    Attributes:
+        counts: uint8 (T, K, h, w), spikes per bin.
+        bin_steps: uint8 (T, K), spike steps of each bin.
+        gain: float32 (), brightness of a spike rate of 1.
+        has_neighbors: bool (2,), true if there are spikes of the frame before, and of the one
+            after, or of another frame in their place; false without DATA.NEIGHBOURS.
+    """
+
+    counts: torch.Tensor
+    bin_steps: torch.Tensor
+    gain: torch.Tensor
+    has_neighbors: torch.Tensor
 
 
-class Sample(TypedDict):
-    """A clip for training or evaluation. T frames, K bins, H x W RGB pixels, h x w spike pixels.
+class Sample(NamedTuple):
+    """A clip for training or validation: T frames of H x W pixels.
 
-    With DATA.NEIGHBOURS the spikes are those of T + 2 frames, one more on either side.
+    A named tuple, because PyTorch stacks these and puts them in page-locked memory by itself. In a
+    batch, every tensor has one more axis, B, in front.
+
+    Attributes:
+        blur: uint8 (T, H, W, 3).
+        sharp: uint8 (T, H, W, 3).
+        spikes: spikes of the frames; None in a data set without spikes.
     """
 
     blur: torch.Tensor
-    """uint8 (T, H, W, 3)."""
     sharp: torch.Tensor
-    """uint8 (T, H, W, 3)."""
-    counts: NotRequired[torch.Tensor]
-    """uint8 (T, K, h, w): spikes per bin; absent, as the next two, in a data set without spikes."""
-    bin_steps: NotRequired[torch.Tensor]
-    """uint8 (T, K): spike steps of each bin."""
-    gain: NotRequired[torch.Tensor]
-    """float32 (): brightness of a spike rate of 1."""
-    sequence: str
-    """``<split>/<sequence>``."""
-    start: int
-    """Index of the first frame in its sequence."""
-    neighbors: NotRequired[torch.Tensor]
-    """bool (2,): true if there are spikes of the frame before, and of the one after, or of another
-    frame in their place; only with DATA.NEIGHBOURS."""
-    ratio_change: NotRequired[RatioChange]
-    """Change of the resolution, drawn for a batch that begins with this clip; only with
-    DATA.RATIO_AUGMENT."""
+    spikes: BinnedSpikes | None
 
 
 def read_clip(
     store: Store,
-    name: str,
     frames: slice,
     rows: slice,
     columns: slice,
@@ -61,7 +68,6 @@ def read_clip(
 
     Args:
         store: store of the sequence.
-        name: name of the sequence, ``<split>/<sequence>``.
         frames: indices of the frames.
         rows: rows of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB
             to spike scale.
@@ -75,14 +81,10 @@ def read_clip(
         DataError: if a chunk cannot be read.
     """
     layout = store.layout
-    sample = Sample(
-        blur=torch.from_numpy(store.read("blur", frames, rows, columns)),
-        sharp=torch.from_numpy(store.read("sharp", frames, rows, columns)),
-        sequence=name,
-        start=frames.start,
-    )
+    blur = torch.from_numpy(store.read("blur", frames, rows, columns))
+    sharp = torch.from_numpy(store.read("sharp", frames, rows, columns))
     if layout.spike_size is None:
-        return sample
+        return Sample(blur, sharp, spikes=None)
     counted = frames
     if neighbors:
         counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
@@ -92,10 +94,13 @@ def read_clip(
         counts = store.read("voxels", counted, sensor_rows, sensor_columns)
     else:
         counts = _count_spikes(store, counted, sensor_rows, sensor_columns)
-    sample["counts"] = torch.from_numpy(counts)
-    sample["bin_steps"] = torch.from_numpy(bin_table(layout.binned[counted], layout.bins))
-    sample["gain"] = torch.tensor(store.gain, dtype=torch.float32)
-    return sample
+    spikes = BinnedSpikes(
+        torch.from_numpy(counts),
+        torch.from_numpy(bin_table(layout.binned[counted], layout.bins)),
+        torch.tensor(store.gain, dtype=torch.float32),
+        has_neighbors=torch.tensor([False, False]),
+    )
+    return Sample(blur, sharp, spikes)
 
 
 def on_sensor(pixels: slice, ratio: Fraction) -> slice:
@@ -127,21 +132,25 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     return np.stack(counts)
 
 
-def pad_absent_neighbors(sample: Sample, *, before: bool, after: bool) -> None:
-    """Pad the places of absent neighbours, and record which ones a sample has spikes of.
+def pad_absent_neighbors(spikes: BinnedSpikes, *, before: bool, after: bool) -> BinnedSpikes:
+    """Pad the places of absent neighbours, and record which ones there are spikes of.
 
     Args:
-        sample: changed in place.
-        before: true if it has spikes of the frame before its first one.
-        after: true if it has spikes of the frame after its last one.
+        spikes: spikes of the frames of a clip, and of its neighbours that are not absent.
+        before: true if they include the frame before the clip.
+        after: true if they include the frame after the clip.
     """
     padding_before = 0 if before else 1
     padding_after = 0 if after else 1
-    sample["counts"] = functional.pad(
-        sample["counts"], (0, 0, 0, 0, 0, 0, padding_before, padding_after)
-    )
+    counts = functional.pad(spikes.counts, (0, 0, 0, 0, 0, 0, padding_before, padding_after))
     # Each bin has one step, so that nothing is divided by zero.
-    sample["bin_steps"] = functional.pad(
-        sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
-    )
-    sample["neighbors"] = torch.tensor([before, after])
+    bin_steps = functional.pad(spikes.bin_steps, (0, 0, padding_before, padding_after), value=1)
+    return BinnedSpikes(counts, bin_steps, spikes.gain, torch.tensor([before, after]))
+
+
+def stack_samples(samples: Sequence[Sample]) -> Sample:
+    """Stack samples of one data set to a batch."""
+    blur = default_collate([sample.blur for sample in samples])
+    sharp = default_collate([sample.sharp for sample in samples])
+    spikes = [sample.spikes for sample in samples]
+    return Sample(blur, sharp, None if spikes[0] is None else default_collate(spikes))

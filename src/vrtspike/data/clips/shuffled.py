@@ -9,7 +9,7 @@ import torch
 
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.neighbors import mirrored_order
-from vrtspike.data.clips.samples import Sample
+from vrtspike.data.clips.samples import BinnedSpikes
 from vrtspike.system.errors import DataError, list_faults
 
 if TYPE_CHECKING:
@@ -42,16 +42,15 @@ class ShuffledSpikesDataset(ClipDataset):
         if settings.NEIGHBOURS:
             _require_other_frames(self.layouts)
 
-    def __getitem__(self, index: int) -> Sample:
-        """Read clip ``index``; see :class:`~vrtspike.data.clips.samples.Sample`."""
-        sample = super().__getitem__(index)
-        if len(sample["counts"]) != len(sample["blur"]):
-            before, after = sample["neighbors"].tolist()
-            order = mirrored_order(len(sample["counts"]), before=before, after=after)
-            sample["counts"] = sample["counts"][order]
-            sample["bin_steps"] = sample["bin_steps"][order]
-            sample["neighbors"] = torch.tensor([True, True])
-        return sample
+    def _with_absent_neighbors(
+        self, spikes: BinnedSpikes, *, before: bool, after: bool
+    ) -> BinnedSpikes:
+        """Return the spikes of T + 2 frames, those of absent ones replaced by others."""
+        padded = super()._with_absent_neighbors(spikes, before=before, after=after)
+        order = mirrored_order(len(padded.counts), before=before, after=after)
+        return BinnedSpikes(
+            padded.counts[order], padded.bin_steps[order], padded.gain, torch.tensor([True, True])
+        )
 
 
 def _require_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
