@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from vrtspike.models import build_model as build_model
     from vrtspike.models.vrt_checkpoints import load_vrt as load_vrt
     from vrtspike.monitoring.timing import section as section
-    from vrtspike.restoration.given_clips import open_clip as open_clip
     from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
+    from vrtspike.restoration.inputs.given_clip import open_clip as open_clip
     from vrtspike.restoration.restored_folder import RestoredFolder as RestoredFolder
     from vrtspike.restoration.trained import TrainedModel as TrainedModel
     from vrtspike.restoration.trained import load as load
@@ -78,7 +78,7 @@ _HOMES = {
     "load_preset": "vrtspike.config",
     "load_vrt": "vrtspike.models.vrt_checkpoints",
     "normalize_counts": "vrtspike.data.store.voxels",
-    "open_clip": "vrtspike.restoration.given_clips",
+    "open_clip": "vrtspike.restoration.inputs.given_clip",
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",

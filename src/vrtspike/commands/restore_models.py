@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from vrtspike.restoration.folder.request import Request
-    from vrtspike.restoration.given_clips import GivenClip
     from vrtspike.restoration.inputs.clip_frames import Pictures
+    from vrtspike.restoration.inputs.given_clip import GivenClip
     from vrtspike.restoration.trained import TrainedModel
     from vrtspike.runs.identity import RunIdentity
 

@@ -7,8 +7,8 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from vrtspike.restoration.given_clips import GivenSpikes
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
+from vrtspike.restoration.inputs.given_clip import GivenSpikes
 from vrtspike.restoration.restored_folder import RestoredFolder
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.runs.named_models import GENERAL

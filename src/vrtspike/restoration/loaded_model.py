@@ -15,8 +15,8 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.restoration.checks.clip_check import find_doubts
 from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits, is_worse
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import TileRestorer, Tiling, fit_tiling
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings, deblurring_settings
@@ -173,7 +173,7 @@ class LoadedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: clip from :func:`~vrtspike.restoration.given_clips.open_clip`.
+            source: clip from :func:`~vrtspike.restoration.inputs.given_clip.open_clip`.
             tiling: tiling from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.

@@ -19,10 +19,10 @@ from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.outside_training import kept_frames_warning
 from vrtspike.restoration.folder.request import Request, open_request
 from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.given_clips import GivenSpikes, open_clip
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
+from vrtspike.restoration.inputs.given_clip import GivenSpikes, open_clip
 from vrtspike.restoration.loaded_model import LoadedModel
 from vrtspike.restoration.restore import load_model, torch_restorer
 from vrtspike.restoration.restored_folder import RestoredFolder

@@ -25,8 +25,8 @@ from vrtspike.restoration.checks.no_reference import no_reference_metrics, unsee
 from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_frames import Pictures
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 

@@ -14,13 +14,13 @@ from vrtspike.restoration.folder.result_record import (
     SIDE_BY_SIDE,
     VIDEO,
 )
-from vrtspike.restoration.given_clips import GivenClip, open_clip
 from vrtspike.restoration.inputs.clip_frames import (
+    FolderPictures,
     Pictures,
-    folder_pictures,
     picture_files,
     require_size,
 )
+from vrtspike.restoration.inputs.given_clip import GivenClip, open_clip
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
@@ -37,7 +37,7 @@ class Request:
         sensor: rows and columns of recorded spikes; None as for
             :func:`~vrtspike.restoration.inputs.clip_spikes.recorded_spikes`.
         layout: name of the layout that gives exposures; None as for
-            :func:`~vrtspike.restoration.given_clips.open_clip`.
+            :func:`~vrtspike.restoration.inputs.given_clip.open_clip`.
         sharp: folder that holds sharp frames of the same names, to compare with.
         video: write ``restored.mp4``.
         side_by_side: write ``side_by_side.mp4``: blurry, restored, sharp if given.
@@ -135,6 +135,6 @@ def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
     if missing:
         title = f"{folder}: frames without a sharp one"
         raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
-    sharp = folder_pictures(folder, [by_name[name] for name in source.names])
+    sharp = FolderPictures(folder, [by_name[name] for name in source.names])
     require_size(sharp.describe(0), sharp.frame(0), source.size)
     return sharp

@@ -30,9 +30,9 @@ from vrtspike.restoration.folder.result_record import (
     remove_results,
     require_replaceable,
 )
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
 from vrtspike.restoration.inputs.clip_frames import Pictures, picture_files
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import list_faults, printable
 from vrtspike.system.progress_bar import Progresses
 

@@ -15,8 +15,8 @@ from vrtspike.reporting.page_data import Video
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_frames import Pictures, require_size, sequence_name
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
