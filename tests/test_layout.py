@@ -22,7 +22,7 @@ TESTED_WITH = {
     "commands/test_projects.py": ["commands/data_inspection"],
     "commands/test_data.py": ["commands/public_sets"],
     "commands/test_doctor.py": ["commands/check_results"],
-    "commands/test_restore.py": ["commands/models", "commands/restore_models"],
+    "commands/test_restore.py": ["commands/models", "restoration/restore_command"],
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],

@@ -37,8 +37,9 @@ from vrtspike.restoration.inputs.clip_source import (
     stored_blurry_frame,
     stored_sharp_frame,
 )
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shutil
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.data.raw.published import CONTEXT, frames
+from tests.restoration.folder_runs import restore
 from tests.small_run import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.data.clips.recording_limits import RecordingLimits
@@ -20,16 +20,17 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packing import pack_run
-from vrtspike.restoration import loaded_model
+from vrtspike.restoration.checks import checked_clip
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.outside_training import compare_with_limits
 from vrtspike.restoration.folder.frame_metrics import worse_frames_warnings
-from vrtspike.restoration.folder.request import Request, open_request
-from vrtspike.restoration.folder.writing import restore_into
+from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.inputs.clip_frames import ArrayPictures
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED, array_spikes
 from vrtspike.restoration.inputs.given_clip import GivenClip
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
@@ -284,14 +285,10 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     table = "\n".join(["frame,start,stop,sharp", *lines, ""])
     (tmp_path / "exposures.csv").write_text(table)
     request = Request(tmp_path / "blur", tmp_path / "out", tmp_path / "spike")
-    source, _ = open_request(model.run, request)
-    gain = source.gain()
+    gain = open_request(model.run, request).source.gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
-    progress = contextlib.nullcontext(lambda *done: None)
     trained = noise_model(model, limits)
-    record = restore_into(
-        trained, request, source, None, progress=lambda title: progress, note=lambda text: None
-    )
+    record = restore(trained, request)
     for number, frame in enumerate(blur):
         kept = read_picture(tmp_path / f"out/restored/{number}.png").rgb
         np.testing.assert_array_equal(kept, frame)
@@ -300,19 +297,15 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(loaded_model, "find_doubts", lambda clip: {0: "0: does not fit"})
+        patch.setattr(checked_clip, "find_doubts", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
-        record = restore_into(
-            trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
-        )
+        record = restore(trained, doubtful)
     assert (read_picture(tmp_path / "doubtful/restored/0.png").rgb != blur[0]).any()
     assert record["verdicts"] == {"kept blurry": [], "reblur": [], "unseen": []}
     # Within its limits a model's frames are written, and judged.
     request = replace(request, output=tmp_path / "inside")
     inside = noise_model(model, replace(limits, gain=(gain, gain)))
-    record = restore_into(
-        inside, request, source, None, progress=lambda title: progress, note=lambda text: None
-    )
+    record = restore(inside, request)
     assert record["verdicts"]["unseen"] == record["verdicts"]["reblur"] == ["0", "1"]
     (message,) = worse_frames_warnings(record["verdicts"])
     assert "0: blurred again and by spikes that the model has not seen" in message

@@ -29,7 +29,7 @@ _TITLES = {
 
 @dataclass(frozen=True, repr=False)
 class RestoredFolder:
-    """The results of :meth:`~vrtspike.restoration.trained.TrainedModel.restore_folder`.
+    """The results of :meth:`~vrtspike.restoration.trained_model.TrainedModel.restore_folder`.
 
     ``repr`` gives the summary that ``vrtspike restore`` prints.
 
