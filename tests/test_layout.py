@@ -21,7 +21,7 @@ TESTED_WITH = {
     "commands/test_documented.py": ["commands/machine", "commands/recordings", "commands/runs"],
     "commands/test_projects.py": ["commands/data_inspection"],
     "commands/test_data.py": ["commands/public_sets"],
-    "commands/test_doctor.py": ["commands/check_results"],
+    "commands/doctor/test_checks.py": ["commands/doctor/check"],
     "commands/test_restore.py": ["commands/models", "restoration/restore_command"],
     "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
     "config/test_loading.py": ["config/checking"],
