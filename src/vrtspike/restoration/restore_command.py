@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vrtspike.launching.gpus import DeviceName, take_device
 from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import COMPARED
+from vrtspike.restoration.folder.result_record import COMPARED, RestoreRecord
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.progress_bar import progress_bar
 
@@ -43,7 +43,7 @@ class ModelSource:
     run: RunIdentity
     exported: TrainedModel | None = None
 
-    def restore(self, job: RestoreJob, device: torch.device, precision: str) -> dict[str, Any]:
+    def restore(self, job: RestoreJob, device: torch.device, precision: str) -> RestoreRecord:
         """Load the model, restore a clip into a folder, and return the record."""
         from vrtspike.restoration.loading import load
 

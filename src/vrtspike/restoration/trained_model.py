@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from vrtspike.restoration.folder.job import RestoreJob, open_request
 from vrtspike.restoration.folder.output_folder import Note, OutputFolder
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.restored_folder import RestoredFolder
+from vrtspike.restoration.folder.result_record import ModelEntry, RestoreRecord
 from vrtspike.restoration.inference.tiling import TileRestorer, Tiling, fit_tiling
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
 from vrtspike.restoration.inputs.clip_source import FrameSource
@@ -208,7 +209,7 @@ class TrainedModel:
 
     def restore_job(
         self, job: RestoreJob, *, progress: Progresses, note: Note = print
-    ) -> dict[str, Any]:
+    ) -> RestoreRecord:
         """Restore a clip into a folder, without the page; frames that are already in it stay.
 
         Args:
@@ -227,7 +228,12 @@ class TrainedModel:
         """
         # The job is checked completely before anything is removed or written.
         scores = {name: load_no_reference(name) for name in job.request.no_reference}
-        output = OutputFolder(job, self._identity, self.precision, note)
+        model: ModelEntry = {
+            "name": self.run.name,
+            "fingerprint": self.run.fingerprint,
+            "weights": self.weights,
+        }
+        output = OutputFolder(job, model, self.precision, note)
         tiling = output.tiling or self.tiling(job.source, job.request.tile)
         clip = self._check(job.source, anyway=job.request.anyway)
         output.begin(clip, tiling, self.device.type)
@@ -264,7 +270,7 @@ class TrainedModel:
 
     def restore_source(
         self,
-        source: GivenClip,
+        source: FrameSource,
         tiling: Tiling,
         *,
         wanted: Collection[int] | None = None,
@@ -285,16 +291,15 @@ class TrainedModel:
             RunError: if the memory of the device is too small, or the model gives values that are
                 not finite.
         """
-        return self._restore(source, tiling, source.pictures.bits, wanted, progress)
-
-    @property
-    def _identity(self) -> Mapping[str, str]:
-        """The model in ``restore.json``."""
-        return {
-            "name": self.run.name,
-            "fingerprint": self.run.fingerprint,
-            "weights": self.weights,
-        }
+        return restore_frames(
+            self.restore_tiles,
+            source,
+            tiling,
+            readers=1,
+            wanted=wanted,
+            progress=progress,
+            bits=source.bits,
+        )
 
     def _check(self, source: GivenClip, *, anyway: bool) -> CheckedClip:
         """Check a clip against the recordings of the training; the errors of :func:`check_clip`."""
@@ -315,31 +320,11 @@ class TrainedModel:
             one per wanted frame, in order: the restored frame, or the blurry one if that fits the
             unseen spikes better; and True if it is the blurry one.
         """
-        pictures = clip.source.pictures
         numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
         source = clip.limits.adapt(clip.source)
-        frames = self._restore(source, tiling, pictures.bits, wanted, progress)
+        frames = self.restore_source(source, tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):
-                yield pictures.exact_frame(number), True
+                yield clip.source.pictures.exact_frame(number), True
             else:
                 yield image, False
-
-    def _restore(
-        self,
-        source: FrameSource,
-        tiling: Tiling,
-        bits: int,
-        wanted: Collection[int] | None,
-        progress: ProgressCallback | None,
-    ) -> Iterator[NDArray[np.uint8] | NDArray[np.uint16]]:
-        """Restore frames of 8 or 16 bits, with one window read ahead."""
-        return restore_frames(
-            self.restore_tiles,
-            source,
-            tiling,
-            readers=1,
-            wanted=wanted,
-            progress=progress,
-            bits=bits,
-        )

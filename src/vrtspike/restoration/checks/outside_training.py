@@ -139,6 +139,7 @@ class PooledClip(FrameSource):
 
     def __init__(self, clip: GivenClip) -> None:
         super().__init__(clip.names, clip.size, clip.ratio)
+        self.bits = clip.bits
         self._clip = clip
 
     def read(self, frames: slice) -> Frames:

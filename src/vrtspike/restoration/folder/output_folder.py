@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from vrtspike.restoration.folder.job import RestoreJob
 from vrtspike.restoration.folder.result_record import (
     RESTORE_RECORD,
     SCHEMA,
+    ModelEntry,
+    RecordIdentity,
+    RestoreRecord,
     continued_record,
     read_earlier_record,
     recorded_results,
@@ -58,7 +61,7 @@ class OutputFolder:
         note: called with notes and warnings for the user.
 
     Attributes:
-        record: contents of ``restore.json``; empty before :meth:`begin`.
+        record: contents of ``restore.json``, after :meth:`begin`.
         missing: numbers of the frames to restore, after :meth:`begin`.
 
     Raises:
@@ -66,9 +69,7 @@ class OutputFolder:
             to be overwritten.
     """
 
-    def __init__(
-        self, job: RestoreJob, model: Mapping[str, str], precision: str, note: Note
-    ) -> None:
+    def __init__(self, job: RestoreJob, model: ModelEntry, precision: str, note: Note) -> None:
         self._job = job
         self._note = note
         self._record_file = job.request.output / RESTORE_RECORD
@@ -81,7 +82,7 @@ class OutputFolder:
             )
         self._recorded = recorded_results(earlier)
         require_replaceable(job.request.output, job.results, self._recorded)
-        self.record: dict[str, Any] = {}
+        self.record: RestoreRecord
         self.missing: Sequence[int] = ()
 
     @property
@@ -110,9 +111,21 @@ class OutputFolder:
         if self._continued:
             present = len(files) - len(self.missing)
             self._note(f"{present} of {len(files)} frames are there already, restored before")
+        source = clip.source
+        shape = (len(source.names), *source.size)
+        factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
         self.record = {
             **self._identity,
-            **_clip_entries(self._job, clip, tiling, device),
+            "paths": {
+                "input": printable(str(request.frames)),
+                "spikes": None if request.spikes is None else printable(str(request.spikes)),
+                "sharp": None if request.sharp is None else printable(str(request.sharp)),
+            },
+            "size": list(source.size),
+            "tiling": asdict(tiling),
+            "recomputation": round(factor, 4),
+            "device": device,
+            "limits": clip.limits.contents(),
             "seconds_per_frame": self._continued.get("seconds_per_frame"),
             "written": sorted({*self._job.results, *self._recorded}),
             "doubts": self._continued.get("doubts", []),
@@ -170,7 +183,7 @@ class OutputFolder:
         write_json(self._record_file, self.record)
 
 
-def _identity(job: RestoreJob, model: Mapping[str, str], precision: str) -> dict[str, Any]:
+def _identity(job: RestoreJob, model: ModelEntry, precision: str) -> RecordIdentity:
     """Return entries of the record that are equal if frames of two calls belong together."""
     request = job.request
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
@@ -185,7 +198,7 @@ def _identity(job: RestoreJob, model: Mapping[str, str], precision: str) -> dict
             sensor = list(spikes.sensor.size)
     return {
         "schema": SCHEMA,
-        "model": dict(model),
+        "model": model,
         "blurry frames": input_version(frames),
         "spikes": {
             "from": origin,
@@ -194,28 +207,6 @@ def _identity(job: RestoreJob, model: Mapping[str, str], precision: str) -> dict
             "sensor": sensor,
         },
         "precision": precision,
-    }
-
-
-def _clip_entries(
-    job: RestoreJob, clip: CheckedClip, tiling: Tiling, device: str
-) -> dict[str, Any]:
-    """Return the entries of ``restore.json`` on inputs, tiles and limits."""
-    request = job.request
-    source = job.source
-    shape = (len(source.names), *source.size)
-    factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
-    return {
-        "paths": {
-            "input": printable(str(request.frames)),
-            "spikes": None if request.spikes is None else printable(str(request.spikes)),
-            "sharp": None if request.sharp is None else printable(str(request.sharp)),
-        },
-        "size": list(source.size),
-        "tiling": asdict(tiling),
-        "recomputation": round(factor, 4),
-        "device": device,
-        "limits": clip.limits.contents(),
     }
 
 

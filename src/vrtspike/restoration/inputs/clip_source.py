@@ -28,7 +28,10 @@ class FrameSource(ABC):
         names: names of the frames, in order.
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
+        bits: bits per channel of the frames, 8 or 16.
     """
+
+    bits = 8
 
     def __init__(self, names: Sequence[str], size: tuple[int, int], ratio: Fraction) -> None:
         self.names = names

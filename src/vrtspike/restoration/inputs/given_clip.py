@@ -49,6 +49,7 @@ class GivenClip(FrameSource):
     ) -> None:
         ratio = Fraction(1) if spikes is None else spikes.ratio
         super().__init__(pictures.names, pictures.size, ratio)
+        self.bits = pictures.bits
         self.pictures = pictures
         self.spikes = spikes
         self.options = options

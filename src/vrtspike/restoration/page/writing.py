@@ -14,7 +14,13 @@ from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data import Video
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
 from vrtspike.restoration.folder.job import RestoreJob
-from vrtspike.restoration.folder.result_record import PAGE, SIDE_BY_SIDE, VIDEO, record_page
+from vrtspike.restoration.folder.result_record import (
+    PAGE,
+    SIDE_BY_SIDE,
+    VIDEO,
+    RestoreRecord,
+    record_page,
+)
 from vrtspike.restoration.inputs.clip_frames import require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
@@ -52,13 +58,13 @@ _VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is o
 
 def write_folder_page(
     job: RestoreJob,
-    record: dict[str, Any],
+    record: RestoreRecord,
     compared: ComparedFrames | None = None,
     *,
     progress: Progresses,
     page_bytes: int = PAGE_BYTES,
     embedded_bytes: int = EMBEDDED_BYTES,
-) -> dict[str, Any]:
+) -> RestoreRecord:
     """Write the page of a restored folder from its frames and its record.
 
     The page contains its pictures if they are small; larger ones are files beside it. Equal frames
@@ -107,11 +113,11 @@ def write_folder_page(
     return record_page(output, record)
 
 
-def _model(clip: RestoredClip, record: dict[str, Any]) -> ModelOnPage:
+def _model(clip: RestoredClip, record: RestoreRecord) -> ModelOnPage:
     """Return the results of the model of the record."""
     metrics = record["frames"]
     doubts = frame_doubts(
-        metrics, misfits=record.get("doubtful", []), kept=record["verdicts"]["kept blurry"]
+        metrics, misfits=record["doubtful"], kept=record["verdicts"]["kept blurry"]
     )
     return ModelOnPage(record["model"]["name"], clip, metrics, doubts)
 
@@ -120,7 +126,7 @@ def _compared_model(
     clip: RestoredClip,
     compared: ComparedFrames,
     other_label: str,
-    record: dict[str, Any],
+    record: RestoreRecord,
     progress: Progresses,
 ) -> ModelOnPage:
     """Measure frames of another model as those of the record were measured."""
@@ -138,13 +144,13 @@ def _compared_model(
     label = compared.label
     if label == other_label:
         label = f"{label} (compared)"
-    doubts = frame_doubts(metrics, misfits=record.get("doubtful", []))
+    doubts = frame_doubts(metrics, misfits=record["doubtful"])
     return ModelOnPage(label, measured, metrics, doubts)
 
 
 def _data(
     models: Sequence[ModelOnPage],
-    record: dict[str, Any],
+    record: RestoreRecord,
     compared: ComparedFrames | None,
     runs: list[dict[str, Any]],
 ) -> dict[str, Any]:
@@ -179,7 +185,7 @@ def _data(
     }
 
 
-def _videos(output: Path, record: dict[str, Any]) -> list[Video]:
+def _videos(output: Path, record: RestoreRecord) -> list[Video]:
     """Return the videos that were written beside the page."""
     videos: list[Video] = []
     for name, label in _VIDEOS.items():
