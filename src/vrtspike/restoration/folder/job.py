@@ -30,7 +30,7 @@ class RestoreJob:
     """A request whose inputs were opened.
 
     Attributes:
-        request: the request.
+        request: inputs and options.
         source: blurry frames and spikes.
         sharp: the sharp frames, if there are any to compare with.
     """
@@ -63,7 +63,7 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
 
     Args:
         run: run that trained the model.
-        request: the request.
+        request: inputs and options.
 
     Raises:
         ConfigError: if the output is no folder, an input lies at the place of results, or the
