@@ -17,7 +17,7 @@ from skimage.metrics import peak_signal_noise_ratio
 
 from vrtspike import load
 from vrtspike.data.exposure import Exposure
-from vrtspike.restoration.trained import TrainedModel
+from vrtspike.restoration.trained_model import TrainedModel
 
 
 def sample_psnr(run: Path, folder: Path) -> dict[str, float]:

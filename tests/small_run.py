@@ -22,10 +22,10 @@ from vrtspike.data.store.reading import Store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.restoration.given_clips import GivenClip, given_clip
 from vrtspike.restoration.inputs.clip_frames import open_pictures
-from vrtspike.restoration.inputs.clip_source import FrameSource, stored_sequence
+from vrtspike.restoration.inputs.clip_source import FrameSource, StoredSequence
 from vrtspike.restoration.inputs.clip_spikes import recorded_spikes, simulated_spikes
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
@@ -148,7 +148,7 @@ def sequence(small_run: SmallRun) -> Path:
 @pytest.fixture
 def stored(small_run: SmallRun) -> FrameSource:
     """The store of the same sequence."""
-    return stored_sequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+    return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
 
 
 def recorded_clip(
@@ -160,7 +160,7 @@ def recorded_clip(
 ) -> GivenClip:
     """A clip with its spike files."""
     pictures = open_pictures(blur)
-    return given_clip(
+    return GivenClip(
         pictures, recorded_spikes(pictures, spikes, sensor, layout), StoreOptions(bins=bins)
     )
 
@@ -168,7 +168,7 @@ def recorded_clip(
 def simulated_clip(blur: Path) -> GivenClip:
     """A clip with spikes simulated from its frames."""
     pictures = open_pictures(blur)
-    return given_clip(pictures, simulated_spikes(pictures), StoreOptions(bins=BINS))
+    return GivenClip(pictures, simulated_spikes(pictures), StoreOptions(bins=BINS))
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

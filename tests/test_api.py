@@ -17,7 +17,7 @@ import vrtspike
 import vrtspike.sst as sst
 from tests.concurrency import run_python
 from tests.small_run import arrays, small_run
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
 
 __all__ = ["small_run"]

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from vrtspike.models import build_model as build_model
     from vrtspike.models.vrt_checkpoints import load_vrt as load_vrt
     from vrtspike.monitoring.timing import section as section
-    from vrtspike.restoration.given_clips import open_clip as open_clip
+    from vrtspike.restoration.folder.restored_folder import RestoredFolder as RestoredFolder
     from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
-    from vrtspike.restoration.restored_folder import RestoredFolder as RestoredFolder
-    from vrtspike.restoration.trained import TrainedModel as TrainedModel
-    from vrtspike.restoration.trained import load as load
+    from vrtspike.restoration.inputs.given_clip import open_clip as open_clip
+    from vrtspike.restoration.loading import load as load
+    from vrtspike.restoration.trained_model import TrainedModel as TrainedModel
     from vrtspike.runs.published import read_published as read_published
     from vrtspike.training.fit import fit as fit
     from vrtspike.training.objectives import Objective as Objective
@@ -61,9 +61,9 @@ _HOMES = {
     "Evaluation": "vrtspike.interface.evaluating",
     "Exposure": "vrtspike.data.exposure",
     "Objective": "vrtspike.training.objectives",
-    "RestoredFolder": "vrtspike.restoration.restored_folder",
+    "RestoredFolder": "vrtspike.restoration.folder.restored_folder",
     "Store": "vrtspike.data.store.reading",
-    "TrainedModel": "vrtspike.restoration.trained",
+    "TrainedModel": "vrtspike.restoration.trained_model",
     "TrainingResult": "vrtspike.interface.training",
     "align": "vrtspike.data.gate.alignment",
     "bin_edges": "vrtspike.data.voxels.bins",
@@ -73,12 +73,12 @@ _HOMES = {
     "fit": "vrtspike.training.fit",
     "inspect_video": "vrtspike.data.video",
     "leave": "vrtspike.launching.signals",
-    "load": "vrtspike.restoration.trained",
+    "load": "vrtspike.restoration.loading",
     "load_dataset": "vrtspike.data.clips.dataset_manifest",
     "load_preset": "vrtspike.config",
     "load_vrt": "vrtspike.models.vrt_checkpoints",
     "normalize_counts": "vrtspike.data.voxels.normalization",
-    "open_clip": "vrtspike.restoration.given_clips",
+    "open_clip": "vrtspike.restoration.inputs.given_clip",
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.raw.names import PATTERNS, write_gopro, write_names
 from vrtspike.commands.main import run_command
-from vrtspike.commands.public_sets import ERA5, NOT_STATED, read_public_sets
+from vrtspike.commands.public_sets.table import ERA5, NOT_STATED, read_public_sets
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.system.errors import ConfigError, DataError

@@ -6,7 +6,7 @@ import re
 import shutil
 
 from tests.concurrency import run_python
-from vrtspike.commands.public_sets import read_public_sets
+from vrtspike.commands.public_sets.table import read_public_sets
 
 
 def make_page(repository, *words):

@@ -10,9 +10,8 @@ import sys
 import pytest
 
 import vrtspike
-from vrtspike.commands.main import MODULES, make_parser
+from vrtspike.commands.main import COMMANDS, make_parser
 
-COMMANDS = [name for names in MODULES.values() for name in names]
 HEAVY = ("numpy", "torch", "zarr", "pandas", "matplotlib", "snakemake", "pydantic", "cv2", "scipy")
 
 

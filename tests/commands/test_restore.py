@@ -15,10 +15,11 @@ import pytest
 from tests.small_run import small_run
 from vrtspike.commands.main import make_parser, run_command
 from vrtspike.commands.models import request_of
-from vrtspike.commands.restore_models import ModelSource, open_device
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.restore_command import ModelSource, open_device
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import UserError
@@ -156,7 +157,7 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vrtspike.restoration.folder.writing.restore_into", stop)
+    monkeypatch.setattr(TrainedModel, "restore_job", stop)
     status, shown = call("--simulate-spikes")
     assert status == 130
     assert shown.err.splitlines()[-1].startswith("stopped; the same command, without --overwrite,")
@@ -238,7 +239,7 @@ def test_without_a_page_none_is_written(small_run, call, tmp_path):
 def test_only_models_that_pytorch_computes_lock_a_gpu(small_run, install_gpus):
     """The driver is simulated; nothing is computed."""
     install_gpus({"uuid": "GPU-a", "total": 40, "used": 0})
-    plain = ModelSource(small_run.train, read_published(small_run.train), None)
+    plain = ModelSource(small_run.train, read_published(small_run.train))
     exported = replace(plain, exported=load(small_run.train, device="cpu"))
     for models, expected in (([exported], "cpu"), ([exported, plain], "cuda"), ([plain], "cuda")):
         with open_device(models, "auto") as device:

@@ -15,8 +15,8 @@ import pytest
 
 from tests.reporting.live_runs import append_step, fetch, make_live_run, note_status
 from vrtspike.commands import watch
-from vrtspike.commands.live_server import serving
 from vrtspike.commands.main import run_command
+from vrtspike.reporting.live_server import serving
 from vrtspike.reporting.live_state import LiveRun
 from vrtspike.reporting.live_words import text_lines
 from vrtspike.system.errors import UserError

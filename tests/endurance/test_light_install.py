@@ -11,7 +11,7 @@ import pytest
 from tests.small_run import arrays, small_run
 from tests.test_install import install
 from tests.wheels import build_wheel, environment_of_wheel, install_wheel
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 
 __all__ = ["install", "small_run"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from tests.evaluation.test_means import FRAMES
+from tests.frame_source import FunctionSource
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
 from vrtspike.evaluation.means import ranking_metric
@@ -31,7 +31,7 @@ from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.inference.tiling import InputArrays
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_source import Frames
 from vrtspike.settings import Settings
 
 
@@ -115,7 +115,7 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
         clock.pass_by(1000.0)
         return 0.0
 
-    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
@@ -139,7 +139,7 @@ def test_spikes_are_read_for_the_model_alone():
     def compute(batch: InputArrays) -> NDArray[np.float32]:
         return np.zeros((1, batch["blur"].shape[1], 3, 8, 8), np.float32)
 
-    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
@@ -166,7 +166,7 @@ def test_frames_are_measured_in_order_in_threads_that_end():
     def compute(batch: InputArrays) -> NDArray[np.float32]:
         return batch["blur"].transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
 
-    source = FrameSource(["a", "b", "c", "d"], (8, 8), Fraction(1), read, lambda: None)
+    source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     clip = MeasuredClip("a", source, lambda n: read(slice(n, n + 1))["blur"][0], flat_frame)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {CHANGE: level}}

@@ -21,7 +21,7 @@ from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.clip_source import stored_sequence
+from vrtspike.restoration.inputs.clip_source import StoredSequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
 from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
@@ -42,7 +42,7 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     (entry,) = (entry for entry in dataset.split("test") if entry.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     restore_tiles = torch_restorer(model, dataset.statistics, CPU)
-    source = stored_sequence(Store(entry.store))
+    source = StoredSequence(Store(entry.store))
     return np.stack(list(restore_frames(restore_tiles, source, tiling, bits=None)))
 
 

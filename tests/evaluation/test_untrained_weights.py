@@ -31,7 +31,7 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.reporting.page import write_report_page
 from vrtspike.reporting.run_data import read_run_on_page
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published

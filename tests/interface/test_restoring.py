@@ -10,7 +10,8 @@ import pytest
 from tests.small_run import arrays, small_run
 from vrtspike.interface.restoring import restore
 from vrtspike.io.images import read_rgb
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError
 
 __all__ = ["small_run"]

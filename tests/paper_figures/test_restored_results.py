@@ -13,9 +13,9 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
-from vrtspike.restoration.folder.request import Request, open_request
-from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.loading import load
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 
@@ -30,8 +30,8 @@ def restored(small_run, evaluated, tmp_path_factory):
         request = Request(
             sequence / "blur", folders[name], sequence / "spike", sharp=sequence / "sharp"
         )
-        source, sharp = open_request(model.run, request)
-        restore_into(model, request, source, sharp, progress=no_progress, note=lambda text: None)
+        job = open_request(model.run, request)
+        model.restore_job(job, progress=no_progress, note=lambda text: None)
     return folders
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from vrtspike.io.images import read_rgb
-from vrtspike.restoration.folder.request import Request, open_request
-from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
 """Names of the frames of the test sequence."""
@@ -47,9 +48,9 @@ def restore(
     model: TrainedModel, job: Request, note=lambda text: None, show=lambda *done: None
 ) -> dict[str, Any]:
     """Restore a request, and return its record."""
-    source, sharp = open_request(model.run, job)
     progress = contextlib.nullcontext(show)
-    return restore_into(model, job, source, sharp, progress=lambda title: progress, note=note)
+    opened = open_request(model.run, job)
+    return model.restore_job(opened, progress=lambda title: progress, note=note)
 
 
 def pictures(folder: Path) -> list[np.ndarray]:

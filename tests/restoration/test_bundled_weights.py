@@ -27,8 +27,9 @@ from vrtspike.io.weights import floating_type
 from vrtspike.models import build_model
 from vrtspike.restoration.bundling import MAX_BYTES
 from vrtspike.restoration.checks.outside_training import TOLERANCES
-from vrtspike.restoration.given_clips import open_clip
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import GENERAL, bundled_folder
 from vrtspike.settings import Settings

@@ -20,7 +20,7 @@ from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.weights import floating_type
 from vrtspike.restoration import bundling
 from vrtspike.restoration.bundling import bundle_weights
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import RunError

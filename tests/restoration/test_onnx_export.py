@@ -15,8 +15,8 @@ pytest.importorskip("onnxscript")
 from tests.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.onnx_export import TOLERANCE, export_model
-from vrtspike.restoration.trained import load
 from vrtspike.system.errors import ConfigError, RunError
 
 pytestmark = pytest.mark.slow

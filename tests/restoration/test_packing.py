@@ -19,7 +19,7 @@ from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest
 from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.models import build_model
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.published import read_published

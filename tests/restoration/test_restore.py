@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +17,7 @@ from vrtspike.data.store.writing import write_store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
-from vrtspike.restoration.inputs.clip_source import stored_sequence
+from vrtspike.restoration.inputs.clip_source import StoredSequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
 from vrtspike.settings.evaluation import TileSettings
 from vrtspike.system.errors import ConfigError, RunError
@@ -41,7 +41,7 @@ class Local(nn.Module):
 @pytest.fixture(scope="module")
 def clip(small_run):
     dataset = load_dataset(small_run.dataset)
-    return stored_sequence(Store(dataset.split("test")[0].store)), dataset.statistics
+    return StoredSequence(Store(dataset.split("test")[0].store)), dataset.statistics
 
 
 def restored(model, source, statistics, tiling, **options):
@@ -63,10 +63,30 @@ def test_tiles_give_what_the_whole_frame_gives(clip):
 
 def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
-    source = replace(source, ratio=Fraction(4))
+    source = copy(source)
+    source.ratio = Fraction(4)
     for size, overlap in ((32, 6), (-8, 0), (32, 20)):
         with pytest.raises(ConfigError, match=r"multiples of 4 .* half of SIZE"):
             restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("tiling", "tiles_at_once", "remedies"),
+    [
+        (Tiling(32, 8, 3, 1), 2, ["lower TEST.BATCH_SIZE, 2", "smaller tiles", "fewer than 3"]),
+        (Tiling(0, 0, 3, 1), 1, ["smaller tiles", "fewer than 3"]),
+        (Tiling(8, 0, 1, 0), 1, []),
+    ],
+    ids=["batch", "frame", "smallest tile"],
+)
+def test_full_memory_names_what_can_still_be_lowered(clip, tiling, tiles_at_once, remedies):
+    def compute(batch):
+        raise torch.OutOfMemoryError("no byte left")
+
+    with pytest.raises(RunError, match=r"end other programs.*\(no byte left\)$") as error:
+        list(restore_frames(compute, clip[0], tiling, tiles_at_once=tiles_at_once))
+    for remedy in ("lower TEST.BATCH_SIZE, 2", "smaller tiles", "fewer than 3"):
+        assert (remedy in str(error.value)) == (remedy in remedies)
 
 
 def test_a_model_without_spikes_gets_none(clip):
@@ -118,7 +138,7 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     write_store(
         tmp_path / "s.zarr", layout, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
     )
-    source = stored_sequence(Store(tmp_path / "s.zarr"))
+    source = StoredSequence(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window["blur"], frames[1:, 0])
     assert (set(window), source.gain(), source.ratio) == ({"blur"}, None, 1)

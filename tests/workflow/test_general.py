@@ -7,7 +7,7 @@ import json
 import pytest
 
 from vrtspike.io.weights import floating_type
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 
 pytestmark = [pytest.mark.workflow, pytest.mark.endurance, pytest.mark.core]
 

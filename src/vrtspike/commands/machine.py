@@ -26,7 +26,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     also configuration, data and weights of the presets in PRESETS. It distinguishes missing (○)
     from broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
-    from vrtspike.commands.doctor import all_checks, show_checks
+    from vrtspike.commands.doctor.checks import all_checks, show_checks
 
     checks = all_checks(arguments.configfile, arguments.config)
     is_sound = show_checks(checks, lambda line: print(line, flush=True))

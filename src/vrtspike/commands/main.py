@@ -6,27 +6,45 @@ import argparse
 import inspect
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import vrtspike
+from vrtspike.commands import data, figures, machine, models, projects, recordings, runs, watch
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
 from vrtspike.system.suggestions import did_you_mean
 
-MODULES = {
-    "vrtspike.commands.models": ("restore", "export"),
-    "vrtspike.commands.recordings": ("show", "calibrate", "verify"),
-    "vrtspike.commands.data": ("data",),
-    "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
-    "vrtspike.commands.projects": ("init",),
-    "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
-    "vrtspike.commands.figures": ("figure",),
-    "vrtspike.commands.watch": ("watch",),
+AddArguments: TypeAlias = Callable[[argparse.ArgumentParser], None]
+"""Function that adds the arguments of a command to its parser."""
+
+Run: TypeAlias = Callable[[argparse.Namespace], int | None]
+"""Function that runs a command, and returns its exit status; None is 0."""
+
+COMMANDS: Mapping[str, tuple[AddArguments, Run]] = {
+    "restore": (models.add_restore, models.restore),
+    "export": (models.add_export, models.export),
+    "show": (recordings.add_show, recordings.show),
+    "calibrate": (recordings.add_calibrate, recordings.calibrate),
+    "verify": (recordings.add_verify, recordings.verify),
+    "data": (data.add_data, data.data),
+    "doctor": (machine.add_doctor, machine.doctor),
+    "advise": (machine.add_advise, machine.advise),
+    "memory": (machine.add_memory, machine.memory),
+    "benchmark": (machine.add_benchmark, machine.benchmark),
+    "init": (projects.add_init, projects.init),
+    "pack": (runs.add_pack, runs.pack),
+    "analyze": (runs.add_analyze, runs.analyze),
+    "compare": (runs.add_compare, runs.compare),
+    "why": (runs.add_why, runs.why),
+    "figure": (figures.add_figure, figures.figure),
+    "watch": (watch.add_watch, watch.watch),
 }
-"""The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
-description in ``--help``, whose first line appears in the list of all commands, and ``add_pack``
-adds its arguments to a parser. The modules import no large packages, so that ``--help`` is fast."""
+"""The commands in the order of ``--help``.
+
+The docstring of the function that runs a command is its description in ``--help``; the first line
+stands in the list of all commands. The modules import no large packages, so that ``--help`` is
+fast."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -34,19 +52,16 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vrtspike", description="Video deblurring with spikes.")
     parser.add_argument("--version", action="version", version=f"vrtspike {vrtspike.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for path, names in MODULES.items():
-        module = import_module(path)
-        for name in names:
-            command = getattr(module, name)
-            description = inspect.cleandoc(command.__doc__)
-            subparser = commands.add_parser(
-                name,
-                help=description.splitlines()[0],
-                description=description,
-                formatter_class=HelpFormatter,
-            )
-            getattr(module, f"add_{name}")(subparser)
-            subparser.set_defaults(run=command)
+    for name, (add_arguments, run_function) in COMMANDS.items():
+        description = inspect.cleandoc(run_function.__doc__ or "")
+        subparser = commands.add_parser(
+            name,
+            help=description.splitlines()[0],
+            description=description,
+            formatter_class=HelpFormatter,
+        )
+        add_arguments(subparser)
+        subparser.set_defaults(run=run_function)
     return parser
 
 
@@ -58,13 +73,12 @@ def require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> No
     """
     if words and words[0].startswith("-"):
         return
-    names = [name for group in MODULES.values() for name in group]
-    if words and words[0] in names:
+    if words and words[0] in COMMANDS:
         return
     parser.print_help(sys.stderr)
     fault = "a command is missing"
     if words:
-        fault = f"no command {words[0]!r}{did_you_mean(words[0], names)}"
+        fault = f"no command {words[0]!r}{did_you_mean(words[0], COMMANDS)}"
     parser.exit(2, f"\nvrtspike: error: {fault}\n")
 
 

@@ -5,30 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vrtspike.commands.recordings import add_sensor
-from vrtspike.commands.restore_models import (
-    SecondModel,
-    find_model_source,
-    open_compared,
-    open_device,
-    restore_with,
-)
+from vrtspike.commands.recordings import add_sensor, sensor_size
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.launching.gpus import DEVICE_NAMES
-from vrtspike.restoration.folder.result_record import PAGE, record_page
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.result_record import PAGE
 from vrtspike.restoration.inference.precision import PRECISIONS
+from vrtspike.restoration.restore_command import restore_clip
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.options import add_output, positive_int
 from vrtspike.system.program import EXIT_SIGINT
-from vrtspike.system.progress_bar import progress_bar
-
-if TYPE_CHECKING:
-    from vrtspike.restoration.folder.request import Request
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
@@ -152,11 +143,21 @@ def restore(arguments: argparse.Namespace) -> int:
     _choose_model(arguments)
     if arguments.compare is not None and not arguments.page:
         raise ConfigError("--compare: found --no-page, too; the page is what shows both")
+    request = request_of(arguments)
     try:
-        _restore(arguments)
+        result = restore_clip(
+            arguments.model_name,
+            request,
+            compare=arguments.compare,
+            device_name=arguments.device,
+            precision=arguments.precision,
+        )
     except KeyboardInterrupt:
         print("stopped; the same command, without --overwrite, continues", file=sys.stderr)
         return EXIT_SIGINT
+    print(result)
+    if request.page:
+        print(f"page: {request.output / PAGE}")
     return 0
 
 
@@ -193,55 +194,9 @@ def _choose_model(arguments: argparse.Namespace) -> None:
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
-    """Return the request that the arguments of ``vrtspike restore`` describe."""
-    from vrtspike.restoration.folder.request import Request
-
-    return Request(
-        frames=arguments.frames,
-        output=arguments.output,
-        spikes=arguments.spikes,
-        simulate_spikes=arguments.simulate_spikes,
-        sensor=tuple(arguments.sensor) if arguments.sensor else None,
-        layout=arguments.layout,
-        sharp=arguments.sharp,
-        video=arguments.video,
-        side_by_side=arguments.side_by_side,
-        tile=arguments.tile,
-        overwrite=arguments.overwrite,
-        no_reference=arguments.no_reference,
-        page=arguments.page,
-        anyway=arguments.anyway,
-    )
-
-
-def _restore(arguments: argparse.Namespace) -> None:
-    """Restore frames with a trained model, write the page, and print the results."""
-    # Faults of the arguments are reported before imports that take seconds.
-    model = find_model_source(arguments.model_name, arguments)
-    from vrtspike.restoration.folder.request import open_request
-    from vrtspike.restoration.restored_folder import RestoredFolder
-
-    request = request_of(arguments)
-    source, sharp = open_request(model.run, request)
-    other = open_compared(request, source, arguments) if request.page else None
-    precision = arguments.precision
-    second = other if isinstance(other, SecondModel) else None
-    models = [model] if second is None else [model, second.model]
-    with open_device(models, arguments.device) as device:
-        record = restore_with(model, request, source, sharp, device, precision)
-        if second is not None:
-            restore_with(second.model, second.request, second.source, sharp, device, precision)
-    if request.page:
-        from vrtspike.restoration.page.compared import read_compared
-        from vrtspike.restoration.page.writing import write_folder_page
-
-        folder = other.request.output if isinstance(other, SecondModel) else other
-        compared = None if folder is None else read_compared(folder, source.names, source.size)
-        write_folder_page(request, source, sharp, record, compared, progress=progress_bar)
-        record = record_page(request.output, record)
-    print(RestoredFolder(request.output, record, no_reference=request.no_reference))
-    if request.page:
-        print(f"page: {request.output / PAGE}")
+    """Return the request of a command line, whose options have the names of its fields."""
+    options = {field.name: getattr(arguments, field.name) for field in fields(Request)}
+    return Request(**{**options, "sensor": sensor_size(arguments)})
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -271,8 +226,8 @@ def export(arguments: argparse.Namespace) -> None:
 
     read_finished(find_trained(arguments.model_name))
     # Imported after the arguments are checked, because this takes seconds.
+    from vrtspike.restoration.loading import load
     from vrtspike.restoration.onnx_export import export_model
-    from vrtspike.restoration.trained import load
 
     model = load(arguments.model_name, device="cpu")
     difference = export_model(model, output, arguments.ratio)

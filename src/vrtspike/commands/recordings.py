@@ -58,8 +58,8 @@ def show(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"--output: found {picture}, expected a folder, or a file named *.png or *.svg"
         )
-    sensor = tuple(arguments.sensor) if arguments.sensor else None
     layout = LAYOUTS.get(arguments.layout)
+    sensor = sensor_size(arguments)
     view = view_spike_file(
         arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
     )
@@ -83,6 +83,14 @@ def add_sensor(parser: argparse.ArgumentParser) -> None:
         help="of the sensor as in the files, where neither .npz files nor a config.yaml beside "
         "them tell",
     )
+
+
+def sensor_size(arguments: argparse.Namespace) -> tuple[int, int] | None:
+    """Return the rows and columns of ``--sensor``; None without it."""
+    if arguments.sensor is None:
+        return None
+    rows, columns = arguments.sensor
+    return rows, columns
 
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
@@ -117,9 +125,8 @@ def calibrate(arguments: argparse.Namespace) -> int:
     from vrtspike.data.calibration.cameras import calibrate_camera, save_calibration
     from vrtspike.data.calibration.resampling import resample
 
-    sensor = tuple(arguments.sensor) if arguments.sensor else None
     result, picture = calibrate_camera(
-        arguments.static, arguments.moving, sensor, arguments.max_steps
+        arguments.static, arguments.moving, sensor_size(arguments), arguments.max_steps
     )
     save_calibration(arguments.output, result, picture)
     print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
@@ -197,7 +204,7 @@ def _check_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
     Returns:
         messages on names that no model has, and on damaged models.
     """
-    from vrtspike.restoration.trained import load
+    from vrtspike.restoration.loading import load
 
     missing = []
     damaged = []

@@ -16,7 +16,7 @@ from vrtspike.system.options import integer_from
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from vrtspike.commands.live_server import LiveServer
+    from vrtspike.reporting.live_server import LiveServer
     from vrtspike.reporting.live_state import LiveRun, Snapshot
 
 MAX_PORT = 65535
@@ -89,7 +89,7 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
     """Serve the page until the run has ended and its end was shown."""
     import webbrowser
 
-    from vrtspike.commands.live_server import serving
+    from vrtspike.reporting.live_server import serving
     from vrtspike.reporting.live_words import live_heading
 
     has_ended = run.has_ended()

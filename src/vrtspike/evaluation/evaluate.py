@@ -29,8 +29,8 @@ from vrtspike.io.images import write_png
 from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.restoration.inference.tiling import TileRestorer
 from vrtspike.restoration.inputs.clip_source import (
+    StoredSequence,
     stored_blurry_frame,
-    stored_sequence,
     stored_sharp_frame,
 )
 from vrtspike.restoration.restore import load_model, torch_restorer
@@ -144,7 +144,7 @@ def _stored_clip(entry: SequenceEntry, method: SpikesAloneName | None) -> Measur
         picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
     return MeasuredClip(
         entry.name,
-        stored_sequence(store),
+        StoredSequence(store),
         partial(stored_blurry_frame, store),
         partial(stored_sharp_frame, store),
         picture,

@@ -17,8 +17,8 @@ from vrtspike.evaluation.paper_results import (
 )
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
-from vrtspike.restoration.given_clips import given_clip
-from vrtspike.restoration.inputs.clip_frames import folder_pictures
+from vrtspike.restoration.inputs.clip_frames import FolderPictures
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.restoration.restore import torch_restorer
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
@@ -68,9 +68,9 @@ def reproduce_vrt(
     for files in clips:
         blurry_files = [root / path for path in files.blur.values()]
         sharp_files = [root / files.sharp[number] for number in files.blur]
-        blurry = folder_pictures(root, blurry_files)
-        sharp = folder_pictures(root, sharp_files)
-        source = given_clip(blurry, None, options)
+        blurry = FolderPictures(root, blurry_files)
+        sharp = FolderPictures(root, sharp_files)
+        source = GivenClip(blurry, None, options)
         clip = MeasuredClip(files.name, source, blurry.frame, sharp.frame)
         for frame_rows, _ in measured_frames(clip, restore_tiles, scores, settings):
             rows += frame_rows

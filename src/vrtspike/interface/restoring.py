@@ -7,10 +7,11 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from vrtspike.restoration.given_clips import GivenSpikes
+from vrtspike.restoration.folder.restored_folder import RestoredFolder
 from vrtspike.restoration.inputs.clip_frames import GivenFrames
-from vrtspike.restoration.restored_folder import RestoredFolder
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.inputs.given_clip import GivenSpikes
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.named_models import GENERAL
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import progress_bar
@@ -69,7 +70,7 @@ def restore(
 
     Returns:
         The restored frames, uint8 (T, H, W, 3) RGB, or uint16 for pictures of 16 bits. With
-        ``output`` a :class:`~vrtspike.restoration.restored_folder.RestoredFolder`.
+        ``output`` a :class:`~vrtspike.restoration.folder.restored_folder.RestoredFolder`.
 
     Raises:
         ConfigError: if the model takes spikes and there are none, or the other way round; or if

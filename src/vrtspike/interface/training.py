@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vrtspike.config.workflow_loading import load_workflow, read_workflow
 from vrtspike.interface.overrides import override_words
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import PublishedRun, read_finished

@@ -33,12 +33,13 @@ from vrtspike.paper_figures.recorded_spikes import with_spikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, ModelResult
 from vrtspike.reporting.run_quality import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import (
+    StoredSequence,
     stored_blurry_frame,
-    stored_sequence,
     stored_sharp_frame,
 )
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError
@@ -270,7 +271,7 @@ class RunFrames:
         with self.restoring.progress(f"{self.label}: restore {sequence}, tiles") as show:
             yield from restore_frames(
                 self.model.restore_tiles,
-                stored_sequence(store),
+                StoredSequence(store),
                 protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
                 tiles_at_once=settings.TEST.BATCH_SIZE,
                 readers=settings.TEST.NUM_WORKERS,

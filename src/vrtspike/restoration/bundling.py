@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vrtspike.io.files import atomic_path, folder_size
 from vrtspike.reporting.packing import pack_run
-from vrtspike.restoration.trained import load
+from vrtspike.restoration.loading import load
 from vrtspike.runs.file_names import RUN_RECORD, STATISTICS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder

@@ -20,7 +20,8 @@ from vrtspike.data.voxels.normalization import Statistics, normalize_counts
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
-from vrtspike.restoration.trained import TrainedModel, load_onnx
+from vrtspike.restoration.loading import load_onnx
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError, RunError
 
 TOLERANCE = 1e-4

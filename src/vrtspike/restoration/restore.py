@@ -153,9 +153,8 @@ def restore_frames(
             sums.setdefault(frame, np.zeros((3, *source.size), np.float32))
         for group in groups:
             batch = _batch(content, group, source.ratio, gain)
-            for tile, restored in zip(
-                group, _restore_tiles(restore_tiles, batch, tiling), strict=True
-            ):
+            restored_tiles = _restore_tiles(restore_tiles, batch, tiling, unit)
+            for tile, restored in zip(group, restored_tiles, strict=True):
                 _add_tile(sums, window, tile, restored)
             done += len(group)
             if progress is not None:
@@ -203,7 +202,7 @@ def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
 
 
 def _restore_tiles(
-    restore_tiles: TileRestorer, batch: InputArrays, tiling: Tiling
+    restore_tiles: TileRestorer, batch: InputArrays, tiling: Tiling, unit: int
 ) -> NDArray[np.float32]:
     """Restore a batch of tiles.
 
@@ -213,10 +212,18 @@ def _restore_tiles(
     try:
         return restore_tiles(batch)
     except torch.OutOfMemoryError as error:
+        tiles_at_once, frames = batch["blur"].shape[:2]
+        remedies = []
+        if tiles_at_once > 1:
+            remedies.append(f"lower TEST.BATCH_SIZE, {tiles_at_once}")
+        if tiling.size == 0 or tiling.size > unit:
+            remedies.append("choose smaller tiles (tile, TEST.TILE.SIZE)")
+        if frames > 1:
+            remedies.append(f"restore fewer than {frames} frames at once (TEST.TILE.FRAMES)")
+        remedies.append("end other programs, or compute on another device")
         raise RunError(
-            f"the memory of the device is full with {tiling.describe()}; choose smaller "
-            "ones (tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
-            f"{error}"
+            f"the memory of the device is full with {tiling.describe()}: {'; '.join(remedies)} "
+            f"({error})"
         ) from error
 
 

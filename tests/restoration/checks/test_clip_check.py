@@ -17,7 +17,7 @@ from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.clip_check import find_doubts
-from vrtspike.restoration.given_clips import GivenClip
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import DataError
 
 STEPS = 56

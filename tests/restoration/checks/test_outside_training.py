@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shutil
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.data.raw.published import CONTEXT, frames
+from tests.restoration.folder_runs import restore
 from tests.small_run import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.data.clips.recording_limits import RecordingLimits
@@ -20,16 +20,17 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packing import pack_run
-from vrtspike.restoration import loaded_model
+from vrtspike.restoration.checks import checked_clip
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.outside_training import compare_with_limits
 from vrtspike.restoration.folder.frame_metrics import worse_frames_warnings
-from vrtspike.restoration.folder.request import Request, open_request
-from vrtspike.restoration.folder.writing import restore_into
-from vrtspike.restoration.given_clips import given_clip
-from vrtspike.restoration.inputs.clip_frames import array_pictures
+from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.inputs.clip_frames import ArrayPictures
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED, array_spikes
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.loading import load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
@@ -47,8 +48,8 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     """The check of a recording by another sensor."""
     blur, spikes = arrays(sequence)
     coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
-    pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, coarse), OPTIONS)
+    pictures = ArrayPictures(blur)
+    clip = GivenClip(pictures, array_spikes(pictures, coarse), OPTIONS)
     return compare_with_limits(limits or model.limits, clip)
 
 
@@ -93,19 +94,19 @@ def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
 
 def test_simulated_spikes_are_not_compared(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = array_pictures(blur)
+    pictures = ArrayPictures(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert compare_with_limits(limits, given_clip(pictures, recorded, OPTIONS)).is_outside
-    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
+    assert compare_with_limits(limits, GivenClip(pictures, recorded, OPTIONS)).is_outside
+    simulated = GivenClip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
     assert not compare_with_limits(limits, simulated).is_outside
 
 
 def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = array_pictures(blur[:2])
+    pictures = ArrayPictures(blur[:2])
     exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
-    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
+    clip = GivenClip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
     gain, rate = clip.gain(), clip.rate()
     limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
     (message,) = compare_with_limits(limits, clip).messages
@@ -114,8 +115,8 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
 
 def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = array_pictures(blur)
-    clip = given_clip(
+    pictures = ArrayPictures(blur)
+    clip = GivenClip(
         pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), OPTIONS
     )
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
@@ -151,8 +152,8 @@ def with_noise(
 
 def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dark):
     blur, spikes, exposures, sharp = dark
-    pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
+    pictures = ArrayPictures(blur)
+    clip = GivenClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
     noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
     of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
@@ -162,14 +163,14 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
 
 def test_steps_of_the_input_are_not_unseen(dark):
     blur, spikes, exposures, _ = dark
-    pictures = array_pictures(blur)
+    pictures = ArrayPictures(blur)
     wide = StoreOptions(bins=4, context=CONTEXT)
-    clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), wide)
+    clip = GivenClip(pictures, array_spikes(pictures, spikes, exposures), wide)
     assert unseen_agreement(clip, 0, [blur[0]]) is None
     # Of one recording whose exposures follow each other only the outer sides are unseen.
     stream = np.concatenate([spikes[0], spikes[1]])
     one = [Exposure(0, 56, 28), Exposure(56, 112, 84)]
-    clip = given_clip(pictures, array_spikes(pictures, stream, one), OPTIONS)
+    clip = GivenClip(pictures, array_spikes(pictures, stream, one), OPTIONS)
     assert unseen_agreement(clip, 0, [blur[0]]) is None
     assert unseen_agreement(clip, 1, [blur[0]]) is not None
 
@@ -186,8 +187,8 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
 
 def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
-    pictures = array_pictures(blur)
-    gain = given_clip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
+    pictures = ArrayPictures(blur)
+    gain = GivenClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     trained = noise_model(model, limits)
     with pytest.warns(UserWarning, match="warning: ") as notices:
@@ -284,14 +285,10 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     table = "\n".join(["frame,start,stop,sharp", *lines, ""])
     (tmp_path / "exposures.csv").write_text(table)
     request = Request(tmp_path / "blur", tmp_path / "out", tmp_path / "spike")
-    source, _ = open_request(model.run, request)
-    gain = source.gain()
+    gain = open_request(model.run, request).source.gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
-    progress = contextlib.nullcontext(lambda *done: None)
     trained = noise_model(model, limits)
-    record = restore_into(
-        trained, request, source, None, progress=lambda title: progress, note=lambda text: None
-    )
+    record = restore(trained, request)
     for number, frame in enumerate(blur):
         kept = read_picture(tmp_path / f"out/restored/{number}.png").rgb
         np.testing.assert_array_equal(kept, frame)
@@ -300,19 +297,15 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(loaded_model, "find_doubts", lambda clip: {0: "0: does not fit"})
+        patch.setattr(checked_clip, "find_doubts", lambda clip: {0: "0: does not fit"})
         doubtful = replace(request, output=tmp_path / "doubtful")
-        record = restore_into(
-            trained, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
-        )
+        record = restore(trained, doubtful)
     assert (read_picture(tmp_path / "doubtful/restored/0.png").rgb != blur[0]).any()
     assert record["verdicts"] == {"kept blurry": [], "reblur": [], "unseen": []}
     # Within its limits a model's frames are written, and judged.
     request = replace(request, output=tmp_path / "inside")
     inside = noise_model(model, replace(limits, gain=(gain, gain)))
-    record = restore_into(
-        inside, request, source, None, progress=lambda title: progress, note=lambda text: None
-    )
+    record = restore(inside, request)
     assert record["verdicts"]["unseen"] == record["verdicts"]["reblur"] == ["0", "1"]
     (message,) = worse_frames_warnings(record["verdicts"])
     assert "0: blurred again and by spikes that the model has not seen" in message

@@ -12,7 +12,7 @@ import pytest
 from tests.restoration.folder_runs import NAMES, pictures, restore
 from vrtspike.io.images import write_png
 from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.trained import TrainedModel
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError, RunError
 
 

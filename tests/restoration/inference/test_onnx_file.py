@@ -20,8 +20,8 @@ import onnx
 from tests.small_run import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.io.images import read_rgb, write_png
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.onnx_export import export_model
-from vrtspike.restoration.trained import load
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.frame_source import FunctionSource
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.step_cost import StorageCounter
@@ -44,7 +44,7 @@ def source_of(frames: np.ndarray, windows: list[range] | None = None) -> FrameSo
             windows.append(range(len(frames))[time])
         return {"blur": frames[time]}
 
-    return FrameSource(range(len(frames)), frames.shape[1:3], Fraction(1), read, lambda: None)
+    return FunctionSource(range(len(frames)), frames.shape[1:3], read)
 
 
 @pytest.fixture(scope="module")

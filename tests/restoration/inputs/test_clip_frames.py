@@ -13,7 +13,7 @@ import pytest
 from vrtspike.data.video import read_video, video_file
 from vrtspike.io.images import write_png
 from vrtspike.restoration.inputs import clip_frames
-from vrtspike.restoration.inputs.clip_frames import array_pictures, open_pictures, read_frames
+from vrtspike.restoration.inputs.clip_frames import ArrayPictures, open_pictures, read_frames
 from vrtspike.system.errors import DataError
 
 
@@ -130,12 +130,12 @@ def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
 
 def test_frames_in_memory():
     frames = np.stack([gray(level) for level in (1, 2, 3)])
-    clip = array_pictures(frames)
+    clip = ArrayPictures(frames)
     assert (list(clip.names), clip.size) == (["000001", "000002", "000003"], (16, 24))
     np.testing.assert_array_equal(clip.read(slice(1, 3)), frames[1:])
     for other in (frames[0], frames.astype(np.float32), frames[..., :2], frames[:0]):
         with pytest.raises(DataError, match=r"expected an array uint8 \(T, H, W, 3\)"):
-            array_pictures(other)
+            ArrayPictures(other)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.restoration.folder_runs import NAMES, pictures
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.reporting.error_maps import colored, error_map
 from vrtspike.restoration.folder.frame_metrics import RestoredClip
-from vrtspike.restoration.folder.request import open_request
+from vrtspike.restoration.folder.job import open_request
 from vrtspike.restoration.page.frame_pictures import (
     TOPS,
     choose_frames,
@@ -25,9 +25,9 @@ from vrtspike.restoration.page.frame_pictures import (
 @pytest.fixture(scope="module")
 def clip(whole, model) -> RestoredClip:
     job, _ = whole
-    source, sharp = open_request(model.run, job)
+    opened = open_request(model.run, job)
     files = [job.output / f"restored/{name}.png" for name in NAMES]
-    return RestoredClip(source, sharp, files, with_spikes=True, scores={})
+    return RestoredClip(opened.source, opened.sharp, files, with_spikes=True)
 
 
 def test_pictures_of_a_frame_and_two_models(clip, small_run, tmp_path):

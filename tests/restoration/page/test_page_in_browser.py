@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.reporting.browser import PHONE, PROGRAM, chromium, drag, opened, place
 from tests.restoration.folder_runs import NAMES
-from vrtspike.restoration.folder.request import open_request
+from vrtspike.restoration.folder.job import open_request
 from vrtspike.restoration.page.compared import read_compared
 from vrtspike.restoration.page.writing import write_folder_page
 
@@ -37,11 +37,11 @@ def folder(whole, model, small_run, tmp_path_factory) -> Path:
         frame["psnr"] = frame["psnr_blur"] + 1
         frame["reblur"] = frame["reblur_blur"] + (-1 if number == 3 else 1)
     job = replace(job, output=output)
-    source, sharp = open_request(model.run, job)
-    compared = read_compared(small_run.raw / "test/b/sharp", NAMES, source.size)
+    opened = open_request(model.run, job)
+    compared = read_compared(small_run.raw / "test/b/sharp", NAMES, opened.source.size)
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
-        job, source, sharp, record | {"frames": frames}, compared,
+        opened, record | {"frames": frames}, compared,
         progress=lambda title: progress, embedded_bytes=0,
     )  # fmt: skip
     return output
@@ -102,12 +102,11 @@ def test_the_boundary_moves_over_pictures_in_files(show):
 def test_a_page_with_small_pictures_is_shown_without_other_files(browser, whole, model, tmp_path):
     job, record = whole
     job = replace(job, output=shutil.copytree(job.output, tmp_path / "restored"))
-    source, sharp = open_request(model.run, job)
     progress = contextlib.nullcontext(lambda *done: None)
-    written = write_folder_page(
-        job, source, sharp, record | {"written": []}, progress=lambda title: progress
+    write_folder_page(
+        open_request(model.run, job), record | {"written": []}, progress=lambda title: progress
     )
-    alone = written.rename(tmp_path / "mailed.html")
+    alone = (job.output / "index.html").rename(tmp_path / "mailed.html")
     shutil.rmtree(job.output)
     requests: list[str] = []
     page = opened(browser, viewport={"width": 1280, "height": 720})

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import EXPOSURE_TABLE
 from vrtspike.data.gate.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.io.images import luma
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import list_faults
 
 _TIMED_FRAMES = 8

@@ -31,8 +31,8 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.io.images import luma, shrink
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_spikes import FrameSpikes
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import ConfigError, DataError
 
 SMOOTHING = 2.0

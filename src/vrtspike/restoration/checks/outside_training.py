@@ -7,7 +7,7 @@ grain. The thresholds were measured with the demo's light model (docs/metrics-ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -18,9 +18,9 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement
-from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.clip_source import Frames
+from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import DataError, list_faults
 
 TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
@@ -126,23 +126,34 @@ class LimitCheck:
             "pooled": POOLED if self.is_pooled else 1,
         }
 
-    def adapt(self, clip: GivenClip) -> GivenClip:
-        """Return the clip as input of the model: its spikes averaged if they are too few.
+    def adapt(self, clip: GivenClip) -> FrameSource:
+        """Return the clip as input of the model: its spikes averaged if they are too few."""
+        return PooledClip(clip) if self.is_pooled else clip
 
-        Counts stay integers: they and the steps of their bins are multiplied by the same number.
-        """
-        if not self.is_pooled:
-            return clip
 
-        def read(frames: slice) -> Frames:
-            window = dict(clip.read(frames))
-            steps = window["bin_steps"].astype(np.int64)
-            factor = min(POOLED**2, 255 // int(steps.max()))
-            window["counts"] = _pool(window["counts"], factor)
-            window["bin_steps"] = (factor * steps).astype(np.uint8)
-            return window
+class PooledClip(FrameSource):
+    """A clip whose spikes are averaged over squares of pixels.
 
-        return replace(clip, read=read)
+    Counts stay integers: they and the steps of their bins are multiplied by the same number.
+    """
+
+    def __init__(self, clip: GivenClip) -> None:
+        super().__init__(clip.names, clip.size, clip.ratio)
+        self.bits = clip.bits
+        self._clip = clip
+
+    def read(self, frames: slice) -> Frames:
+        """Return consecutive frames, with averaged counts."""
+        window = dict(self._clip.read(frames))
+        steps = window["bin_steps"].astype(np.int64)
+        factor = min(POOLED**2, 255 // int(steps.max()))
+        window["counts"] = _pool(window["counts"], factor)
+        window["bin_steps"] = (factor * steps).astype(np.uint8)
+        return window
+
+    def gain(self) -> float | None:
+        """Return the gain of the clip."""
+        return self._clip.gain()
 
 
 def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from vrtspike.restoration.checks.no_reference import no_reference_metrics, unsee
 from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.inputs.clip_frames import Pictures
+from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
+
+Scores: TypeAlias = Mapping[str, Callable[[Image], float]]
+"""Metrics of a frame alone, uint8 (H, W, 3), by their names."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +42,24 @@ class RestoredClip:
         source: blurry frames and spikes.
         sharp: the sharp frames, if any.
         files: the restored frames.
-        with_spikes: compare with the spikes; spikes that do not fit the frames would give
-            metrics that look good and mean nothing.
-        scores: metrics of a frame alone, uint8 (H, W, 3), by their names.
+        with_spikes: compare with the spikes.
     """
 
     source: GivenClip
     sharp: Pictures | None
     files: Sequence[Path]
     with_spikes: bool
-    scores: Mapping[str, Callable[[Image], float]]
 
 
 def measure_and_write_videos(
-    request: Request, clip: RestoredClip, progress: Progresses
+    request: Request, clip: RestoredClip, scores: Scores, progress: Progresses
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the restored frames on disk and write the videos.
 
     Args:
         request: names the videos to write.
         clip: the restored frames.
+        scores: metrics of a frame alone, by their names.
         progress: opens the progress of this step.
 
     Returns:
@@ -87,7 +88,7 @@ def measure_and_write_videos(
                 restored_video([restored])
             if compared_video is not None:
                 compared_video(images)
-            metrics = measure_frame(clip, index, blur, restored, truth)
+            metrics = measure_frame(clip, index, blur, restored, truth, scores)
             # Equal frames have no finite PSNR.
             entries.append({"frame": name, **finite_or_null(metrics)})
             show(index + 1, len(clip.files))
@@ -104,14 +105,16 @@ def _open_video(
 
 
 def measure_frame(
-    clip: RestoredClip, index: int, blur: Image, restored: Image, truth: Image | None
+    clip: RestoredClip,
+    index: int,
+    blur: Image,
+    restored: Image,
+    truth: Image | None,
+    scores: Scores,
 ) -> dict[str, Any]:
     """Return the metrics of one frame by their names; ``_blur`` marks those of the blurry frame."""
     metrics: dict[str, Any] = {}
-    scores = dict(clip.scores)
     spikes = clip.source.spikes
-    if truth is not None:
-        scores |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
     if clip.with_spikes and spikes is not None and spikes.frames[index].path:
         metrics |= no_reference_metrics(spikes.frames[index], blur, restored)
     if clip.with_spikes:
@@ -119,6 +122,12 @@ def measure_frame(
         if agreements is not None:
             metrics["unseen_blur"], metrics["unseen"] = agreements
             metrics["kept_blurry"] = bool(np.array_equal(blur, restored))
+    if truth is not None:
+        scores = {
+            **scores,
+            "psnr": partial(psnr, sharp=truth),
+            "ssim": partial(ssim, sharp=truth),
+        }
     for name, score in scores.items():
         metrics[f"{name}_blur"] = score(blur)
         metrics[name] = score(restored)

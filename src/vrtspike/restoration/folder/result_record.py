@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import ConfigError, list_faults
@@ -27,6 +27,64 @@ _ELSEWHERE = "give another folder"
 _REPLACE = f"{_ELSEWHERE}, or overwrite what is in this one"
 
 
+class ModelEntry(TypedDict):
+    """The model of a record: names of its run, and the SHA-256 of its file of weights."""
+
+    name: str
+    fingerprint: str
+    weights: str
+
+
+SpikesEntry = TypedDict(
+    "SpikesEntry",
+    {"from": str, "version": str, "layout": str | None, "sensor": list[int] | None},
+)
+"""The spikes of a record: source, digest of the files, ``--layout``, rows and columns in files."""
+
+RecordIdentity = TypedDict(
+    "RecordIdentity",
+    {
+        "schema": int,
+        "model": ModelEntry,
+        "blurry frames": str,
+        "spikes": SpikesEntry,
+        "precision": str,
+    },
+)
+"""Entries of a record that are equal if frames of two calls belong together; ``blurry frames`` is a
+digest of the files."""
+
+
+class PathsEntry(TypedDict):
+    """The paths of the inputs, as they were given."""
+
+    input: str
+    spikes: str | None
+    sharp: str | None
+
+
+class RestoreRecord(RecordIdentity):
+    """The contents of ``restore.json``.
+
+    ``frames`` holds the metrics of each frame by their names, ``verdicts`` the names of the frames
+    that became worse, by metric: both are missing until all frames are restored. ``doubts`` are
+    messages on spikes that do not fit, ``doubtful`` the names of their frames.
+    """
+
+    paths: PathsEntry
+    size: list[int]
+    tiling: dict[str, Any]
+    recomputation: float
+    device: str
+    limits: dict[str, Any]
+    seconds_per_frame: float | None
+    written: list[str]
+    doubts: list[str]
+    doubtful: list[str]
+    frames: NotRequired[list[dict[str, Any]]]
+    verdicts: NotRequired[dict[str, list[str]]]
+
+
 def read_earlier_record(path: Path) -> dict[str, Any]:
     """Return the record of an earlier call; empty if there is none.
 
@@ -43,7 +101,7 @@ def read_earlier_record(path: Path) -> dict[str, Any]:
 
 
 def continued_record(
-    output: Path, identity: Mapping[str, Any], earlier: dict[str, Any], tile: int | None
+    output: Path, identity: RecordIdentity, earlier: dict[str, Any], tile: int | None
 ) -> dict[str, Any]:
     """Return the record of an earlier call that this one continues; empty if there are no frames.
 
@@ -61,7 +119,7 @@ def continued_record(
         return {}
     if not earlier:
         raise ConfigError(f"{frames}: holds frames restored by something else; {_ELSEWHERE}")
-    differing = [name for name in identity if earlier.get(name) != identity[name]]
+    differing = [name for name, value in identity.items() if earlier.get(name) != value]
     if differing:
         raise ConfigError(
             f"{frames}: holds frames restored with other {', '.join(differing)}; {_REPLACE}"
@@ -126,7 +184,7 @@ def remove_results(output: Path, recorded: Sequence[str], note: Callable[[str], 
         note(list_faults(title, kept, advice, limit=10))
 
 
-def record_page(output: Path, record: dict[str, Any]) -> dict[str, Any]:
+def record_page(output: Path, record: RestoreRecord) -> RestoreRecord:
     """Return the record after the page was written, and write it to its file.
 
     The folder of the page's pictures is named only if there is one: a page may contain them.
@@ -138,7 +196,7 @@ def record_page(output: Path, record: dict[str, Any]) -> dict[str, Any]:
     if (output / PAGE_PICTURES).is_dir():
         return record
     written = [name for name in record["written"] if name != PAGE_PICTURES]
-    changed = record | {"written": written}
+    changed: RestoreRecord = {**record, "written": written}
     write_json(output / RESTORE_RECORD, changed)
     return changed
 

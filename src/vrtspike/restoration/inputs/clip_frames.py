@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -30,30 +30,37 @@ GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
 """A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(ABC):
     """Frames of one size that can be read piece by piece.
 
     Attributes:
         location: their folder or file; a name for messages if they are in memory.
         names: names of the frames, in order.
         size: height and width.
-        read: returns consecutive frames (T, H, W, 3) RGB, uint8 or, of files with 16 bits per
-            channel, uint16; called from any thread.
-        describe: returns the name of one frame in messages.
         video: time stamps and pixel shape of a video file; None for pictures and arrays.
         bits: bits per channel of the files, 8 or 16.
         conversion: conversions of frames as they are read, in words; empty for 8-bit RGB.
     """
 
-    location: str | Path
-    names: Sequence[str]
-    size: tuple[int, int]
-    read: Callable[[slice], NDArray[np.uint8] | NDArray[np.uint16]]
-    describe: Callable[[int], str]
     video: VideoInfo | None = None
-    bits: int = 8
-    conversion: str = ""
+    bits = 8
+    conversion = ""
+
+    def __init__(self, location: str | Path, names: Sequence[str], size: tuple[int, int]) -> None:
+        self.location = location
+        self.names = names
+        self.size = size
+
+    @abstractmethod
+    def read(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """Return consecutive frames (T, H, W, 3) RGB; called from any thread.
+
+        They are uint8 or, of files with 16 bits per channel, uint16.
+        """
+
+    @abstractmethod
+    def describe(self, index: int) -> str:
+        """Return the name of one frame in messages."""
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
@@ -71,8 +78,8 @@ class Pictures:
         return self.read(slice(index, index + 1))[0]
 
 
-def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
-    """Return the pictures of a folder in the order of the numbers in their names.
+class FolderPictures(Pictures):
+    """The pictures of a folder in the order of the numbers in their names.
 
     Args:
         folder: folder with pictures of one size and kind: RGB, grey or RGB with transparency, of 8
@@ -83,33 +90,34 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         DataError: if there are none, two of one name, a name that is not UTF-8, or the first cannot
             be read; later, if a picture cannot be read or differs from the first in size or kind.
     """
-    paths = picture_files(folder) if files is None else files
-    first = read_picture(paths[0])
-    size = (first.rgb.shape[0], first.rgb.shape[1])
 
-    def read(frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    def __init__(self, folder: Path, files: Sequence[Path] | None = None) -> None:
+        self._paths = picture_files(folder) if files is None else files
+        first = read_picture(self._paths[0])
+        names = [path.stem for path in self._paths]
+        super().__init__(folder, names, (first.rgb.shape[0], first.rgb.shape[1]))
+        self.bits = first.bits
+        self.conversion = _conversion(first)
+        self._kind = first.kind
+
+    def read(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """Return consecutive frames."""
         images = []
-        for path in paths[frames]:
+        for path in self._paths[frames]:
             picture = read_picture(path)
-            require_size(str(path), picture.rgb, size)
-            if (picture.kind, picture.bits) != (first.kind, first.bits):
+            require_size(str(path), picture.rgb, self.size)
+            if (picture.kind, picture.bits) != (self._kind, self.bits):
                 raise DataError(
-                    f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
-                    f"{first.bits}-bit as in the first frame; convert the frames to one kind"
+                    f"{path}: found {picture.kind}, {picture.bits}-bit, expected {self._kind}, "
+                    f"{self.bits}-bit as in the first frame; convert the frames to one kind"
                 )
             images.append(picture.rgb)
         clip: NDArray[Any] = np.stack(images)
         return clip
 
-    return Pictures(
-        folder,
-        [path.stem for path in paths],
-        size,
-        read,
-        lambda frame: str(paths[frame]),
-        bits=first.bits,
-        conversion=_conversion(first),
-    )
+    def describe(self, index: int) -> str:
+        """Return the file of a frame."""
+        return str(self._paths[index])
 
 
 def _conversion(first: Picture) -> str:
@@ -127,11 +135,12 @@ def _conversion(first: Picture) -> str:
     return "; ".join(parts)
 
 
-def video_pictures(path: Path) -> Pictures:
-    """Return the frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
+class VideoPictures(Pictures):
+    """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
 
     The file is decoded once when it is opened: this counts the frames, and shows that the last of
-    them can be read before hours are spent on the first.
+    them can be read before hours are spent on the first. The latest frames stay decoded; the file
+    is decoded again from its start for an earlier one.
 
     Args:
         path: the file.
@@ -139,50 +148,11 @@ def video_pictures(path: Path) -> Pictures:
     Raises:
         DataError: as for :func:`~vrtspike.data.video.inspect_video`.
     """
-    video = inspect_video(path)
-    reader = _VideoReader(path)
-
-    def read(frames: slice) -> NDArray[np.uint8]:
-        return np.stack([reader.read(index) for index in range(frames.start, frames.stop)])
-
-    def describe(frame: int) -> str:
-        return f"{path}, frame {frame + 1}"
-
-    return Pictures(path, numbered_names(video.frames), video.size, read, describe, video)
-
-
-def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
-    """Return frames in memory.
-
-    Args:
-        frames: uint8 (T, H, W, 3) RGB.
-
-    Raises:
-        DataError: if the array has another type or shape.
-    """
-    frames = np.asarray(frames)
-    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
-        raise DataError(
-            f"frames: found {frames.dtype} of shape {frames.shape}, expected an array uint8 "
-            "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
-        )
-    count, height, width = frames.shape[:3]
-    return Pictures(
-        "frames",
-        numbered_names(count),
-        (height, width),
-        lambda part: frames[part],
-        lambda frame: f"frames[{frame}]",
-    )
-
-
-class _VideoReader:
-    """The frames of a video by their numbers.
-
-    The latest frames stay decoded. The file is decoded again from its start for an earlier one.
-    """
 
     def __init__(self, path: Path) -> None:
+        video = inspect_video(path)
+        super().__init__(path, numbered_names(video.frames), video.size)
+        self.video = video
         self._path = path
         # Frames are read ahead in a thread while the main one compares them with others.
         self._lock = Lock()
@@ -190,7 +160,15 @@ class _VideoReader:
         self._stream = read_video(path)
         self._next = 0
 
-    def read(self, index: int) -> NDArray[np.uint8]:
+    def read(self, frames: slice) -> NDArray[np.uint8]:
+        """Return consecutive frames."""
+        return np.stack([self._decode(index) for index in range(frames.start, frames.stop)])
+
+    def describe(self, index: int) -> str:
+        """Return the file and the number of a frame."""
+        return f"{self._path}, frame {index + 1}"
+
+    def _decode(self, index: int) -> NDArray[np.uint8]:
         """Return one frame, uint8 (H, W, 3)."""
         with self._lock:
             if index < self._next - len(self._kept):
@@ -203,6 +181,36 @@ class _VideoReader:
             return self._kept[index - self._next]
 
 
+class ArrayPictures(Pictures):
+    """Frames in memory.
+
+    Args:
+        frames: uint8 (T, H, W, 3) RGB.
+
+    Raises:
+        DataError: if the array has another type or shape.
+    """
+
+    def __init__(self, frames: NDArray[np.uint8]) -> None:
+        frames = np.asarray(frames)
+        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
+            raise DataError(
+                f"frames: found {frames.dtype} of shape {frames.shape}, expected an array uint8 "
+                "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
+            )
+        count, height, width = frames.shape[:3]
+        super().__init__("frames", numbered_names(count), (height, width))
+        self._frames = frames
+
+    def read(self, frames: slice) -> NDArray[np.uint8]:
+        """Return consecutive frames."""
+        return self._frames[frames]
+
+    def describe(self, index: int) -> str:
+        """Return the frame as an item of the array."""
+        return f"frames[{index}]"
+
+
 def open_pictures(frames: GivenFrames) -> Pictures:
     """Open the frames of a folder or of a video file, a single picture, or frames in memory.
 
@@ -210,13 +218,13 @@ def open_pictures(frames: GivenFrames) -> Pictures:
         DataError: if they cannot be read, or an array has another type or shape.
     """
     if not isinstance(frames, str | Path):
-        return array_pictures(frames)
+        return ArrayPictures(frames)
     path = Path(frames)
     if path.is_dir():
-        return folder_pictures(path)
+        return FolderPictures(path)
     if path.suffix.lower() in READABLE_SUFFIXES:
-        return folder_pictures(path.parent, [path])
-    return video_pictures(path)
+        return FolderPictures(path.parent, [path])
+    return VideoPictures(path)
 
 
 def read_frames(path: str | Path) -> NDArray[np.uint8]:

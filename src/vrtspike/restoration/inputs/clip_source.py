@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,39 +21,56 @@ to 255; with spikes also ``counts`` (T, K, h, w), spikes per bin, and ``bin_step
 steps of each bin."""
 
 
-@dataclass(frozen=True)
-class FrameSource:
+class FrameSource(ABC):
     """A clip that can be read piece by piece.
 
     Attributes:
         names: names of the frames, in order.
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 without spikes.
-        read: returns consecutive frames; called from the threads of :func:`read_ahead`.
-        gain: returns the brightness of a spike rate of 1, None without spikes. The gain is measured
-            on the whole clip (:mod:`~vrtspike.data.voxels.gain`), so all files are read.
+        bits: bits per channel of the frames, 8 or 16.
     """
 
-    names: Sequence[str]
-    size: tuple[int, int]
-    ratio: Fraction
-    read: Callable[[slice], Frames]
-    gain: Callable[[], float | None]
+    bits = 8
+
+    def __init__(self, names: Sequence[str], size: tuple[int, int], ratio: Fraction) -> None:
+        self.names = names
+        self.size = size
+        self.ratio = ratio
+
+    @abstractmethod
+    def read(self, frames: slice) -> Frames:
+        """Return consecutive frames; called from the threads of :func:`read_ahead`."""
+
+    @abstractmethod
+    def gain(self) -> float | None:
+        """Return the brightness of a spike rate of 1; None without spikes.
+
+        The gain is measured on the whole clip (:mod:`~vrtspike.data.voxels.gain`), so all files
+        are read.
+        """
 
 
-def stored_sequence(store: Store) -> FrameSource:
-    """Open the sequence of a store for reading."""
-    layout = store.layout
-    whole = slice(None)
+class StoredSequence(FrameSource):
+    """The sequence of a store."""
 
-    def read(frames: slice) -> Frames:
-        window = {"blur": store.read("blur", frames, whole, whole)}
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.layout.frames, store.layout.rgb_size, store.layout.ratio)
+        self._store = store
+
+    def read(self, frames: slice) -> Frames:
+        """Return consecutive frames."""
+        layout = self._store.layout
+        whole = slice(None)
+        window = {"blur": self._store.read("blur", frames, whole, whole)}
         if layout.spike_size is not None:
-            window["counts"] = store.read("voxels", frames, whole, whole)
+            window["counts"] = self._store.read("voxels", frames, whole, whole)
             window["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
         return window
 
-    return FrameSource(layout.frames, layout.rgb_size, layout.ratio, read, lambda: store.gain)
+    def gain(self) -> float | None:
+        """Return the gain in the attributes of the store; no frame is read."""
+        return self._store.gain
 
 
 def stored_blurry_frame(store: Store, frame: int) -> NDArray[np.uint8]:

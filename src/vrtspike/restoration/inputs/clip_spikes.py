@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import cv2
@@ -31,23 +32,26 @@ frame in the middle."""
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 
 
-@dataclass(frozen=True)
-class FrameSpikes:
+class FrameSpikes(ABC):
     """The spikes of one frame, from any source.
 
     Attributes:
         exposure: exposure in steps of its recording.
         total: steps of the recording.
-        read: returns the spikes of an interval of the recording.
         path: the spike file; None for spikes in memory and simulated ones.
         recording: equal for frames of one recording; None for simulated spikes.
     """
 
-    exposure: Exposure
-    total: int
-    read: Callable[[Exposure], PackedSpikes]
     path: Path | None = None
     recording: Hashable | None = None
+
+    def __init__(self, exposure: Exposure, total: int) -> None:
+        self.exposure = exposure
+        self.total = total
+
+    @abstractmethod
+    def read(self, steps: Exposure) -> PackedSpikes:
+        """Return the spikes of an interval of the recording."""
 
     def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
         """Return the spikes of the exposure and up to ``context`` recorded steps on each side.
@@ -57,6 +61,53 @@ class FrameSpikes:
         """
         widened = self.exposure.widened(context, self.total)
         return self.read(widened), self.exposure.moved(-widened.start)
+
+
+class SpikesInFile(FrameSpikes):
+    """The spikes of a frame in a file, which may hold those of other frames, too."""
+
+    def __init__(self, exposure: Exposure, total: int, file: Path, sensor: Sensor) -> None:
+        super().__init__(exposure, total)
+        self.path = file
+        self.recording = file
+        self._file = file
+        self._sensor = sensor
+
+    def read(self, steps: Exposure) -> PackedSpikes:
+        """Return the spikes of an interval of the file."""
+        return self._sensor.read(self._file, steps.start, steps.steps)
+
+
+class SpikesInMemory(FrameSpikes):
+    """The spikes of a frame in an array, uint8 (S, h, w) of 0 and 1."""
+
+    def __init__(self, exposure: Exposure, spikes: NDArray[np.uint8]) -> None:
+        super().__init__(exposure, len(spikes))
+        self.recording = id(spikes)
+        self._spikes = spikes
+
+    def read(self, steps: Exposure) -> PackedSpikes:
+        """Return the spikes of an interval of the array."""
+        return PackedSpikes.pack(self._spikes[steps.start : steps.stop])
+
+
+class SimulatedSpikes(FrameSpikes):
+    """The spikes of a frame, simulated from it and its neighbours."""
+
+    def __init__(self, pictures: Pictures, index: int) -> None:
+        super().__init__(_SIMULATED, _SIMULATED.steps)
+        self._pictures = pictures
+        self._index = index
+
+    def read(self, steps: Exposure) -> PackedSpikes:
+        """Simulate the whole exposure, and return the spikes of an interval."""
+        first = max(0, self._index - 1)
+        last = min(len(self._pictures.names) - 1, self._index + 1)
+        window = to_8_bit(self._pictures.read(slice(first, last + 1)))
+        middle = window[self._index - first]
+        scene = [_mean_frame(window[0], middle), middle, _mean_frame(window[-1], middle)]
+        spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=self._index)
+        return PackedSpikes.pack(spikes[steps.start : steps.stop])
 
 
 @dataclass(frozen=True)
@@ -148,11 +199,8 @@ def recorded_spikes(
         advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
         raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
 
-    def read(file: Path, steps: Exposure) -> PackedSpikes:
-        return file_sensor.read(file, steps.start, steps.steps)
-
     frames = [
-        FrameSpikes(recording.exposure, recording.total, partial(read, file), file, file)
+        SpikesInFile(recording.exposure, recording.total, file, file_sensor)
         for file, recording in zip(paths, recordings.values(), strict=True)
     ]
     inputs = [*dict.fromkeys(paths), *tables]
@@ -234,14 +282,10 @@ def array_spikes(
             "the steps of its spikes"
         )
 
-    def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
-        return PackedSpikes.pack(part[steps.start : steps.stop])
-
     height, width = recordings[0].shape[1:]
     ratio = frame_to_sensor_ratio(pictures, (height, width))
     frames = [
-        FrameSpikes(exposure, len(part), partial(read, part), recording=id(part))
-        for exposure, part in zip(exposures, recordings, strict=True)
+        SpikesInMemory(exposure, part) for exposure, part in zip(exposures, recordings, strict=True)
     ]
     return ClipSpikes("recorded", "spikes", ratio, frames)
 
@@ -302,22 +346,7 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
             f"{pictures.location}: found frames of {height} x {width} pixels, expected even sides, "
             "as the simulated sensor has half of them; crop the frames"
         )
-    count = len(pictures.names)
-
-    def read(frame: int, steps: Exposure) -> PackedSpikes:
-        first = max(0, frame - 1)
-        last = min(count - 1, frame + 1)
-        window = to_8_bit(pictures.read(slice(first, last + 1)))
-        middle = window[frame - first]
-        start = _mean_frame(window[0], middle)
-        end = _mean_frame(window[-1], middle)
-        scene = [start, middle, end]
-        spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
-        return PackedSpikes.pack(spikes[steps.start : steps.stop])
-
-    frames = [
-        FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, index)) for index in range(count)
-    ]
+    frames = [SimulatedSpikes(pictures, index) for index in range(len(pictures.names))]
     return ClipSpikes(SIMULATED, f"{pictures.location} (simulated spikes)", Fraction(2), frames)
 
 

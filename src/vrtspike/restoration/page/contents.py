@@ -10,6 +10,7 @@ from typing import Any
 from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import MetricOnPage
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
+from vrtspike.restoration.folder.result_record import RestoreRecord
 
 FrameMetrics = Sequence[Mapping[str, Any]]
 """Metrics of each frame, as in ``restore.json``."""
@@ -180,7 +181,7 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
     return metrics
 
 
-def headline(models: Sequence[ModelOnPage], clip_name: str, record: Mapping[str, Any]) -> Headline:
+def headline(models: Sequence[ModelOnPage], clip_name: str, record: RestoreRecord) -> Headline:
     """Return the beginning of the page.
 
     Args:

@@ -13,10 +13,15 @@ from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data import Video
 from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import PAGE, RESTORED, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.given_clips import GivenClip
-from vrtspike.restoration.inputs.clip_frames import Pictures, require_size, sequence_name
+from vrtspike.restoration.folder.job import RestoreJob
+from vrtspike.restoration.folder.result_record import (
+    PAGE,
+    SIDE_BY_SIDE,
+    VIDEO,
+    RestoreRecord,
+    record_page,
+)
+from vrtspike.restoration.inputs.clip_frames import require_size, sequence_name
 from vrtspike.restoration.page.compared import ComparedFrames
 from vrtspike.restoration.page.contents import (
     TASK,
@@ -52,16 +57,14 @@ _VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is o
 
 
 def write_folder_page(
-    request: Request,
-    source: GivenClip,
-    sharp: Pictures | None,
-    record: dict[str, Any],
+    job: RestoreJob,
+    record: RestoreRecord,
     compared: ComparedFrames | None = None,
     *,
     progress: Progresses,
     page_bytes: int = PAGE_BYTES,
     embedded_bytes: int = EMBEDDED_BYTES,
-) -> Path:
+) -> RestoreRecord:
     """Write the page of a restored folder from its frames and its record.
 
     The page contains its pictures if they are small; larger ones are files beside it. Equal frames
@@ -69,9 +72,7 @@ def write_folder_page(
     replaced, so that a page is never beside pictures of another.
 
     Args:
-        request: inputs and results.
-        source: blurry frames and spikes.
-        sharp: the sharp frames, if any.
+        job: request and inputs.
         record: contents of ``restore.json``, of a finished restoration.
         compared: frames of another model, if any.
         progress: opens the progress of measuring these.
@@ -79,22 +80,22 @@ def write_folder_page(
         embedded_bytes: size of all pictures up to which the page contains them.
 
     Returns:
-        the page.
+        the record, which names the page and its pictures if these are files.
 
     Raises:
         DataError: if a frame is missing, or one to compare with has another size.
     """
-    files = [request.output / RESTORED / f"{name}.png" for name in source.names]
-    clip = RestoredClip(source, sharp, files, with_spikes=not record["doubts"], scores={})
+    output = job.request.output
+    clip = RestoredClip(job.source, job.sharp, job.files, with_spikes=not record["doubts"])
     models = [_model(clip, record)]
     if compared is not None:
         models.append(_compared_model(clip, compared, models[0].label, record, progress))
-    page_file = request.output / PAGE
+    page_file = output / PAGE
     page_file.unlink(missing_ok=True)
     name = sequence_name(Path(record["paths"]["input"]))
     page = OfflinePage(headline(models, name, record), SECTIONS, SCRIPTS, has_files=True)
     doubtful = {number for model in models for number in model.doubtful}
-    frames = choose_frames(len(files), doubtful)
+    frames = choose_frames(len(clip.files), doubtful)
     nothing = {number: dict[str, str]() for number in frames}
     runs = [model_contents(model, name, nothing) for model in models]
     data = _data(models, record, compared, runs)
@@ -102,23 +103,21 @@ def write_folder_page(
     # Names of files are in the page, too.
     budget = pictures_bytes - 400 * len(frames) * len(models)
     clips = [model.clip for model in models]
-    data["pictures"], pictures = write_page_pictures(
-        clips, frames, budget, request.output, embedded_bytes
-    )
+    data["pictures"], pictures = write_page_pictures(clips, frames, budget, output, embedded_bytes)
     data["runs"] = [
         model_contents(model, name, {n: kinds[index] for n, kinds in pictures.items()})
         for index, model in enumerate(models)
     ]
-    data["runs"][0]["evaluation"]["videos"] = _videos(request.output, record)
+    data["runs"][0]["evaluation"]["videos"] = _videos(output, record)
     atomic_write_text(page_file, page.render(data))
-    return page_file
+    return record_page(output, record)
 
 
-def _model(clip: RestoredClip, record: dict[str, Any]) -> ModelOnPage:
+def _model(clip: RestoredClip, record: RestoreRecord) -> ModelOnPage:
     """Return the results of the model of the record."""
     metrics = record["frames"]
     doubts = frame_doubts(
-        metrics, misfits=record.get("doubtful", []), kept=record["verdicts"]["kept blurry"]
+        metrics, misfits=record["doubtful"], kept=record["verdicts"]["kept blurry"]
     )
     return ModelOnPage(record["model"]["name"], clip, metrics, doubts)
 
@@ -127,7 +126,7 @@ def _compared_model(
     clip: RestoredClip,
     compared: ComparedFrames,
     other_label: str,
-    record: dict[str, Any],
+    record: RestoreRecord,
     progress: Progresses,
 ) -> ModelOnPage:
     """Measure frames of another model as those of the record were measured."""
@@ -139,19 +138,19 @@ def _compared_model(
             require_size(str(compared.files[index]), restored, clip.source.size)
             truth = None if clip.sharp is None else clip.sharp.frame(index)
             blur = clip.source.pictures.frame(index)
-            values = finite_or_null(measure_frame(measured, index, blur, restored, truth))
+            values = finite_or_null(measure_frame(measured, index, blur, restored, truth, {}))
             metrics.append({"frame": name, **values})
             show(index + 1, len(compared.files))
     label = compared.label
     if label == other_label:
         label = f"{label} (compared)"
-    doubts = frame_doubts(metrics, misfits=record.get("doubtful", []))
+    doubts = frame_doubts(metrics, misfits=record["doubtful"])
     return ModelOnPage(label, measured, metrics, doubts)
 
 
 def _data(
     models: Sequence[ModelOnPage],
-    record: dict[str, Any],
+    record: RestoreRecord,
     compared: ComparedFrames | None,
     runs: list[dict[str, Any]],
 ) -> dict[str, Any]:
@@ -186,7 +185,7 @@ def _data(
     }
 
 
-def _videos(output: Path, record: dict[str, Any]) -> list[Video]:
+def _videos(output: Path, record: RestoreRecord) -> list[Video]:
     """Return the videos that were written beside the page."""
     videos: list[Video] = []
     for name, label in _VIDEOS.items():

@@ -39,6 +39,13 @@ def test_files_metrics_and_the_representation(small_run, model, sequence, tmp_pa
     assert lines[-1].endswith(f"{output}; record: {output / 'restore.json'}")
 
 
+def test_a_page_is_written_if_wanted(model, sequence, tmp_path):
+    inputs = (sequence / "blur", sequence / "spike", tmp_path / "out")
+    result = model.restore_folder(*inputs, page=True)
+    assert (tmp_path / "out/index.html").is_file()
+    assert "index.html" in result.record["written"]
+
+
 def test_without_sharp_frames_metrics_come_from_the_spikes(model, sequence, tmp_path):
     result = model.restore_folder(str(sequence / "blur"), str(sequence / "spike"), tmp_path / "out")
     assert "psnr" not in result.metrics

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from vrtspike.commands.projects import ProjectData
+from vrtspike.commands.project.files import ProjectData
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import CheckedSequence, Survey, surveyed

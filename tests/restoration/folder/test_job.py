@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.restoration.folder_runs import NAMES, pictures, restore
 from vrtspike.io.images import write_png
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.trained import TrainedModel
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -43,15 +40,7 @@ def test_sharp_frames_that_cannot_be_compared_are_refused(model, job, tmp_path, 
     assert not job.output.exists()
 
 
-def test_the_method_of_a_model_has_the_options_and_defaults_of_a_request():
-    parameters = inspect.signature(TrainedModel.restore_folder).parameters.values()
-    options = {
-        option.name: option.default for option in parameters if option.kind == option.KEYWORD_ONLY
-    }
-    del options["progress"]
-    defaults = {
-        field.name: field.default for field in fields(Request) if field.default is not MISSING
-    }
-    # The method takes spikes by position, and writes no page.
-    del defaults["spikes"], defaults["page"]
-    assert options == defaults
+def test_an_unknown_option_of_a_call_is_refused(model, job):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'vidoe'"):
+        model.restore_folder(job.frames, job.spikes, job.output, vidoe=True)
+    assert not job.output.exists()

@@ -7,7 +7,7 @@ import pytest
 from tests.reporting.browser import PROGRAM, chromium, opened
 from tests.reporting.live_runs import append_step, make_live_run, note_status
 from tests.reporting.results import HEIGHT, WIDTH
-from vrtspike.commands.live_server import serving
+from vrtspike.reporting.live_server import serving
 from vrtspike.reporting.live_state import LiveRun
 
 pytestmark = [

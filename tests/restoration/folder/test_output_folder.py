@@ -1,4 +1,4 @@
-"""Clips restored into a folder."""
+"""Frames, videos and the record of a clip restored into a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.data.video.samples import sound_packets, write_sample
 from tests.restoration.folder_runs import NAMES, pictures, restore
 from vrtspike.data.video import inspect_video, read_video, video_file
-from vrtspike.restoration.folder.writing import NO_SPIKES
+from vrtspike.restoration.folder.output_folder import NO_SPIKES
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
 from vrtspike.restoration.restore import torch_restorer

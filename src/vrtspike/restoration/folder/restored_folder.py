@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.restoration.folder.frame_metrics import mean_metric, worse_frames_warnings
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED
+from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, RestoreRecord
 from vrtspike.restoration.inference.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TITLES = {
 
 @dataclass(frozen=True, repr=False)
 class RestoredFolder:
-    """The results of :meth:`~vrtspike.restoration.trained.TrainedModel.restore_folder`.
+    """The results of :meth:`~vrtspike.restoration.trained_model.TrainedModel.restore_folder`.
 
     ``repr`` gives the summary that ``vrtspike restore`` prints.
 
@@ -41,7 +41,7 @@ class RestoredFolder:
     """
 
     folder: Path
-    record: Mapping[str, Any]
+    record: RestoreRecord
     notes: Sequence[str] = ()
     no_reference: Sequence[str] = ()
 
@@ -98,5 +98,4 @@ class RestoredFolder:
     @property
     def _frames(self) -> Sequence[Mapping[str, Any]]:
         """Name and metrics of each frame."""
-        frames: Sequence[Mapping[str, Any]] = self.record["frames"]
-        return frames
+        return self.record["frames"]

@@ -12,7 +12,7 @@ from urllib.request import Request
 import pytest
 
 from tests.reporting.live_runs import append_step, append_text, fetch, make_live_run, note_status
-from vrtspike.commands.live_server import LiveServer, serving
+from vrtspike.reporting.live_server import LiveServer, serving
 from vrtspike.reporting.live_state import LiveRun
 from vrtspike.system.errors import RunError
 

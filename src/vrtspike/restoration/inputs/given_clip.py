@@ -1,11 +1,10 @@
-"""The clips that users give: blurry frames with spike files, with arrays or without spikes."""
+"""The clip that a user gives: blurry frames with spike files, with arrays or without spikes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,79 +33,64 @@ GivenSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.ui
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
-@dataclass(frozen=True)
 class GivenClip(FrameSource):
-    """Blurry frames with their spikes, if any: from :func:`given_clip`.
+    """Blurry frames with their spikes, if any.
 
     A single reader suffices to read ahead: a video is decoded by one thread at a time.
 
-    Attributes:
+    Args:
         pictures: the blurry frames.
         spikes: their spikes; None for a model without.
-        rate: returns the mean spikes of a pixel per step of the exposures, None without spikes.
         options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
-    pictures: Pictures
-    spikes: ClipSpikes | None
-    rate: Callable[[], float | None]
-    options: StoreOptions
+    def __init__(
+        self, pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions
+    ) -> None:
+        ratio = Fraction(1) if spikes is None else spikes.ratio
+        super().__init__(pictures.names, pictures.size, ratio)
+        self.bits = pictures.bits
+        self.pictures = pictures
+        self.spikes = spikes
+        self.options = options
 
-
-def given_clip(pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions) -> GivenClip:
-    """Combine blurry frames and their spikes to a clip.
-
-    Args:
-        pictures: the frames.
-        spikes: spikes of these frames; None for a model without.
-        options: options of the voxel grids, as of the stores that the model was trained on.
-    """
-
-    def read(frames: slice) -> Frames:
-        window: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
-        if spikes is not None:
+    def read(self, frames: slice) -> Frames:
+        """Return consecutive frames, with the counts of their spikes."""
+        window: dict[str, NDArray[Any]] = {"blur": self.pictures.model_input(frames)}
+        if self.spikes is not None:
             counts = []
             binned = []
-            for frame in spikes.frames[frames]:
-                recorded, exposure = frame.around(options.context)
+            for frame in self.spikes.frames[frames]:
+                recorded, exposure = frame.around(self.options.context)
                 with_context = Exposure(0, len(recorded), exposure.sharp)
-                counts.append(recorded.counts(bin_edges(with_context, options.bins)))
+                counts.append(recorded.counts(bin_edges(with_context, self.options.bins)))
                 binned.append(with_context)
             window["counts"] = np.stack(counts)
-            window["bin_steps"] = bin_table(binned, options.bins)
+            window["bin_steps"] = bin_table(binned, self.options.bins)
         return window
 
-    @cache
-    def gain_and_rate() -> tuple[float | None, float | None]:
-        return (None, None) if spikes is None else _measure_spikes(pictures, spikes)
+    def gain(self) -> float | None:
+        """Return the gain of the clip; the first call reads all frames and spikes."""
+        return self._gain_and_rate[0]
 
-    return GivenClip(
-        names=pictures.names,
-        size=pictures.size,
-        ratio=Fraction(1) if spikes is None else spikes.ratio,
-        read=read,
-        gain=lambda: gain_and_rate()[0],
-        pictures=pictures,
-        spikes=spikes,
-        rate=lambda: gain_and_rate()[1],
-        options=options,
-    )
+    def rate(self) -> float | None:
+        """Return the mean spikes of a pixel per step of the exposures; None without spikes."""
+        return self._gain_and_rate[1]
 
-
-def _measure_spikes(pictures: Pictures, spikes: ClipSpikes) -> tuple[float, float]:
-    """Return the gain of a clip and the mean number of spikes per pixel and step.
-
-    Reads all frames, one at a time.
-    """
-    meter = GainMeter()
-    spike_count = 0.0
-    pixel_steps = 0
-    for index, frame in enumerate(spikes.frames):
-        counts = frame.read(frame.exposure).picture()
-        meter.add(pictures.frame(index), counts, frame.exposure.steps)
-        spike_count += float(counts.sum(dtype=np.float64))
-        pixel_steps += counts.size * frame.exposure.steps
-    return meter.gain(spikes.location), spike_count / pixel_steps
+    @cached_property
+    def _gain_and_rate(self) -> tuple[float | None, float | None]:
+        """Both are measured at once, with one frame in memory at a time."""
+        if self.spikes is None:
+            return None, None
+        meter = GainMeter()
+        spike_count = 0.0
+        pixel_steps = 0
+        for index, frame in enumerate(self.spikes.frames):
+            counts = frame.read(frame.exposure).picture()
+            meter.add(self.pictures.frame(index), counts, frame.exposure.steps)
+            spike_count += float(counts.sum(dtype=np.float64))
+            pixel_steps += counts.size * frame.exposure.steps
+        return meter.gain(self.spikes.location), spike_count / pixel_steps
 
 
 def open_clip(
@@ -153,7 +137,7 @@ def open_clip(
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
         clip_spikes = array_spikes(pictures, spikes, times)
-    return given_clip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
+    return GivenClip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
 
 
 def _require_one_source(

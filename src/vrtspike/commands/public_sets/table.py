@@ -60,3 +60,24 @@ def read_public_sets() -> list[PublicSet]:
     """Read the table of public data sets."""
     document = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     return [PublicSet.model_validate(entry) for entry in document["sets"]]
+
+
+def describe_set(public: PublicSet) -> list[str]:
+    """Describe a public data set: a line for its name and one for each of its facts."""
+    facts = {
+        "source": public.source,
+        "size": public.size,
+        "licence": public.licence,
+        "checksum": public.checksum,
+        "layout": " or ".join(public.layouts),
+        "folders": public.folders,
+        "spikes": "yes" if public.has_spikes else "no",
+        "contents": public.counts,
+    }
+    pages: dict[str, list[str]] = {}
+    for fact, page in public.origins.items():
+        pages.setdefault(page, []).append(fact)
+    lines = [public.name]
+    lines += [f"  {name:<10}{text}" for name, text in facts.items()]
+    lines += [f"  {'seen':<10}{', '.join(names)}: {page}" for page, names in pages.items()]
+    return lines

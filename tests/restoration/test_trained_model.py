@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +9,11 @@ import pytest
 import torch
 
 from tests.small_run import arrays, recorded_clip, write_run
-from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.io.files import file_digest
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import Tiling
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
@@ -31,27 +29,6 @@ def plain(small_run, tmp_path_factory) -> TrainedModel:
     settings = Settings.model_validate(chosen)
     write_run(train, "plain", settings, small_run.dataset, build_model(settings))
     return load(str(train), device="cpu")
-
-
-def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
-    moved = tmp_path / "copied"
-    shutil.copytree(small_run.train, moved)
-    other = load(moved, device="cpu")
-    assert other.statistics == load_dataset(small_run.dataset).statistics
-    assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
-    assert other.settings.DATA.NUM_VOXEL_BINS == 4
-    assert other.weights == file_digest(small_run.train / "weights.safetensors")
-    assert (other.device, other.precision) == (CPU, "float32")
-    assert not other.network.training
-
-
-@pytest.mark.parametrize(
-    ("precision", "message"),
-    [("float16", "found float16 on a CPU.*choose float32"), ("half", "expected auto, float32")],
-)
-def test_unknown_and_very_slow_precisions_are_refused(small_run, precision, message):
-    with pytest.raises(ConfigError, match=f"precision: .*{message}"):
-        load(small_run.train, device="cpu", precision=precision)
 
 
 def test_a_model_shows_its_run_size_and_inputs(model, plain):
@@ -136,17 +113,6 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     assert model.tiling(source, 32).size == 32
     with pytest.raises(ConfigError, match=r"^tile: found 63, expected 0 or a positive multiple"):
         model.tiling(source, 63)
-
-
-def test_folders_without_a_finished_run_are_refused(small_run, tmp_path):
-    unfinished = shutil.copytree(small_run.train, tmp_path / "unfinished")
-    (unfinished / "weights.safetensors").unlink()
-    for place, message in (
-        (tmp_path, r"run\.json: no such file; expected the folder"),
-        (unfinished, r"weights\.safetensors: no such file; .* a finished run"),
-    ):
-        with pytest.raises(RunError, match=message):
-            load(place, device="cpu")
 
 
 def test_full_memory_and_values_that_are_not_finite_are_refused(model, sequence):

@@ -12,7 +12,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from vrtspike.commands.check_results import Check
+from vrtspike.commands.doctor.check import Check
 from vrtspike.deblurring.advice.hardware import GpuKind
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory

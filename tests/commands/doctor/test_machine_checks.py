@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from vrtspike.commands import machine_checks
-from vrtspike.commands.check_results import Check
-from vrtspike.commands.doctor import all_checks
-from vrtspike.commands.machine_checks import (
+from vrtspike.commands.doctor import machine_checks
+from vrtspike.commands.doctor.check import Check
+from vrtspike.commands.doctor.checks import all_checks
+from vrtspike.commands.doctor.machine_checks import (
     compiler_check,
     multiplies_exactly,
     packages_check,

@@ -1,0 +1,1 @@
+"""The checks of ``vrtspike doctor``: of the machine and of the project."""

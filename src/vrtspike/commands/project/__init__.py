@@ -1,0 +1,1 @@
+"""A new project: its files, and a first look at its data."""

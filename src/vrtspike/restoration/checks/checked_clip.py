@@ -1,0 +1,75 @@
+"""A clip with the results of all checks that a restoration makes before it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from vrtspike.data.clips.recording_limits import RecordingLimits
+from vrtspike.restoration.checks.clip_check import find_doubts
+from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits
+from vrtspike.restoration.inputs.given_clip import GivenClip
+
+
+@dataclass(frozen=True)
+class CheckedClip:
+    """A clip that may be restored, from :func:`check_clip`.
+
+    Attributes:
+        source: the clip as it was given.
+        limits: the recording compared with those that the model was trained on.
+        notes: messages for the user on the conversion of frames, and a warning on a recording
+            outside the limits.
+    """
+
+    source: GivenClip
+    limits: LimitCheck
+    notes: tuple[str, ...]
+
+    @cached_property
+    def doubts(self) -> Mapping[int | None, str]:
+        """Messages on spikes that do not fit the frames, see :func:`find_doubts`.
+
+        The first use reads every spike file.
+        """
+        return find_doubts(self.source)
+
+    @property
+    def is_judged(self) -> bool:
+        """True if each restored frame is compared with spikes that the model has not seen.
+
+        Spikes that do not fit the frames cannot rank two pictures.
+        """
+        return self.limits.is_outside and not self.doubts
+
+
+def check_clip(
+    source: GivenClip, trained: RecordingLimits | None, *, keeps_16_bits: bool, anyway: bool
+) -> CheckedClip:
+    """Check a clip against the recordings that a model was trained on.
+
+    Args:
+        source: the clip.
+        trained: the ranges of these recordings; None if they were not stored.
+        keeps_16_bits: True if the model restores frames of 16 bits without rounding them first.
+        anyway: accept a recording far outside the ranges, too.
+
+    Raises:
+        DataError: if the recording lies far outside, or cannot be read.
+    """
+    pictures = source.pictures
+    location = str(pictures.location)
+    limits = compare_with_limits(trained, source)
+    if not anyway:
+        limits.require_near(location)
+    notes = []
+    if pictures.conversion:
+        notes.append(f"{location}: {pictures.conversion}")
+    if pictures.bits > 8 and not keeps_16_bits:
+        notes.append(
+            f"{location}: an ONNX model takes 8 bits: frames are rounded before they are restored"
+        )
+    if limits.is_outside:
+        notes.append(limits.warning(location))
+    return CheckedClip(source, limits, tuple(notes))

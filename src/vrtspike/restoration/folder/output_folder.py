@@ -1,0 +1,227 @@
+"""The output folder of a restoration: frames, videos, metrics, and the record of all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.raw.versions import input_version
+from vrtspike.data.video import uncopied_streams
+from vrtspike.io.files import write_json
+from vrtspike.io.images import write_png
+from vrtspike.restoration.checks.checked_clip import CheckedClip
+from vrtspike.restoration.checks.clip_check import doubts_message
+from vrtspike.restoration.folder.frame_metrics import (
+    RestoredClip,
+    Scores,
+    measure_and_write_videos,
+    worse_frames_by_metric,
+)
+from vrtspike.restoration.folder.job import RestoreJob
+from vrtspike.restoration.folder.result_record import (
+    RESTORE_RECORD,
+    SCHEMA,
+    ModelEntry,
+    RecordIdentity,
+    RestoreRecord,
+    continued_record,
+    read_earlier_record,
+    recorded_results,
+    remove_results,
+    require_replaceable,
+)
+from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
+from vrtspike.restoration.inputs.clip_frames import picture_files
+from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.system.errors import list_faults, printable
+from vrtspike.system.progress_bar import Progresses
+
+NO_SPIKES = "none, the model takes none"
+
+Note = Callable[[str], None]
+"""Function called with a message for the user."""
+
+
+class OutputFolder:
+    """The folder that a job writes, with what an earlier call has written there.
+
+    A job that was interrupted is continued: frames that are there stay. Every frame is written as
+    a whole or not at all. Nothing is removed or written before :meth:`begin`.
+
+    Args:
+        job: the request and its inputs.
+        model: ``name``, ``fingerprint`` and SHA-256 of the ``weights`` of the model.
+        precision: type of its matrix products.
+        note: called with notes and warnings for the user.
+
+    Attributes:
+        record: contents of ``restore.json``, after :meth:`begin`.
+        missing: numbers of the frames to restore, after :meth:`begin`.
+
+    Raises:
+        ConfigError: if the folder holds something else, or results of another request that is not
+            to be overwritten.
+    """
+
+    def __init__(self, job: RestoreJob, model: ModelEntry, precision: str, note: Note) -> None:
+        self._job = job
+        self._note = note
+        self._record_file = job.request.output / RESTORE_RECORD
+        self._identity = _identity(job, model, precision)
+        earlier = read_earlier_record(self._record_file)
+        self._continued: dict[str, Any] = {}
+        if not job.request.overwrite:
+            self._continued = continued_record(
+                job.request.output, self._identity, earlier, job.request.tile
+            )
+        self._recorded = recorded_results(earlier)
+        require_replaceable(job.request.output, job.results, self._recorded)
+        self.record: RestoreRecord
+        self.missing: Sequence[int] = ()
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """Tiling of the frames that are continued, which the others need, too; None without."""
+        return Tiling(**self._continued["tiling"]) if self._continued else None
+
+    def begin(self, clip: CheckedClip, tiling: Tiling, device: str) -> None:
+        """Remove results that are to be overwritten, note what the user should know, and record it.
+
+        Args:
+            clip: the checked clip of the job.
+            tiling: its tiling.
+            device: type of the device that computes.
+        """
+        request = self._job.request
+        if request.overwrite:
+            remove_results(request.output, self._recorded, self._note)
+            self._recorded = []
+        if request.video or request.side_by_side:
+            _note_lost_parts(clip.source, self._note)
+        for message in clip.notes:
+            self._note(message)
+        files = self._job.files
+        self.missing = [number for number, path in enumerate(files) if not path.exists()]
+        if self._continued:
+            present = len(files) - len(self.missing)
+            self._note(f"{present} of {len(files)} frames are there already, restored before")
+        source = clip.source
+        shape = (len(source.names), *source.size)
+        factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
+        self.record = {
+            **self._identity,
+            "paths": {
+                "input": printable(str(request.frames)),
+                "spikes": None if request.spikes is None else printable(str(request.spikes)),
+                "sharp": None if request.sharp is None else printable(str(request.sharp)),
+            },
+            "size": list(source.size),
+            "tiling": asdict(tiling),
+            "recomputation": round(factor, 4),
+            "device": device,
+            "limits": clip.limits.contents(),
+            "seconds_per_frame": self._continued.get("seconds_per_frame"),
+            "written": sorted({*self._job.results, *self._recorded}),
+            "doubts": self._continued.get("doubts", []),
+            "doubtful": self._continued.get("doubtful", []),
+        }
+        self._write_record()
+
+    def record_doubts(self, clip: CheckedClip) -> None:
+        """Note and record spikes that do not fit the frames."""
+        doubts = list(clip.doubts.values())
+        if doubts:
+            self._note(doubts_message(doubts))
+        names = clip.source.names
+        self.record["doubts"] = doubts
+        self.record["doubtful"] = [names[number] for number in clip.doubts if number is not None]
+        self._write_record()
+
+    def write_frames(self, images: Iterable[NDArray[np.uint8] | NDArray[np.uint16]]) -> None:
+        """Write the missing frames, (H, W, 3) RGB, which are restored while they are written."""
+        files = self._job.files
+        started = time.monotonic()
+        for number, image in zip(self.missing, images, strict=True):
+            write_png(files[number], image)
+        self.record["seconds_per_frame"] = (time.monotonic() - started) / len(self.missing)
+
+    def measure(self, clip: CheckedClip, scores: Scores, progress: Progresses) -> None:
+        """Measure all frames, write the videos, and record the metrics and verdicts.
+
+        Args:
+            clip: the checked clip of the job.
+            scores: metrics of a frame alone, by their names.
+            progress: opens the progress of this step.
+        """
+        restored = RestoredClip(
+            self._job.source,
+            self._job.sharp,
+            self._job.files,
+            # Metrics from spikes that do not fit the frames look good and mean nothing.
+            with_spikes=not self.record["doubts"],
+        )
+        self.record["frames"], misfits = measure_and_write_videos(
+            self._job.request, restored, scores, progress
+        )
+        self.record["verdicts"] = worse_frames_by_metric(self.record["frames"], clip.limits)
+        self._write_record()
+        if misfits:
+            title = "warning: sharp frames that do not fit their blurry ones"
+            advice = (
+                "Compare with the sharp frames of this clip, in the same colours and levels; "
+                "metrics against others say nothing."
+            )
+            self._note(list_faults(title, misfits, advice, limit=10))
+
+    def _write_record(self) -> None:
+        write_json(self._record_file, self.record)
+
+
+def _identity(job: RestoreJob, model: ModelEntry, precision: str) -> RecordIdentity:
+    """Return entries of the record that are equal if frames of two calls belong together."""
+    request = job.request
+    frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
+    origin = NO_SPIKES
+    spike_files: Sequence[Path] = []
+    sensor = None
+    spikes = job.source.spikes
+    if spikes is not None:
+        origin = spikes.origin
+        spike_files = spikes.files
+        if spikes.sensor is not None:
+            sensor = list(spikes.sensor.size)
+    return {
+        "schema": SCHEMA,
+        "model": model,
+        "blurry frames": input_version(frames),
+        "spikes": {
+            "from": origin,
+            "version": input_version(spike_files),
+            "layout": request.layout,
+            "sensor": sensor,
+        },
+        "precision": precision,
+    }
+
+
+def _note_lost_parts(source: GivenClip, note: Note) -> None:
+    """Note the parts of a video file that its restored videos lack."""
+    video = source.pictures.video
+    if video is None:
+        return
+    if not video.timed:
+        note(
+            f"warning: {video.path}: has no usable time stamps; the restored videos have "
+            f"{float(video.rate):.4g} frames per second"
+        )
+    streams = uncopied_streams(video.path)
+    if streams:
+        title = f"warning: {video.path}: streams that the restored videos lack"
+        advice = "An MP4 file takes sound such as AAC: convert it first, or add it afterwards."
+        note(list_faults(title, streams, advice))

@@ -1,0 +1,155 @@
+"""The path of ``vrtspike restore``: check the inputs, load the model, restore, write the page.
+
+Large packages are imported within functions: faults of the arguments are reported before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.launching.gpus import DeviceName, take_device
+from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.result_record import COMPARED, RestoreRecord
+from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
+from vrtspike.system.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    import torch
+
+    from vrtspike.restoration.folder.job import RestoreJob
+    from vrtspike.restoration.folder.restored_folder import RestoredFolder
+    from vrtspike.restoration.trained_model import TrainedModel
+    from vrtspike.runs.identity import RunIdentity
+
+_GPU_TIMEOUT_S = 30.0
+"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A trained model whose weights are not loaded yet.
+
+    Attributes:
+        path: its folder or ONNX file.
+        run: the run that trained it.
+        exported: the model of an ONNX file, which is loaded at once.
+    """
+
+    path: Path
+    run: RunIdentity
+    exported: TrainedModel | None = None
+
+    def restore(self, job: RestoreJob, device: torch.device, precision: str) -> RestoreRecord:
+        """Load the model, restore a clip into a folder, and return the record."""
+        from vrtspike.restoration.loading import load
+
+        model = self.exported or load(self.path, device=device, precision=precision)
+        return model.restore_job(job, progress=progress_bar)
+
+
+def restore_clip(
+    model_name: str,
+    request: Request,
+    *,
+    compare: str | None,
+    device_name: DeviceName,
+    precision: str,
+) -> RestoredFolder:
+    """Restore a clip into a folder, and write its page.
+
+    Args:
+        model_name: the model, as for :func:`vrtspike.load`.
+        request: inputs and options.
+        compare: a second model, which restores into ``compared`` in the output folder, or a folder
+            of restored frames: stands beside the first on the page.
+        device_name: the device that computes.
+        precision: type of matrix products, as for :func:`vrtspike.load`.
+
+    Raises:
+        UserError: if an argument or an input cannot be used, or the memory is too small.
+    """
+    model = find_model(model_name, device_name, precision)
+    from vrtspike.restoration.folder.job import open_request
+    from vrtspike.restoration.folder.restored_folder import RestoredFolder
+    from vrtspike.restoration.page.compared import is_restored_folder, read_compared
+
+    job = open_request(model.run, request)
+    steps = [(model, job)]
+    other_folder = None
+    if compare is not None and compare not in BUNDLED_NAMES and is_restored_folder(Path(compare)):
+        other_folder = Path(compare)
+        # Frames that are missing there are named before anything is computed.
+        read_compared(other_folder, job.source.names, job.source.size)
+    elif compare is not None:
+        second = find_model(compare, device_name, precision)
+        other_folder = request.output / COMPARED
+        second_request = _second_request(request, other_folder, second.run)
+        steps.append((second, open_request(second.run, second_request)))
+    with open_device([source for source, _ in steps], device_name) as device:
+        records = [source.restore(opened, device, precision) for source, opened in steps]
+    record = records[0]
+    if request.page:
+        from vrtspike.restoration.page.writing import write_folder_page
+
+        compared = None
+        if other_folder is not None:
+            compared = read_compared(other_folder, job.source.names, job.source.size)
+        record = write_folder_page(job, record, compared, progress=progress_bar)
+    return RestoredFolder(request.output, record, no_reference=request.no_reference)
+
+
+def find_model(name: str, device_name: DeviceName, precision: str) -> ModelSource:
+    """Find a trained model by its name or path; neither PyTorch nor weights of a run are loaded.
+
+    Args:
+        name: the model, as for :func:`vrtspike.load`.
+        device_name: the device that an ONNX file would compute on.
+        precision: type of its matrix products.
+
+    Raises:
+        UserError: if there is no such model, or an ONNX file does not compute in this way.
+    """
+    path = find_trained(name)
+    if path.suffix == ".onnx":
+        from vrtspike.restoration.loading import load_onnx
+
+        device = None if device_name == "auto" else device_name
+        exported = load_onnx(path, device, precision)
+        return ModelSource(path, exported.run, exported)
+    from vrtspike.runs.published import read_finished
+
+    return ModelSource(path, read_finished(path))
+
+
+def open_device(
+    models: Sequence[ModelSource], name: DeviceName
+) -> AbstractContextManager[torch.device]:
+    """Take the device that PyTorch restores with; models of ONNX files choose their own.
+
+    Args:
+        models: all models of this process.
+        name: ``--device``.
+    """
+    needs_gpu = any(model.exported is None for model in models)
+    return take_device(name if needs_gpu else "cpu", timeout_s=_GPU_TIMEOUT_S)
+
+
+def _second_request(request: Request, output: Path, run: RunIdentity) -> Request:
+    """Return the request for a second model, with spikes only if it takes them."""
+    from vrtspike.settings import deblurring_settings
+
+    second = replace(
+        request,
+        output=output,
+        video=False,
+        side_by_side=False,
+        page=False,
+        no_reference=(),
+    )
+    if deblurring_settings(run.settings).MODEL.USE_SPIKE:
+        return second
+    return replace(second, spikes=None, simulate_spikes=False, sensor=None, layout=None)
