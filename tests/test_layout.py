@@ -39,6 +39,7 @@ TESTED_WITH = {
     "monitoring/test_timing.py": ["monitoring/timing_layout"],
     "paper_figures/test_restored_results.py": ["paper_figures/reading"],
     "paper_figures/test_writing.py": [
+        "paper_figures/choice",
         "paper_figures/crops",
         "paper_figures/gain_over_motion",
         "paper_figures/psnr_over_frames",

@@ -19,7 +19,7 @@ from vrtspike.system.errors import ConfigError
 def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring, small_run):
     result = read_run_result(evaluated / "train/one", restoring)
     frames = list(result.clips["b"].frames)
-    restored = list(result.restored("b", frames))
+    restored = list(result.clips["b"].restored(frames))
     rows = pd.read_csv(evaluated / "evaluate/one/frames.csv", dtype={"frame": str})
     rows = rows[rows["sequence"] == "b"]
     assert rows["frame"].tolist() == frames
@@ -34,14 +34,16 @@ def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring,
 
 
 def test_kept_examples_are_not_restored_again(evaluated):
-    def no_device() -> torch.device:
-        raise AssertionError("nothing has to be computed")
+    class NoDevice(Restoring):
+        @property
+        def device(self) -> torch.device:
+            raise AssertionError("nothing has to be computed")
 
-    result = read_run_result(evaluated / "train/one", Restoring(no_device, no_progress))
+    result = read_run_result(evaluated / "train/one", NoDevice("cpu", no_progress))
     folder = evaluated / "evaluate/one/examples/b"
     frames = sorted(path.name for path in folder.iterdir())
     assert 0 < len(frames) < 5
-    for name, image in zip(frames, result.restored("b", frames), strict=True):
+    for name, image in zip(frames, result.clips["b"].restored(frames), strict=True):
         assert np.array_equal(image, read_rgb(folder / name / "restored.png"))
 
 
@@ -61,7 +63,7 @@ def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path,
     assert np.array_equal(clip.blurry(frame), read_rgb(folder / frame / "blurry.png"))
     assert np.array_equal(clip.sharp(frame), read_rgb(folder / frame / "sharp.png"))
     assert clip.spikes(frame).shape == (24, 32)
-    assert clip.motion is None
+    assert not clip.has_recorded_spikes
 
 
 def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restoring, tmp_path):
