@@ -52,7 +52,7 @@ TESTED_WITH = {
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_published.py": ["runs/validation_pictures"],
-    "sst/test_reading.py": ["sst/lazy_months"],
+    "sst/test_reading.py": ["sst/netcdf"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["interface/training"],
