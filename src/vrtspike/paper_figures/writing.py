@@ -18,8 +18,8 @@ from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
 from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
 from vrtspike.paper_figures.results import ComparedResults, ModelResult
+from vrtspike.paper_figures.style import FIGURE_SUFFIXES, FontName
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.plotting.paper_style import FIGURE_SUFFIXES, FontName
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
