@@ -52,6 +52,7 @@ TESTED_WITH = {
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_published.py": ["runs/validation_pictures"],
+    "sst/test_dataset.py": ["sst/objective"],
     "sst/test_reading.py": ["sst/netcdf"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray
 
+from vrtspike.sst.months import month_name
 from vrtspike.sst.reading import read_months
-from vrtspike.sst.settings import month_name
 from vrtspike.system.errors import DataError
 
 eccodes = pytest.importorskip("eccodes", reason="the extra grib is not installed")

@@ -15,7 +15,8 @@ from vrtspike.data.raw.versions import changed_files
 from vrtspike.sst import store as store_module
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
-from vrtspike.sst.settings import Years, month_number
+from vrtspike.sst.months import month_number
+from vrtspike.sst.settings import Years
 from vrtspike.sst.store import (
     DEVIATION_FLOOR_K,
     ICE_LIMIT_K,

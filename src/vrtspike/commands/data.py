@@ -85,7 +85,7 @@ def _report_folder(path: Path, spike_root: str | None, sets: Sequence[PublicSet]
     """
     from vrtspike.data.raw.completeness import read_contents
     from vrtspike.data.raw.nearby import other_roots
-    from vrtspike.sst.completeness import is_download
+    from vrtspike.sst.downloads import is_download
 
     if is_download(path):
         return _report_download(path)
@@ -98,7 +98,7 @@ def _report_folder(path: Path, spike_root: str | None, sets: Sequence[PublicSet]
 
 def _report_download(path: Path) -> list[str]:
     """Print the months of a download of ERA5, and return what is missing."""
-    from vrtspike.sst.completeness import check_download
+    from vrtspike.sst.reading import check_download
 
     print(f"{path}: looks like ERA5")
     try:

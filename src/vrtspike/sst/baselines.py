@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from vrtspike.sst.grid import CELLS
 from vrtspike.sst.linear_inverse import LinearInverseModel
+from vrtspike.sst.months import MONTHS
 from vrtspike.sst.pooling import MonthlyFit, fit_by_month, fold_sums
-from vrtspike.sst.settings import MONTHS
 
 BASELINES = {
     "persistence": "persistence",

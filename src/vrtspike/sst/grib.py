@@ -19,7 +19,8 @@ import xarray
 from dask.utils import SerializableLock
 from numpy.typing import NDArray
 
-from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
+from vrtspike.sst.downloads import FINAL, ICE, SST
+from vrtspike.sst.months import MONTHS, month_name, month_number
 from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:

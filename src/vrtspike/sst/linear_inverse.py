@@ -13,8 +13,8 @@ import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grid import CELLS
+from vrtspike.sst.months import MONTHS
 from vrtspike.sst.pooling import MonthlyFit, fit_by_month, fold_sums
-from vrtspike.sst.settings import MONTHS
 
 COMPONENTS = 20
 """Largest number of principal components; a twentieth of the months where that is fewer."""

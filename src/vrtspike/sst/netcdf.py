@@ -18,7 +18,8 @@ import xarray
 from dask.array.core import normalize_chunks
 from numpy.typing import NDArray
 
-from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
+from vrtspike.sst.downloads import FINAL, ICE, SST
+from vrtspike.sst.months import MONTHS, month_name, month_number
 from vrtspike.system.errors import DataError
 
 _UNITS = {SST: ("K", "Kelvin", "kelvin"), ICE: ("(0 - 1)", "1")}

@@ -12,42 +12,11 @@ from pathlib import Path
 import numpy as np
 import xarray
 
+from vrtspike.sst.downloads import GRIB_SUFFIXES, ICE, PRODUCT, SST, find_files
 from vrtspike.sst.grib import read_grib
+from vrtspike.sst.months import month_name
 from vrtspike.sst.netcdf import read_netcdf
-from vrtspike.sst.settings import DOWNLOAD_SUFFIXES, GRIB_SUFFIXES, ICE, SST, month_name
-from vrtspike.system.errors import DataError
-
-_PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface temperature'"
-_APPLE_DOUBLE = b"\x00\x05\x16\x07"
-"""First bytes of the attributes that macOS writes as ``._name`` on a disk of another system."""
-
-
-def find_files(root: str | Path) -> list[Path]:
-    """List the files of a download: the file itself, or all files in a folder, by name.
-
-    Files with attributes from macOS (``._name``) are ignored.
-
-    Raises:
-        DataError: if there is none.
-    """
-    root = Path(root)
-    if root.is_file():
-        return [root]
-    paths = sorted(path for path in root.glob("*") if path.suffix.lower() in DOWNLOAD_SUFFIXES)
-    files = [path for path in paths if not _is_apple_double(path)]
-    if not files:
-        raise DataError(
-            f"{root}: no file or folder with *{', *'.join(DOWNLOAD_SUFFIXES)}; expected NetCDF or "
-            f"GRIB of {_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
-        )
-    return files
-
-
-def _is_apple_double(path: Path) -> bool:
-    if not path.name.startswith("._"):
-        return False
-    with path.open("rb") as stream:
-        return stream.read(len(_APPLE_DOUBLE)) == _APPLE_DOUBLE
+from vrtspike.system.errors import DataError, first_few
 
 
 def read_months(root: str | Path) -> xarray.Dataset:
@@ -58,7 +27,7 @@ def read_months(root: str | Path) -> xarray.Dataset:
 
     Returns:
         lazy ``sst`` in kelvin, NaN over land, and ``siconc`` (0 to 1) if the files have it, by
-        ``time`` (numbers of months, :mod:`vrtspike.sst.settings`), latitude and longitude; beside
+        ``time`` (numbers of months, :mod:`vrtspike.sst.months`), latitude and longitude; beside
         the time are ``version`` (``expver``) and ``source`` (the file) of the temperature, and
         ``ice_source``, the file of the ice. The source of a variable is missing for a month without
         field.
@@ -73,12 +42,42 @@ def read_months(root: str | Path) -> xarray.Dataset:
         fields += read(path)
     parts = {name: [field for field in fields if field.name == name] for name in (SST, ICE)}
     if not parts[SST]:
-        raise DataError(f"{root}: found no file with the variable {SST}; download {_PRODUCT}")
+        raise DataError(f"{root}: found no file with the variable {SST}; download {PRODUCT}")
     _require_same_grid(fields)
     series = [_series(parts[SST])]
     if parts[ICE]:
         series.append(_series(parts[ICE]).drop_vars("version").rename(source="ice_source"))
     return xarray.merge(series, join="outer")
+
+
+def check_download(root: Path) -> tuple[str, list[str]]:
+    """Describe the months of a download, and those that are missing.
+
+    Returns:
+        a line on the months; and a sentence for each variable of which months are missing: place,
+        what was found, what was expected, what to do. Ice is missing only if there is some.
+
+    Raises:
+        DataError: as :func:`read_months`.
+    """
+    dataset = read_months(root)
+    temperatures = {int(month) for month in dataset["source"].dropna("time")["time"]}
+    first, last = min(temperatures), max(temperatures)
+    span = f"{month_name(first)} to {month_name(last)}"
+    missing = {SST: {*range(first, last + 1)} - temperatures}
+    if ICE in dataset:
+        ice = {int(month) for month in dataset["ice_source"].dropna("time")["time"]}
+        missing[ICE] = temperatures - ice
+    faults = []
+    for name, months in missing.items():
+        if months:
+            names = first_few([month_name(month) for month in sorted(months)])
+            faults.append(
+                f"{root}: found no {name} of {len(months)} months ({names}), expected every month "
+                f"from {span}; download them"
+            )
+    with_ice = "with" if ICE in dataset else "without"
+    return f"months: {span}, {with_ice} sea ice", faults
 
 
 def _require_same_grid(fields: list[xarray.DataArray]) -> None:

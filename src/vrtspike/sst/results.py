@@ -27,8 +27,9 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
 from vrtspike.sst.evaluate import ForecastEvaluation
 from vrtspike.sst.figures import CAPTIONS, draw_evaluation
+from vrtspike.sst.months import month_name
 from vrtspike.sst.scores import BEST_POSSIBLE, LABELS, MODEL, skill
-from vrtspike.sst.settings import METRICS, RMSE, month_name
+from vrtspike.sst.settings import METRICS, RMSE
 
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "

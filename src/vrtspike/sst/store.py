@@ -3,7 +3,7 @@
 =============== =========== ======= ==========================================================
 array           shape       type    contents
 =============== =========== ======= ==========================================================
-``time``        (N,)        int64   numbers of the months (:mod:`vrtspike.sst.settings`), no gap
+``time``        (N,)        int64   numbers of the months (:mod:`vrtspike.sst.months`), no gap
 ``sst``         (N, H, W)   float32 kelvin; NaN on land and in months that no file holds
 ``siconc``      (N, H, W)   float32 share of the sea that is ice, where the files have it
 ``sea``         (H, W)      bool    true where there is sea in every month
@@ -40,9 +40,11 @@ from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import file_entry, read_manifest
 from vrtspike.sst.consistency import ICE_SHARE, check_months
+from vrtspike.sst.downloads import FINAL, ICE, SST, find_files
 from vrtspike.sst.grid import CELLS, Area, Grid
-from vrtspike.sst.reading import find_files, read_months
-from vrtspike.sst.settings import FINAL, ICE, MONTHS, PREPARED, SST, Years, month_name, years_within
+from vrtspike.sst.months import MONTHS, month_name
+from vrtspike.sst.reading import read_months
+from vrtspike.sst.settings import PREPARED, Years, years_within
 from vrtspike.system.errors import DataError
 
 ICE_LIMIT_K = 271.6

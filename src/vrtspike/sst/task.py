@@ -40,7 +40,7 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
     Raises:
         DataError: if there are none.
     """
-    from vrtspike.sst.reading import find_files
+    from vrtspike.sst.downloads import find_files
 
     if settings.DATA.GENERATE:
         return ()
@@ -170,8 +170,8 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
-    from vrtspike.sst.dataset import SSTObjective
     from vrtspike.sst.model import build_sst_model
+    from vrtspike.sst.objective import SSTObjective
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
     from vrtspike.training.objectives import Trainable
 
