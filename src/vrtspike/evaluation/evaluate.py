@@ -6,11 +6,16 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import COMPARISON_PICTURES, EXAMPLES, VIDEOS, EvaluationJob
+from vrtspike.analysis.evaluation_files import (
+    COMPARISON_PICTURES,
+    EXAMPLES,
+    VIDEOS,
+    EvaluationJob,
+    Summary,
+)
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
@@ -37,7 +42,7 @@ from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.evaluation import SpikesAloneName
 
 
-def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
+def evaluate_run(job: EvaluationJob) -> Summary:
     """Restore the test split with a run's weights, measure it, and write every result.
 
     Args:
@@ -77,9 +82,11 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         manifest,
         pd.DataFrame(rows),
         scores,
-        device=job.device.type,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        model_seconds_per_frame=watch.seconds / sum(entry.frames for entry in entries),
+        {
+            "device": job.device.type,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "model_seconds_per_frame": watch.seconds / sum(entry.frames for entry in entries),
+        },
     )
 
 

@@ -17,6 +17,7 @@ from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     FRAMES,
+    ProtocolResults,
     Summary,
     evaluation_folder,
     find_evaluation,
@@ -235,7 +236,7 @@ def read_run_result(
     else:
         main_protocol = summary["protocol"]
         shown_protocol = protocol or main_protocol
-        chosen = _summary_of(summary, shown_protocol, folder)
+        chosen = _results_of(summary, shown_protocol, folder)
         frame_psnr = _frame_psnr(evaluation_folder(folder), shown_protocol)
         cost = _cost(summary, chosen)
         notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
@@ -257,7 +258,7 @@ def read_run_result(
     return ModelResult(name, str(folder), clips, frame_psnr, cost, notes)
 
 
-def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
+def _results_of(summary: Summary, protocol: str, folder: Path) -> ProtocolResults:
     """The part of a summary for one protocol.
 
     Raises:
@@ -281,7 +282,7 @@ def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
     return rows[FRAME_COLUMNS].reset_index(drop=True)
 
 
-def _cost(summary: Summary, chosen: Summary) -> Cost | None:
+def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
     """Quality and cost of an evaluation; None without PSNR."""
     psnr = chosen["metrics"].get("psnr", {}).get("restored")
     if psnr is None:

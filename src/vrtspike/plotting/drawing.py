@@ -48,7 +48,7 @@ _NO_DATE: Mapping[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": 
 def styled_figure(
     paths: Sequence[Path],
     size: tuple[float, float],
-    style: Mapping[str, Any],
+    style: Any,  # noqa: ANN401 - by names that matplotlib lists
     *,
     dpi: int,
     layout: Literal["constrained"] | None = "constrained",
@@ -62,7 +62,7 @@ def styled_figure(
         dpi: pixels per inch of PNG files.
         layout: ``constrained`` lets matplotlib arrange the axes.
     """
-    with mpl.rc_context(dict(style)):
+    with mpl.rc_context(style):
         figure = Figure(figsize=size, layout=layout)
         yield figure
         for path in paths:

@@ -227,6 +227,8 @@ def evaluate(job: EvaluationJob) -> list[str]:
     return write_forecast_results(
         job,
         evaluation,
-        device=job.device.type,
-        model_seconds_per_frame=evaluation.model_seconds / months,
+        {
+            "device": job.device.type,
+            "model_seconds_per_frame": evaluation.model_seconds / months,
+        },
     )
