@@ -54,6 +54,7 @@ TESTED_WITH = {
     "runs/test_published.py": ["runs/validation_pictures"],
     "sst/test_dataset.py": ["sst/objective"],
     "sst/test_reading.py": ["sst/netcdf"],
+    "sst/test_store.py": ["sst/preparation"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["interface/training"],

@@ -15,8 +15,9 @@ from torch.utils.data import Dataset
 from vrtspike.config.fields import NonNegative, Positive, PositiveFloat
 from vrtspike.sst.grid import Area
 from vrtspike.sst.months import MONTHS, month_name
+from vrtspike.sst.preparation import prepared_store
 from vrtspike.sst.settings import Years, YearSpan
-from vrtspike.sst.store import PreparedStore, prepared_store
+from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -46,8 +47,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
 
     Raises:
         ValueError: from pydantic, naming an invalid parameter.
-        DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
-            sample.
+        DataError: if the data cannot be used (see :mod:`vrtspike.sst.preparation`), or the split
+            has no sample.
     """
 
     @validate_call

@@ -60,7 +60,7 @@ def prepare(settings: SSTSettings, manifest_path: Path, show: Callable[[str], No
         UserError: if the files cannot be used.
     """
     from vrtspike.sst.generate import write_example
-    from vrtspike.sst.store import prepare as prepare_store
+    from vrtspike.sst.preparation import prepare as prepare_store
 
     data = settings.DATA
     root = Path(data.ROOT)
