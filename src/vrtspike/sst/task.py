@@ -139,7 +139,7 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
     """
     import torch
 
-    from vrtspike.monitoring.step_cost import working_bytes
+    from vrtspike.monitoring.step_memory import working_bytes
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_sst_model
 
