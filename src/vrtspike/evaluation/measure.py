@@ -151,17 +151,17 @@ def measured_frames(
         )
     previous: dict[EvaluationProtocol, FrameImages] = {}
     with ThreadPoolExecutor(available_cpus()) as threads:
-        for frame, given in zip(source.names, references, strict=True):
+        for frame, reference in zip(source.names, references, strict=True):
             restored = {tiling: next(stream) for tiling, stream in streams.items()}
             images: dict[ImageKind, Image] = {
-                "blurry": given.blurry,
+                "blurry": reference.blurry,
                 "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
-                "sharp": given.sharp,
+                "sharp": reference.sharp,
             }
             pictures: dict[str, Image] = dict(images.items())
-            if given.spikes is not None:
-                images["spikes"], images["gray"] = in_gray(given.spikes, given.sharp)
-                pictures["spikes"] = to_picture(given.spikes)
+            if reference.spikes is not None:
+                images["spikes"], images["gray"] = in_gray(reference.spikes, reference.sharp)
+                pictures["spikes"] = to_picture(reference.spikes)
             rows = []
             for protocol, measured in scores.items():
                 image = protocol.image(restored[tilings[protocol]])
