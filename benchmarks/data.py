@@ -48,8 +48,8 @@ from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
-from vrtspike.monitoring.records import CacheUse
 from vrtspike.settings.data import DataSettings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.options import HelpFormatter

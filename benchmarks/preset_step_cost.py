@@ -14,17 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from step_counting import StepCost, Traffic, count_step, count_traffic, fused_attention
 from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.parallel_warping import MAX_SAMPLED_CUDA, DeformableAlignment
-from vrtspike.monitoring.step_cost import (
-    StepCost,
-    Traffic,
-    count_step,
-    count_traffic,
-    fused_attention,
-)
 from vrtspike.training.precision import Precision
 
 if TYPE_CHECKING:

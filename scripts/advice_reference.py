@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.analysis.advice.findings import SYMPTOMS
-from vrtspike.plotting.pages import markdown_table, update_tables
+from vrtspike.plotting.markdown_tables import markdown_table, update_tables
 from vrtspike.system.program import run
 
 PAGE = Path("docs/findings.md")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.commands.public_sets.table import PublicSet, read_public_sets
-from vrtspike.plotting.pages import markdown_table, update_tables
+from vrtspike.plotting.markdown_tables import markdown_table, update_tables
 from vrtspike.system.program import run
 
 PAGE = Path("docs/datasets.md")

@@ -10,7 +10,7 @@ import pytest
 from tests.published_runs import metric_lines, timing_lines, write_lines
 from vrtspike.analysis import run_logs
 from vrtspike.analysis.run_logs import LiveLogs, read_run_logs
-from vrtspike.monitoring.records import truncate_records
+from vrtspike.io.records import truncate_records
 from vrtspike.system.errors import RunError
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.workflow.project import CONFIG, TINY, tiny_project
 from vrtspike.commands.main import run_command
 from vrtspike.io.files import write_json
-from vrtspike.monitoring.records import read_records
+from vrtspike.io.records import read_records
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.system.home import HOME_VARIABLE
 

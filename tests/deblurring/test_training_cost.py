@@ -158,9 +158,9 @@ def test_the_count_agrees_with_a_real_step():
     from torch.utils.flop_counter import FlopCounterMode
 
     from preset_step_cost import step_cost
+    from step_counting import FORMULAS
     from vrtspike.losses.charbonnier import charbonnier
     from vrtspike.models import build_model
-    from vrtspike.monitoring.step_cost import FORMULAS
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32", "TRAIN.BATCH_SIZE=1")
     counted, _ = step_cost(settings, 32)

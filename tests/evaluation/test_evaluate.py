@@ -281,7 +281,7 @@ def test_the_summary_has_the_means_and_notes_of_each_protocol(
     measured = {PROTOCOLS[name]: [METRICS["psnr"]] for name in ("own", "vrt")}
     dataset, frames = load_dataset(small_run.dataset), pd.DataFrame(rows, columns=columns)
     job = EvaluationJob(small_run.train, run, small_run.dataset, tmp_path, CPU)
-    summary = write_deblurring_results(job, dataset, frames, measured)
+    summary = write_deblurring_results(job, dataset, frames, measured, {})
     assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
     assert summary["warnings"][0].startswith("of other data than it was trained on: ")

@@ -19,7 +19,7 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import (
     FrameImages,
-    MeasuredClip,
+    FrameReferences,
     Scores,
     measure_images,
     measured_frames,
@@ -119,8 +119,8 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
-    clip = MeasuredClip("a", source, sharp, sharp)
-    frames = list(measured_frames(clip, compute, scores, settings, watch))
+    references = (FrameReferences(sharp(n), sharp(n)) for n in range(4))
+    frames = list(measured_frames("a", source, references, compute, scores, settings, watch))
     assert len(frames) == 4
     # Windows of two frames under the first protocol, all four at once under the other.
     assert sorted(calls) == [2, 2, 2, 4]
@@ -143,8 +143,8 @@ def test_spikes_are_read_for_the_model_alone():
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
-    clip = MeasuredClip("a", source, blur.__getitem__, sharp.__getitem__)
-    frames = measured_frames(clip, compute, scores, settings)
+    references = map(FrameReferences, blur, sharp)
+    frames = measured_frames("a", source, references, compute, scores, settings)
     for number, (rows, pictures) in enumerate(frames):
         np.testing.assert_array_equal(pictures["blurry"], blur[number])
         np.testing.assert_array_equal(pictures["sharp"], sharp[number])
@@ -167,19 +167,17 @@ def test_frames_are_measured_in_order_in_threads_that_end():
         return batch["blur"].transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
 
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
-    clip = MeasuredClip("a", source, lambda n: read(slice(n, n + 1))["blur"][0], flat_frame)
+    flat = np.zeros((8, 8, 3), np.uint8)
+    references = map(FrameReferences, read(slice(None))["blur"], [flat] * 4)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {CHANGE: level}}
-    rows = [rows[0] for rows, _ in measured_frames(clip, compute, scores, settings)]
+    frames = measured_frames("a", source, references, compute, scores, settings)
+    rows = [rows[0] for rows, _ in frames]
     assert [row["frame"] for row in rows] == ["a", "b", "c", "d"]
     # Of the restored frames 0 to 3, each with the one before it.
     np.testing.assert_equal([row["change"] for row in rows], [np.nan, 1, 2 - 10, 3 - 20])
     assert threads
     assert not any(thread.is_alive() for thread in threads)
-
-
-def flat_frame(number: int) -> Image:
-    return np.zeros((8, 8, 3), np.uint8)
 
 
 def test_the_worst_frames_are_named_the_worst_first():

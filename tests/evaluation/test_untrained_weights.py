@@ -28,7 +28,7 @@ from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json
-from vrtspike.monitoring.records import read_records
+from vrtspike.io.records import read_records
 from vrtspike.reporting.page import write_report_page
 from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.restoration.loading import load

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.io.records import read_records
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger, section
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,10 @@ import torch
 
 from tests.small_run import SmallRun, small_run, write_light_run
 from vrtspike.analysis.evaluation_files import EvaluationJob
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import Clip, Cost, ModelResult
 from vrtspike.paper_figures.run_results import Restoring
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
@@ -34,6 +39,52 @@ def decibels(image: np.ndarray, sharp: np.ndarray) -> float:
     return float(10 * np.log10(255**2 / error))
 
 
+@dataclass(frozen=True)
+class SceneSpikes(RecordedSpikes):
+    """Spikes of an exposure with a given motion."""
+
+    length: float
+
+    def motion(self) -> float:
+        return self.length
+
+
+class SceneClip(Clip):
+    """A sequence in memory: frames (T, H, W, 3)."""
+
+    def __init__(
+        self,
+        name: str,
+        blurry: np.ndarray,
+        sharp: np.ndarray,
+        restored: np.ndarray,
+        motion: Sequence[float],
+    ) -> None:
+        self.name = name
+        self.frames = FRAMES
+        self.has_recorded_spikes = bool(motion)
+        self.images = {"blurry": blurry, "sharp": sharp, "restored": restored}
+        self.motion = motion
+
+    def blurry(self, frame: str) -> np.ndarray:
+        return self.images["blurry"][FRAMES.index(frame)]
+
+    def sharp(self, frame: str) -> np.ndarray:
+        return self.images["sharp"][FRAMES.index(frame)]
+
+    def restored(self, frames: Sequence[str]) -> Iterator[np.ndarray]:
+        for frame in frames:
+            yield self.images["restored"][FRAMES.index(frame)]
+
+    def spikes(self, frame: str) -> np.ndarray:
+        return self.sharp(frame)[::2, ::2, 0]
+
+    def recorded(self, frame: str) -> RecordedSpikes:
+        spikes = PackedSpikes.pack(np.zeros((8, 4, 4), np.uint8))
+        length = self.motion[FRAMES.index(frame)]
+        return SceneSpikes(spikes, Exposure(0, 8, 4), Fraction(1), "scene", length)
+
+
 class Scene:
     """Sequences ``a`` and ``b`` of random frames, with models that err by given amounts."""
 
@@ -42,19 +93,15 @@ class Scene:
         shape = (2, len(FRAMES), *SIZE, 3)
         self.sharp = random.integers(60, 190, shape, dtype=np.uint8)
         self.blurry = self.sharp + np.uint8(20)
-        self.motion: Callable[[str], float] | None = None
+        self.motion: Sequence[float] = ()
 
     def frame(self, images: np.ndarray, sequence: str, name: str) -> np.ndarray:
         return images["ab".index(sequence), FRAMES.index(name)]
 
-    def clip(self, sequence: str) -> Clip:
-        return Clip(
-            sequence,
-            FRAMES,
-            blurry=lambda name: self.frame(self.blurry, sequence, name),
-            sharp=lambda name: self.frame(self.sharp, sequence, name),
-            spikes=lambda name: self.frame(self.sharp, sequence, name)[::2, ::2, 0],
-            motion=self.motion,
+    def clip(self, sequence: str, restored: np.ndarray) -> Clip:
+        index = "ab".index(sequence)
+        return SceneClip(
+            sequence, self.blurry[index], self.sharp[index], restored[index], self.motion
         )
 
     def result(self, label: str, restored: np.ndarray, **values: object) -> ModelResult:
@@ -76,8 +123,7 @@ class Scene:
         return ModelResult(
             label,
             f"results/{label}",
-            {sequence: self.clip(sequence) for sequence in "ab"},
-            lambda sequence, names: (self.frame(restored, sequence, name) for name in names),
+            {sequence: self.clip(sequence, restored) for sequence in "ab"},
             **{**defaults, **values},
         )
 
@@ -101,10 +147,10 @@ def models(scene: Scene) -> list[ModelResult]:
 def write(tmp_path: Path):
     """Write figures of results; gives the folder and the printed lines."""
 
-    def run(results: list[ModelResult], **options: object) -> tuple[Path, list[str]]:
+    def run(models: list[ModelResult], **options: object) -> tuple[Path, list[str]]:
         lines: list[str] = []
         request = FigureRequest(tmp_path / "figures", **options)
-        FigureWriter(results, request, no_progress, lines.append).write()
+        FigureWriter(models, request, no_progress, lines.append).write()
         return request.output, lines
 
     return run
@@ -112,7 +158,7 @@ def write(tmp_path: Path):
 
 @pytest.fixture(scope="session")
 def restoring() -> Restoring:
-    return Restoring(lambda: torch.device("cpu"), no_progress)
+    return Restoring("cpu", no_progress)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from skimage import data as photographs
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.simulation.sensor import simulate_spikes
-from vrtspike.paper_figures.recorded_spikes import motion_length
+from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 
 
 @pytest.mark.parametrize("speed", [0.5, 2, 4])
@@ -25,12 +25,12 @@ def test_the_motion_of_a_known_speed(speed):
         for n in range(13)
     ]
     spikes = simulate_spikes(frames)[:100]
-    length = motion_length(PackedSpikes.pack(spikes), Exposure(6, 94, 50), Fraction(2))
-    assert length == pytest.approx(11 * speed, rel=0.05)
+    recorded = RecordedSpikes(PackedSpikes.pack(spikes), Exposure(6, 94, 50), Fraction(2), "made")
+    assert recorded.motion() == pytest.approx(11 * speed, rel=0.05)
 
 
 def test_motion_of_too_little_is_not_known():
     spikes = PackedSpikes.pack(np.ones((8, 40, 40), np.uint8))
-    assert math.isnan(motion_length(spikes, Exposure(0, 2, 1), Fraction(2)))
+    assert math.isnan(RecordedSpikes(spikes, Exposure(0, 2, 1), Fraction(2), "short").motion())
     small = PackedSpikes.pack(np.ones((88, 24, 40), np.uint8))
-    assert math.isnan(motion_length(small, Exposure(0, 88, 44), Fraction(2)))
+    assert math.isnan(RecordedSpikes(small, Exposure(0, 88, 44), Fraction(2), "small").motion())

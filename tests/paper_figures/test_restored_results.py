@@ -39,7 +39,7 @@ def test_the_folder_gives_frames_input_and_psnr(restored, small_run):
     result = read_restored(restored["b"])
     clip = result.clips["b"]
     frame = "000003"
-    (image,) = result.restored("b", [frame])
+    (image,) = clip.restored([frame])
     assert np.array_equal(image, read_rgb(restored["b"] / f"restored/{frame}.png"))
     for kind, picture in (("blur", clip.blurry), ("sharp", clip.sharp)):
         assert np.array_equal(
@@ -56,7 +56,7 @@ def test_sequences_of_one_model_are_one_result(restored, restoring):
     assert list(result.clips) == ["b", "c"]
     assert set(result.frame_psnr["sequence"]) == {"b", "c"}
     for name in "bc":
-        (image,) = result.restored(name, ["000001"])
+        (image,) = result.clips[name].restored(["000001"])
         assert np.array_equal(image, read_rgb(restored[name] / "restored/000001.png"))
 
 
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_named(restored, small_run, tmp_path):
     # Records of before name no sharp frames.
     paths = {name: path for name, path in record["paths"].items() if name != "sharp"}
     write_json(folder / "restore.json", record | {"paths": paths})
-    assert read_restored(folder).clips["b"].sharp is None
+    assert read_restored(folder).clips["b"].sharp("000002") is None
     clip = read_restored(folder, sharp=small_run.raw / "test/b/sharp").clips["b"]
     assert np.array_equal(clip.sharp("000002"), read_rgb(small_run.raw / "test/b/sharp/000002.png"))
     (folder / "restored/000004.png").unlink()

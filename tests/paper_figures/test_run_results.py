@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from vrtspike.system.errors import ConfigError
 def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring, small_run):
     result = read_run_result(evaluated / "train/one", restoring)
     frames = list(result.clips["b"].frames)
-    restored = list(result.restored("b", frames))
+    restored = list(result.clips["b"].restored(frames))
     rows = pd.read_csv(evaluated / "evaluate/one/frames.csv", dtype={"frame": str})
     rows = rows[rows["sequence"] == "b"]
     assert rows["frame"].tolist() == frames
@@ -34,24 +35,33 @@ def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring,
 
 
 def test_kept_examples_are_not_restored_again(evaluated):
-    def no_device() -> torch.device:
-        raise AssertionError("nothing has to be computed")
+    class NoDevice(Restoring):
+        @property
+        def device(self) -> torch.device:
+            raise AssertionError("nothing has to be computed")
 
-    result = read_run_result(evaluated / "train/one", Restoring(no_device, no_progress))
+    result = read_run_result(evaluated / "train/one", NoDevice("cpu", no_progress))
     folder = evaluated / "evaluate/one/examples/b"
     frames = sorted(path.name for path in folder.iterdir())
     assert 0 < len(frames) < 5
-    for name, image in zip(frames, result.restored("b", frames), strict=True):
+    for name, image in zip(frames, result.clips["b"].restored(frames), strict=True):
         assert np.array_equal(image, read_rgb(folder / name / "restored.png"))
 
 
-def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path, small_run):
-    shutil.copytree(evaluated, tmp_path / "copied")
-    settings = tmp_path / "copied/train/one/settings.json"
+@pytest.fixture
+def moved(evaluated, small_run, tmp_path) -> Path:
+    """Results without the stores of their test data."""
+    folder = tmp_path / "copied"
+    shutil.copytree(evaluated, folder)
+    settings = folder / "train/one/settings.json"
     text = settings.read_text()
     assert str(small_run.dataset) in text
     settings.write_text(text.replace(str(small_run.dataset), "results/data/small/k4/dataset.json"))
-    result = read_run_result(tmp_path / "copied/train/one", restoring)
+    return folder
+
+
+def test_without_stores_the_kept_examples_remain(evaluated, moved, restoring):
+    result = read_run_result(moved / "train/one", restoring)
     assert any("stores of its test data are not beside it" in note for note in result.notes)
     clip = result.clips["b"]
     folder = evaluated / "evaluate/one/examples/b"
@@ -61,7 +71,17 @@ def test_without_stores_the_kept_examples_remain(evaluated, restoring, tmp_path,
     assert np.array_equal(clip.blurry(frame), read_rgb(folder / frame / "blurry.png"))
     assert np.array_equal(clip.sharp(frame), read_rgb(folder / frame / "sharp.png"))
     assert clip.spikes(frame).shape == (24, 32)
-    assert clip.motion is None
+    assert not clip.has_recorded_spikes
+    for name, image in zip(clip.frames, clip.restored(clip.frames), strict=True):
+        assert np.array_equal(image, read_rgb(folder / name / "restored.png"))
+
+
+def test_without_stores_another_protocol_has_no_frames(moved, restoring):
+    """The kept examples were restored under the main one."""
+    path = moved / "evaluate/one/summary.json"
+    other = {"vrt": {"protocol": "vrt", "metrics": {}}}
+    write_summary(path, read_summary(path) | {"other_protocols": other})
+    assert read_run_result(moved / "train/one", restoring, "vrt").clips == {}
 
 
 def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restoring, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.paper_figures.conftest import FRAMES, SIZE, decibels
+from tests.paper_figures.conftest import SIZE, SceneClip, decibels
 from vrtspike.paper_figures.boxes import Box, CropSpec, parse_crop
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.writing import FIGURES
@@ -22,7 +22,7 @@ def table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def test_every_figure_is_written_with_truetype_fonts(scene, write):
-    scene.motion = lambda name: 10.0 * FRAMES.index(name)
+    scene.motion = [0.0, 10.0, 20.0]
     cost = Cost(30.0, 2e6, 0.5, "cpu", "made", "own")
     result = scene.result("one", scene.sharp + np.uint8(3), cost=cost)
     folder, lines = write([result], error_maps=True)
@@ -101,7 +101,7 @@ def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
 
 
 def test_gain_over_motion_has_medians_over_bins(scene, write):
-    scene.motion = lambda name: float([30, 10, 20][FRAMES.index(name)])
+    scene.motion = [30.0, 10.0, 20.0]
     restored = scene.sharp + np.uint8(10)
     restored[:, 1] = scene.sharp[:, 1] + np.uint8(5)
     folder, _ = write([scene.result("one", restored)], names=["gain_over_motion"])
@@ -188,7 +188,7 @@ def test_results_of_different_frames_do_not_compare(scene, models, write):
     table = other.frame_psnr.assign(psnr_blur=other.frame_psnr["psnr_blur"] + 1)
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
         write([models[0], replace(other, frame_psnr=table)], names=["psnr_over_frames"])
-    clips = {"a": replace(other.clips["a"], blurry=lambda name: scene.sharp[0, 0])}
+    clips = {"a": SceneClip("a", scene.sharp[0], scene.sharp[0], scene.sharp[0], [])}
     place = CropSpec("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):
         write([models[0], replace(other, clips=clips)], names=["crops"], crops=[place])

@@ -13,8 +13,9 @@ from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import ForecastEvaluation, evaluate
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
+from vrtspike.sst.preparation import prepare
 from vrtspike.sst.settings import Years
-from vrtspike.sst.store import PreparedStore, prepare
+from vrtspike.sst.store import PreparedStore
 
 PACIFIC = Area("Pacific", lon=[120, -80], lat=[-40, 40])
 """Across the date line; the globe's continent and cape lie in it."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
+from vrtspike.sst.baselines import BASELINES, Baselines, trend_line
 
 MEMORY = 0.8
 MONTHS = 1500
@@ -45,7 +45,8 @@ def errors(
 ) -> dict[str, float]:
     """Mean squared error of every baseline on a later series."""
     now = later[:-months]
-    forecasts = fit_baselines(training, cells, ahead(months))(now, now["time"]).isel(lead=0)
+    baselines = Baselines(training, cells, ahead(months))
+    forecasts = baselines.forecast(now, now["time"]).isel(lead=0)
     result = ((forecasts - later[months:].values) ** 2).mean(("time", "row", "column"))
     return {name: float(result.sel(system=name)) for name in BASELINES}
 
@@ -53,7 +54,8 @@ def errors(
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
     """Forecast of damped persistence for an anomaly of 1."""
     one = xarray.ones_like(kelvin[-1])
-    forecasts = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
+    baselines = Baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))
+    forecasts = baselines.forecast(one, 0)
     return forecasts.sel(system="damped")[0].values.ravel()
 
 
@@ -102,7 +104,7 @@ def test_missing_anomalies_are_forecast_as_climatology_or_trend():
     cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
     last = xarray.DataArray([[np.nan], [0.5]], dims=("row", "column"))
     training = now + trend_line(cells, now.time)
-    forecasts = fit_baselines(training, cells, ahead(1))(last, 1000)
+    forecasts = Baselines(training, cells, ahead(1)).forecast(last, 1000)
     assert np.isfinite(forecasts).all()
     for name in ("persistence", "damped", "climatology"):
         assert forecasts.sel(system=name)[0, 0, 0] == 0

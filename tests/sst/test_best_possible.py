@@ -10,10 +10,10 @@ from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import ForecastEvaluation, best_possible_forecasts, evaluate
 from vrtspike.sst.generate import ANOMALY_MEMORY, DECAY, EL_NINO_K, WEATHER_K, Globe, write_example
 from vrtspike.sst.grid import Area
+from vrtspike.sst.preparation import prepare
 from vrtspike.sst.results import metric_tables
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL
 from vrtspike.sst.settings import Years
-from vrtspike.sst.store import prepare
 
 GLOBE = Globe(years=60, step=8.0, south=-56.0)
 POINTS = Area("Pacific", lon=[116, -76], lat=[-44, 36])

@@ -12,8 +12,9 @@ import xarray
 from tests.sst.conftest import changed
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area
+from vrtspike.sst.preparation import prepare
 from vrtspike.sst.settings import Years
-from vrtspike.sst.store import PreparedStore, prepare
+from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import DataError
 
 GLOBE = Globe(first_year=2000, years=6, step=10.0, south=-70.0)

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from tests.sst.conftest import PACIFIC, YEARS, changed
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTObjective
-from vrtspike.sst.settings import month_number
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.sst.months import month_number
+from vrtspike.sst.objective import SSTObjective
 from vrtspike.system.errors import ConfigError, DataError
 
 

@@ -13,8 +13,8 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import ForecastEvaluation, evaluate
 from vrtspike.sst.grid import Area
+from vrtspike.sst.preparation import prepare
 from vrtspike.sst.scores import MODEL
-from vrtspike.sst.store import prepare
 
 
 def score(evaluation: ForecastEvaluation, name: str, system: str, lead: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sst.test_baselines import ahead, errors, lines, series
-from vrtspike.sst.linear_inverse import linear_inverse
+from vrtspike.sst.linear_inverse import LinearInverseModel
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -45,6 +45,6 @@ def test_matrices_of_the_calendar_months_are_found_from_the_largest_components(m
     # It follows a month of the start's calendar month; no pair with it counts: it is no 0.
     training[36] = np.nan
     weights = lines(1, 30)["weight"].copy(data=random.uniform(0.5, 1, (30, 1)))
-    forecast = linear_inverse(training, weights, ahead(months))
-    result = forecast(training[-1], 4 + 119)
+    model = LinearInverseModel(training, weights, ahead(months))
+    result = model.forecast(training[-1], 4 + 119)
     np.testing.assert_allclose(result[0, :, 0], expected, atol=1e-5)

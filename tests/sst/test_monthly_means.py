@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.reading import require_monthly_means
+from vrtspike.sst.netcdf import require_monthly_means
 from vrtspike.system.errors import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from tests.sst.test_baselines import ahead, lines, series
-from vrtspike.sst.baselines import fit_baselines, lagged_regression
+from vrtspike.sst.baselines import Baselines, lagged_regression
 from vrtspike.sst.pooling import FOLDS, HALF_WIDTHS, fold_sums, pooled
 
 CELLS = 20
@@ -45,9 +45,9 @@ YEARLY = {"damped": yearly_damping, "lim": yearly_matrix}
 def monthly_error(training: np.ndarray, later: np.ndarray, months: int, system: str) -> float:
     """Mean squared error of a baseline."""
     cells = lines(len(training), training.shape[1])
-    forecast = fit_baselines(series(training), cells, ahead(months))
+    baselines = Baselines(series(training), cells, ahead(months))
     now = series(later)[:-months]
-    values = forecast(now, now["time"]).sel(system=system).isel(lead=0)
+    values = baselines.forecast(now, now["time"]).sel(system=system).isel(lead=0)
     return float(((values - later[months:, :, None]) ** 2).mean())
 
 

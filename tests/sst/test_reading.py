@@ -11,9 +11,10 @@ import pytest
 import xarray
 
 from tests.sst.conftest import changed
+from vrtspike.sst.downloads import find_files
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.reading import find_files, read_months
-from vrtspike.sst.settings import month_name
+from vrtspike.sst.months import month_name
+from vrtspike.sst.reading import read_months
 from vrtspike.system.errors import DataError
 
 SMALL = Globe(first_year=2000, years=2, step=30.0)

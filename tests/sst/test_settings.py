@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.sst.settings import Years, month_name, month_number, years_within
+from vrtspike.sst.months import month_name, month_number
+from vrtspike.sst.settings import Years, years_within
 from vrtspike.system.errors import DataError
 
 YEARS = Years(TRAIN=(1980, 1981), VAL=(1982, 1982), TEST=(1990, 1991))

@@ -15,15 +15,10 @@ from vrtspike.data.raw.versions import changed_files
 from vrtspike.sst import store as store_module
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
-from vrtspike.sst.settings import Years, month_number
-from vrtspike.sst.store import (
-    DEVIATION_FLOOR_K,
-    ICE_LIMIT_K,
-    PreparedStore,
-    prepare,
-    prepared_store,
-    store_digest,
-)
+from vrtspike.sst.months import month_number
+from vrtspike.sst.preparation import DEVIATION_FLOOR_K, prepare, prepared_store, store_digest
+from vrtspike.sst.settings import Years
+from vrtspike.sst.store import ICE_LIMIT_K, PreparedStore
 from vrtspike.system.errors import DataError
 
 SMALL = Globe(first_year=2000, years=5, step=30.0)

@@ -27,8 +27,8 @@ from tests.concurrency import free_port
 from tests.training.forecast import Disturbed, Forecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.io.records import read_records
 from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest
-from vrtspike.monitoring.records import read_records
 from vrtspike.system.processes import stop_with_parent
 from vrtspike.training.distributed import join_process_group
 

@@ -10,9 +10,9 @@ import torch
 
 from tests.training.forecast import Forecaster, ForecastObjective, Waves
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.io.records import read_records
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches

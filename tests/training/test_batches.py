@@ -11,7 +11,7 @@ import torch
 
 from tests.training.setup_run import ALONE, batches_of, loading
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.monitoring.records import CacheUse
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches

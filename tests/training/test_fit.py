@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch._inductor.exc import InductorError
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective, Waves
-from vrtspike.monitoring.records import read_records
+from vrtspike.io.records import read_records
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.fit import fit
 from vrtspike.training.run import TrainingOutcome

@@ -13,8 +13,8 @@ import torch
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
+from vrtspike.io.records import read_records
 from vrtspike.launching.signals import StopRequest
-from vrtspike.monitoring.records import read_records
 from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import list_checkpoints
 

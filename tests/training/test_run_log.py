@@ -13,9 +13,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.images import read_rgb
+from vrtspike.io.records import read_records
 from vrtspike.monitoring import memory
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.records import CacheUse, read_records
 from vrtspike.training.run_log import RunLog
 
 CPU = torch.device("cpu")

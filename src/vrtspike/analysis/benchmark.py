@@ -24,7 +24,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
-from vrtspike.monitoring.records import iter_records
+from vrtspike.io.records import iter_records
 from vrtspike.runs.file_names import LOGS, MEMORY_LOG, TIMING_OF_STARTS
 from vrtspike.runs.folder import read_record
 from vrtspike.system.errors import ConfigError, RunError

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checkable
 
 from vrtspike.config.tasks import Metric, Task, find_task, incomplete_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, read_mapping, write_json
@@ -30,10 +30,85 @@ VIDEOS = "videos"
 
 WORST = 5
 """Number of worst frames in a summary."""
-Summary = Mapping[str, Any]
-"""The contents of ``summary.json``."""
 SCHEMA = 1
 """Version of ``summary.json``."""
+
+
+class ProtocolResults(TypedDict, total=False):
+    """Results of an evaluation under one protocol.
+
+    Attributes:
+        protocol: name of the protocol; the default one if it is missing.
+        protocol_source: page or publication that describes it.
+        protocol_unknown: details that are not known; empty for none.
+        mean_over: units of equal weight, ``frames`` or ``sequences``; missing if sequences are not
+            independent.
+        tile: keys of TEST.TILE.
+        metrics: means by metric and kind; null, with ``reason``, if a mean is not finite.
+        definitions: definitions by metric.
+    """
+
+    protocol: str
+    protocol_source: str
+    protocol_unknown: str
+    mean_over: str
+    tile: Mapping[str, Any]
+    metrics: Mapping[str, Mapping[str, Any]]
+    definitions: Mapping[str, str]
+
+
+class Summary(ProtocolResults, total=False):
+    """The contents of ``summary.json``, with the results under the main protocol.
+
+    Attributes:
+        schema: :data:`SCHEMA`.
+        task: value of TASK; tasks outside this project may omit it.
+        preset: name of the preset.
+        fingerprint: identity of the run.
+        dataset: name of the data set.
+        dataset_digest: digest of its contents.
+        split: split of the data.
+        sequences: number of sequences.
+        frames: number of frames.
+        warnings: reasons to doubt the values.
+        worst: sequence, name and value of the worst frames.
+        device: device that computed.
+        parameters: number of the model's parameters.
+        model_seconds_per_frame: time of the model for a frame.
+        figures: ``file`` and ``caption`` of pictures that the evaluation has drawn.
+        blur_dir: folder of the blurry frames.
+        use_spike: the model reads spikes.
+        bins: number of bins of a frame's spikes.
+        other_protocols: results under further protocols, by name.
+        spikes_alone: means of pictures from spikes alone by metric; None without.
+        spikes_alone_note: their definition, or the reason why there are none.
+        masked: share of sea and months that are not measured.
+        leads: rows of the comparison with the best baseline, by months ahead.
+    """
+
+    schema: int
+    task: str
+    preset: str
+    fingerprint: str
+    dataset: str
+    dataset_digest: str
+    split: str
+    sequences: int
+    frames: int
+    warnings: list[str]
+    worst: list[dict[str, Any]]
+    device: str
+    parameters: int
+    model_seconds_per_frame: float
+    figures: list[dict[str, str]]
+    blur_dir: str
+    use_spike: bool
+    bins: int
+    other_protocols: Mapping[str, ProtocolResults]
+    spikes_alone: Mapping[str, float] | None
+    spikes_alone_note: str
+    masked: float
+    leads: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -94,8 +169,8 @@ def write_evaluation(
     split: str,
     frames: pd.DataFrame,
     sequences: pd.DataFrame,
-    entries: Mapping[str, Any],
-) -> dict[str, Any]:
+    entries: Summary,
+) -> Summary:
     """Write tables and summary of an evaluation; the summary last, which marks it as complete.
 
     Args:
@@ -112,7 +187,7 @@ def write_evaluation(
     task = evaluated_task(job.run.settings.TASK)
     if "metrics" not in entries:
         entries = {**metric_entries(task.METRICS, frames, sequences), **entries}
-    summary = {
+    summary: Summary = {
         "schema": SCHEMA,
         "task": job.run.settings.TASK,
         "preset": job.run.name,
@@ -133,7 +208,7 @@ def write_evaluation(
 
 def metric_entries(
     metrics: Mapping[str, Metric], frames: pd.DataFrame, sequences: pd.DataFrame
-) -> dict[str, Any]:
+) -> Summary:
     """Return means over sequences, definitions and the worst frames, as entries of a summary.
 
     Both means of a metric are over the sequences that have both values, so that the gain compares
@@ -225,12 +300,12 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6f"))
 
 
-def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
+def write_summary(path: Path, contents: Summary) -> None:
     """Write a summary with a seal, which :func:`read_summary` verifies."""
     write_json(path, sealed(contents))
 
 
-def read_summary(path: Path) -> dict[str, Any]:
+def read_summary(path: Path) -> Summary:
     """Read a summary and verify its seal, if it has one.
 
     Raises:
@@ -242,7 +317,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     if fault:
         raise RunError(f"{path}: {fault}; remove it and evaluate again")
     summary.pop(SEAL, None)
-    return summary
+    return cast("Summary", summary)
 
 
 def summary_damage(path: Path) -> str:

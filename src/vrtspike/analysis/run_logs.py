@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.monitoring.records import GrowingRecords, iter_records, last_records
+from vrtspike.io.records import GrowingRecords, iter_records, last_records
 from vrtspike.runs.file_names import LOGS, METRICS_LOG, TIMING_LOG, TIMING_OF_STARTS
 from vrtspike.system.errors import RunError
 

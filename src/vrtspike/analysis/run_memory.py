@@ -13,13 +13,13 @@ from vrtspike.analysis.advice.symptom import RunFacts
 from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
+from vrtspike.io.records import iter_records
 from vrtspike.monitoring.process_memory import (
     ProcessMemory,
     SystemMemory,
     processes_of_run,
     system_memory,
 )
-from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.file_names import METRICS_LOG
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vrtspike.launching.gpus import DEVICE_NAMES
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import output_path
 from vrtspike.system.suggestions import did_you_mean
 
-if TYPE_CHECKING:
-    import torch
-
 FIGURE_NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
 """Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They stand here
 again, because that module imports matplotlib, for which the help of a command does not wait.
 """
-
-_GPU_TIMEOUT_S = 30.0
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +82,6 @@ def figure(arguments: argparse.Namespace) -> None:
     from vrtspike.paper_figures.boxes import parse_crop
 
     crops = [parse_crop(text) for text in arguments.crop]
-    from vrtspike.launching.gpus import take_device
     from vrtspike.paper_figures.reading import read_results
     from vrtspike.paper_figures.run_results import Restoring
     from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
@@ -105,16 +96,10 @@ def figure(arguments: argparse.Namespace) -> None:
         error_maps=arguments.error_maps,
         font=arguments.font,
     )
-    with contextlib.ExitStack() as opened:
-
-        @cache
-        def device() -> torch.device:
-            # The device is taken only if a frame has to be restored: others may need the GPU.
-            return opened.enter_context(take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S))
-
+    with Restoring(arguments.device, progress_bar) as restoring:
         results = read_results(
             arguments.folders,
-            Restoring(device, progress_bar),
+            restoring,
             labels=arguments.labels,
             protocol=arguments.protocol,
             sharp=arguments.sharp,

@@ -28,7 +28,8 @@ from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import Table, markdown_table, note_lines, table_texts, write_page
+from vrtspike.plotting.markdown_tables import markdown_table
+from vrtspike.plotting.pages import Table, note_lines, table_texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import Settings
 

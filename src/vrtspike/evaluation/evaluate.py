@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import COMPARISON_PICTURES, EXAMPLES, VIDEOS, EvaluationJob
+from vrtspike.analysis.evaluation_files import (
+    COMPARISON_PICTURES,
+    EXAMPLES,
+    VIDEOS,
+    EvaluationJob,
+    Summary,
+)
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
@@ -21,7 +24,7 @@ from vrtspike.data.video import video_file
 from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import FrameRow, MeasuredClip, Scores, measured_frames
+from vrtspike.evaluation.measure import FrameReferences, FrameRow, Scores, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_deblurring_results
 from vrtspike.io.files import replaced_folder
@@ -39,7 +42,7 @@ from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.evaluation import SpikesAloneName
 
 
-def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
+def evaluate_run(job: EvaluationJob) -> Summary:
     """Restore the test split with a run's weights, measure it, and write every result.
 
     Args:
@@ -79,9 +82,11 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         manifest,
         pd.DataFrame(rows),
         scores,
-        device=job.device.type,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        model_seconds_per_frame=watch.seconds / sum(entry.frames for entry in entries),
+        {
+            "device": job.device.type,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "model_seconds_per_frame": watch.seconds / sum(entry.frames for entry in entries),
+        },
     )
 
 
@@ -103,13 +108,9 @@ def _measure_split(
         scores: the metrics of each protocol; examples are chosen by those of the first.
         watch: times the model.
     """
-    total = sum(entry.frames for entry in entries)
-    done = itertools.count(1)
-
-    def count_frame() -> None:
-        job.progress(next(done), total)
-
     rows: list[FrameRow] = []
+    done = 0
+    total = sum(entry.frames for entry in entries)
     with ExitStack() as stack:
         pictures = stack.enter_context(replaced_folder(job.output / COMPARISON_PICTURES))
         examples_folder = stack.enter_context(replaced_folder(job.output / EXAMPLES))
@@ -120,10 +121,17 @@ def _measure_split(
         examples = Examples(examples_folder, ranking_metric(list(main_scores)))
         job.progress(0, total)
         for entry in entries:
-            clip = _stored_clip(entry, settings.TEST.SPIKES_ALONE)
-            frames = measured_frames(clip, restore_tiles, scores, settings, watch)
+            store = Store(entry.store)
+            references = _stored_references(store, settings.TEST.SPIKES_ALONE)
+            source = StoredSequence(store)
+            frames = measured_frames(
+                entry.name, source, references, restore_tiles, scores, settings, watch
+            )
             video = None if videos is None else videos / f"{entry.name}.mp4"
-            rows += _save_sequence(entry, frames, pictures, examples, video, count_frame)
+            for frame_rows in _save_pictures(entry, frames, pictures, examples, video):
+                rows += frame_rows
+                done += 1
+                job.progress(done, total)
         examples.write_index()
     if videos is None and (job.output / VIDEOS).exists():
         # Those of an earlier evaluation.
@@ -131,35 +139,30 @@ def _measure_split(
     return rows
 
 
-def _stored_clip(entry: SequenceEntry, method: SpikesAloneName | None) -> MeasuredClip:
-    """Open a sequence of the test split.
+def _stored_references(store: Store, method: SpikesAloneName | None) -> Iterator[FrameReferences]:
+    """Read the images of a store that restored frames are compared with, frame by frame.
 
     Args:
-        entry: the sequence.
+        store: a sequence of the test split.
         method: TEST.SPIKES_ALONE.
     """
-    store = Store(entry.store)
-    picture = None
-    if method is not None and store.layout.spike_size is not None:
-        picture = partial(spikes_alone, store, RECONSTRUCTIONS[method])
-    return MeasuredClip(
-        entry.name,
-        StoredSequence(store),
-        partial(stored_blurry_frame, store),
-        partial(stored_sharp_frame, store),
-        picture,
-    )
+    for frame in range(len(store.layout.frames)):
+        spikes = None
+        if method is not None and store.layout.spike_size is not None:
+            spikes = spikes_alone(store, RECONSTRUCTIONS[method], frame)
+        yield FrameReferences(
+            stored_blurry_frame(store, frame), stored_sharp_frame(store, frame), spikes
+        )
 
 
-def _save_sequence(
+def _save_pictures(
     entry: SequenceEntry,
-    frames: Iterator[tuple[list[FrameRow], dict[str, Image]]],
+    frames: Iterable[tuple[list[FrameRow], dict[str, Image]]],
     pictures: Path,
     examples: Examples,
     video: Path | None,
-    count_frame: Callable[[], None],
-) -> list[FrameRow]:
-    """Write the pictures of a sequence frame by frame, and return the rows of its frames.
+) -> Iterator[list[FrameRow]]:
+    """Write the pictures of a sequence frame by frame, and yield the rows of each frame.
 
     Args:
         entry: sequence of the test split.
@@ -167,23 +170,19 @@ def _save_sequence(
         pictures: folder for the comparison of the frame in the middle.
         examples: examples of the evaluation.
         video: the file of the video; None for none.
-        count_frame: called after each frame.
     """
-    rows: list[FrameRow] = []
     with ExitStack() as opened:
         append = None
         if video is not None:
             append = opened.enter_context(video_file(video))
-        for index, (frame_rows, images) in enumerate(frames):
-            rows += frame_rows
+        for index, (rows, images) in enumerate(frames):
             is_middle = index == entry.frames // 2
-            examples.offer(frame_rows[0], images, middle=is_middle)
+            examples.offer(rows[0], images, middle=is_middle)
             shown = [images["blurry"], images["restored"], images["sharp"]]
             if is_middle:
-                name = f"{entry.name}_{frame_rows[0]['frame']}.png"
+                name = f"{entry.name}_{rows[0]['frame']}.png"
                 write_png(pictures / name, comparison(*shown))
             if append is not None:
                 append(shown)
-            count_frame()
+            yield rows
     examples.end_sequence()
-    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -92,27 +92,25 @@ def measure_images(
     return {column: future.result() for column, future in values.items()}
 
 
-@dataclass(frozen=True)
-class MeasuredClip:
-    """A sequence to restore and measure.
+@dataclass(frozen=True, eq=False)
+class FrameReferences:
+    """The images of one frame that are not restored by the model.
 
     Attributes:
-        name: name in tables and files.
-        source: the input of the model.
-        blurry: returns a blurry frame by its number.
-        sharp: returns a sharp frame by its number.
-        spikes_alone: returns the picture from spikes alone by its number; None without.
+        blurry: blurry frame.
+        sharp: sharp frame.
+        spikes: picture from spikes alone, grey values (h, w) of the sensor's size; None without.
     """
 
-    name: str
-    source: FrameSource
-    blurry: Callable[[int], Image]
-    sharp: Callable[[int], Image]
-    spikes_alone: Callable[[int], NDArray[np.float32]] | None = None
+    blurry: Image
+    sharp: Image
+    spikes: NDArray[np.float32] | None = None
 
 
 def measured_frames(
-    clip: MeasuredClip,
+    sequence: str,
+    source: FrameSource,
+    references: Iterable[FrameReferences],
     restore_tiles: TileRestorer,
     scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
@@ -124,7 +122,9 @@ def measured_frames(
     are restored side by side.
 
     Args:
-        clip: sequence with its blurry, sharp and spike inputs.
+        sequence: name in tables and files.
+        source: the input of the model.
+        references: the other images of each frame, read one frame at a time.
         restore_tiles: function that runs the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
@@ -143,7 +143,7 @@ def measured_frames(
             model = _timed(restore_tiles, watch)
         streams[tiling] = restore_frames(
             model,
-            clip.source,
+            source,
             tiling,
             tiles_at_once=test.BATCH_SIZE,
             readers=test.NUM_WORKERS,
@@ -151,23 +151,22 @@ def measured_frames(
         )
     previous: dict[EvaluationProtocol, FrameImages] = {}
     with ThreadPoolExecutor(available_cpus()) as threads:
-        for index, frame in enumerate(clip.source.names):
+        for frame, reference in zip(source.names, references, strict=True):
             restored = {tiling: next(stream) for tiling, stream in streams.items()}
             images: dict[ImageKind, Image] = {
-                "blurry": clip.blurry(index),
+                "blurry": reference.blurry,
                 "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
-                "sharp": clip.sharp(index),
+                "sharp": reference.sharp,
             }
             pictures: dict[str, Image] = dict(images.items())
-            if clip.spikes_alone is not None:
-                gray = clip.spikes_alone(index)
-                images["spikes"], images["gray"] = in_gray(gray, images["sharp"])
-                pictures["spikes"] = to_picture(gray)
+            if reference.spikes is not None:
+                images["spikes"], images["gray"] = in_gray(reference.spikes, reference.sharp)
+                pictures["spikes"] = to_picture(reference.spikes)
             rows = []
             for protocol, measured in scores.items():
                 image = protocol.image(restored[tilings[protocol]])
                 compared: FrameImages = {**images, "restored": image}
-                keys = {"protocol": protocol.name, "sequence": clip.name, "frame": frame}
+                keys = {"protocol": protocol.name, "sequence": sequence, "frame": frame}
                 before = previous.get(protocol)
                 rows.append(keys | measure_images(measured, compared, before, threads))
                 previous[protocol] = compared

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -54,6 +54,16 @@ SSIMS: Mapping[SsimName, tuple[Callable[[FrameValues, FrameValues], float], str]
 """Function and definition of each kind of SSIM."""
 
 
+class FixedTiling(TypedDict, total=False):
+    """Fields of :class:`Tiling` that a protocol gives; TEST.TILE gives the others."""
+
+    size: int
+    overlap: int
+    frames: int
+    frames_overlap: int
+    fading: bool
+
+
 @dataclass(frozen=True)
 class EvaluationProtocol:
     """A protocol of measurement.
@@ -62,7 +72,7 @@ class EvaluationProtocol:
         name: name in TEST.PROTOCOL.
         source: page or publication that describes it.
         blur_dir: folder of the blurry frames; None takes those of the data set.
-        tile: fields of :class:`Tiling`; TEST.TILE gives the others.
+        tile: fixed fields of the tiling.
         rounded: round restored frames to 8 bits.
         clipped: clip restored frames to [0, 1].
         ssim: kind of SSIM.
@@ -74,7 +84,7 @@ class EvaluationProtocol:
     name: ProtocolName
     source: str
     blur_dir: Literal["blur", "blur_gamma"] | None = None
-    tile: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    tile: FixedTiling = field(default_factory=FixedTiling, hash=False)
     rounded: bool = True
     clipped: bool = True
     ssim: SsimName = "channels"
@@ -149,7 +159,7 @@ class EvaluationProtocol:
             )
 
 
-WHOLE_FRAMES = {"size": 0, "overlap": 0, "fading": False}
+WHOLE_FRAMES: FixedTiling = {"size": 0, "overlap": 0, "fading": False}
 
 PROTOCOLS: dict[ProtocolName, EvaluationProtocol] = {
     protocol.name: protocol

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import FRAMES, write_table
-from vrtspike.evaluation.measure import FrameRow, MeasuredClip, measured_frames
+from vrtspike.evaluation.measure import FrameReferences, FrameRow, measured_frames
 from vrtspike.evaluation.paper_results import (
     PaperResult,
     require_published_frames,
@@ -71,8 +71,12 @@ def reproduce_vrt(
         blurry = FolderPictures(root, blurry_files)
         sharp = FolderPictures(root, sharp_files)
         source = GivenClip(blurry, None, options)
-        clip = MeasuredClip(files.name, source, blurry.frame, sharp.frame)
-        for frame_rows, _ in measured_frames(clip, restore_tiles, scores, settings):
+        references = (
+            FrameReferences(blurry.frame(index), sharp.frame(index))
+            for index in range(len(blurry.names))
+        )
+        frames = measured_frames(files.name, source, references, restore_tiles, scores, settings)
+        for frame_rows, _ in frames:
             rows += frame_rows
             progress(len(rows), expected.frames)
     table = pd.DataFrame(rows)

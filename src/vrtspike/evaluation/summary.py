@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
     METRICS_PAGE,
     EvaluationJob,
+    ProtocolResults,
+    Summary,
     chosen_on,
     trained_on,
     worst_frames,
@@ -30,6 +31,7 @@ from vrtspike.restoration.spikes_alone import definition
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import BUNDLED_NAMES
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.evaluation import SpikesAloneName
 
 
 def write_deblurring_results(
@@ -37,8 +39,8 @@ def write_deblurring_results(
     manifest: DatasetManifest,
     frames: pd.DataFrame,
     measured: Mapping[EvaluationProtocol, Collection[ImageMetric]],
-    **facts: Any,  # noqa: ANN401 - JSON values
-) -> dict[str, Any]:
+    facts: Summary,
+) -> Summary:
     """Write the page of an evaluation, its tables and its summary, and return the latter.
 
     Args:
@@ -56,7 +58,9 @@ def write_deblurring_results(
     }
     first, *others = measured
     main_frames = frames[frames["protocol"] == first.name]
-    entries = {
+    method = settings.TEST.SPIKES_ALONE
+    of_spikes = _spikes_alone_means(results[first])
+    entries: Summary = {
         "preset": job.run.name,
         "dataset": manifest.name,
         "split": settings.DATA.TEST_SPLIT,
@@ -68,7 +72,8 @@ def write_deblurring_results(
         "frames": len(main_frames),
         **results[first],
         "other_protocols": {protocol.name: results[protocol] for protocol in others},
-        **_spikes_alone(results[first], settings),
+        "spikes_alone": of_spikes or None,
+        "spikes_alone_note": _spikes_alone_note(method, has_values=bool(of_spikes)),
         "worst": worst_frames(main_frames, ranking_metric(list(measured[first]))),
         **facts,
     }
@@ -81,7 +86,7 @@ def _protocol_entries(
     metrics: Collection[ImageMetric],
     sequences: pd.DataFrame,
     settings: Settings,
-) -> dict[str, Any]:
+) -> ProtocolResults:
     """Return the definition and the means of one protocol.
 
     Args:
@@ -103,19 +108,17 @@ def _protocol_entries(
     }
 
 
-def _spikes_alone(entries: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the means of pictures from spikes alone under the main protocol, and their note."""
-    method = settings.TEST.SPIKES_ALONE
-    means = {
-        name: metric["spikes"] for name, metric in entries["metrics"].items() if "spikes" in metric
-    }
+def _spikes_alone_means(results: ProtocolResults) -> dict[str, float]:
+    """Return the means of pictures from spikes alone by metric; empty without."""
+    metrics = results["metrics"]
+    return {name: metric["spikes"] for name, metric in metrics.items() if "spikes" in metric}
+
+
+def _spikes_alone_note(method: SpikesAloneName | None, *, has_values: bool) -> str:
+    """Return the definition of these pictures, or the reason why there are none."""
     if method is None:
-        note = "TEST.SPIKES_ALONE is null"
-    elif means:
-        note = definition(method)
-    else:
-        note = "the data set has no spikes"
-    return {"spikes_alone": means or None, "spikes_alone_note": note}
+        return "TEST.SPIKES_ALONE is null"
+    return definition(method) if has_values else "the data set has no spikes"
 
 
 def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
@@ -165,7 +168,7 @@ def _training_data_note(start: str, dataset_name: str, is_own: bool) -> str:
     return f"they were trained on the data set {dataset_name}"
 
 
-def _worst_frames_lines(summary: Mapping[str, Any]) -> list[str]:
+def _worst_frames_lines(summary: Summary) -> list[str]:
     """Return a sentence with the worst frames, in a list; empty if no frame has a value."""
     worst = summary["worst"]
     if not worst:
@@ -178,7 +181,7 @@ def _worst_frames_lines(summary: Mapping[str, Any]) -> list[str]:
     return [f"Worst restored frames by {name}: {', '.join(frames)}."]
 
 
-def means_table(entries: Mapping[str, Any]) -> pd.DataFrame:
+def means_table(entries: ProtocolResults) -> pd.DataFrame:
     """Return the means of a protocol as texts, a row for each metric.
 
     The column ``missing`` has the reasons of missing ones.
@@ -202,7 +205,7 @@ def means_table(entries: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("")
 
 
-def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any]) -> None:
+def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Summary) -> None:
     """The means of each protocol as a page, and those of each sequence under the main one.
 
     Args:
@@ -240,7 +243,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), tables, closing)
 
 
-def summary_lines(summary: Mapping[str, Any]) -> list[str]:
+def summary_lines(summary: Summary) -> list[str]:
     """Return the means of a summary in lines for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
     for entries in (summary, *summary["other_protocols"].values()):

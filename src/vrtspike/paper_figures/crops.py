@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vrtspike.data.rgb_images import Image
 from vrtspike.metrics.psnr import psnr
 from vrtspike.paper_figures.boxes import Box
-from vrtspike.plotting.paper_style import (
+from vrtspike.paper_figures.style import (
     FONT_SIZE,
     MARK,
     TEXT_WIDTH,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from vrtspike.plotting.paper_style import COLUMN_WIDTH, FontName, line_style, paper_figure
+from vrtspike.paper_figures.style import COLUMN_WIDTH, FontName, line_style, paper_figure
 
 MAX_BINS = 8
 MIN_FRAMES = 4

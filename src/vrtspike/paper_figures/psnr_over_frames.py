@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from vrtspike.plotting.paper_style import (
+from vrtspike.paper_figures.style import (
     COLUMN_WIDTH,
     INPUT_STYLE,
     TEXT_WIDTH,

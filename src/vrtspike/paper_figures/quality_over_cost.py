@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.paper_figures.results import Cost
-from vrtspike.plotting.paper_style import (
+from vrtspike.paper_figures.style import (
     COLUMN_WIDTH,
     FONT_SIZE,
     TEXT_WIDTH,

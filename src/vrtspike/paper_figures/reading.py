@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.data.rgb_images import Image
 from vrtspike.paper_figures.restored_results import read_restored
 from vrtspike.paper_figures.results import ModelResult
 from vrtspike.paper_figures.run_results import Restoring, read_run_result
@@ -76,16 +75,10 @@ def _join(first: ModelResult, second: ModelResult) -> ModelResult:
             f"{first.source} and {second.source}: two results{of_what} are called {first.label}; "
             "name them with --labels, one for each result"
         )
-
-    def restored(sequence: str, frames: Sequence[str]) -> Iterator[Image]:
-        source = first if sequence in first.clips else second
-        return source.restored(sequence, frames)
-
     return replace(
         first,
         source=f"{first.source}, {second.source}",
         clips={**first.clips, **second.clips},
-        restored=restored,
         frame_psnr=pd.concat([first.frame_psnr, second.frame_psnr], ignore_index=True),
         notes=[*first.notes, *second.notes],
     )

@@ -13,7 +13,7 @@ from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.paper_figures.recorded_spikes import with_spikes
+from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, ModelResult
 from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.inputs.clip_frames import (
@@ -27,6 +27,60 @@ from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, recorded_spikes
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 
 _PSNR = ("psnr_blur", "psnr")
+
+
+class RestoredClip(Clip):
+    """A sequence that ``vrtspike restore`` has restored.
+
+    Args:
+        name: name of the sequence.
+        pictures: blurry frames.
+        sharp_files: files of the sharp frames by name; empty without.
+        restored_files: files of the restored frames by name.
+        spikes: recorded spikes; None without.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pictures: Pictures,
+        sharp_files: Mapping[str, Path],
+        restored_files: Mapping[str, Path],
+        spikes: ClipSpikes | None,
+    ) -> None:
+        self.name = name
+        self.frames = pictures.names
+        self.has_recorded_spikes = spikes is not None
+        self._pictures = pictures
+        self._sharp_files = sharp_files
+        self._restored_files = restored_files
+        self._spikes = spikes
+        self._numbers = {frame: number for number, frame in enumerate(pictures.names)}
+
+    def blurry(self, frame: str) -> Image:
+        """Return a blurry frame."""
+        return self._pictures.frame(self._numbers[frame])
+
+    def sharp(self, frame: str) -> Image | None:
+        """Return a sharp frame; None without."""
+        if not self._sharp_files:
+            return None
+        path = self._sharp_files[frame]
+        image = to_8_bit(read_picture(path).rgb)
+        require_size(str(path), image, self._pictures.size)
+        return image
+
+    def restored(self, frames: Sequence[str]) -> Iterator[Image]:
+        """Yield restored frames."""
+        for frame in frames:
+            yield to_8_bit(read_picture(self._restored_files[frame]).rgb)
+
+    def recorded(self, frame: str) -> RecordedSpikes:
+        """Return the recorded spikes of a frame."""
+        assert self._spikes is not None
+        spikes, exposure = self._spikes.frames[self._numbers[frame]].around(0)
+        location = f"{self._spikes.location}, frame {frame}"
+        return RecordedSpikes(spikes, exposure, self._spikes.ratio, location)
 
 
 def read_restored(
@@ -71,15 +125,14 @@ def read_restored(
     if missing:
         title = f"{folder}: frames of the record that are not there"
         raise DataError(list_faults(title, missing, "Restore them again.", limit=10))
-    clip = _clip(record, pictures, _sharp_files(record, frames, folder, sharp), folder)
-
-    def restored(sequence: str, wanted: Sequence[str]) -> Iterator[Image]:
-        for frame in wanted:
-            yield to_8_bit(read_picture(files[frame]).rgb)
-
-    return ModelResult(
-        name, str(folder), {clip.name: clip}, restored, _frame_psnr(entries, clip.name)
+    clip = RestoredClip(
+        sequence_name(Path(record["paths"]["input"])),
+        pictures,
+        _sharp_files(record, frames, folder, sharp),
+        files,
+        _open_spikes(record, pictures, folder),
     )
+    return ModelResult(name, str(folder), {clip.name: clip}, _frame_psnr(entries, clip.name))
 
 
 def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
@@ -95,39 +148,6 @@ def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
             "Go to the folder in which vrtspike restore was called, or put it back"
         )
     return path
-
-
-def _clip(
-    record: Mapping[str, Any], pictures: Pictures, sharp: Mapping[str, Path], folder: Path
-) -> Clip:
-    """The clip that was restored.
-
-    Args:
-        record: contents of ``restore.json``.
-        pictures: blurry frames, by name.
-        sharp: files of the sharp frames by name; empty without.
-        folder: folder that ``vrtspike restore`` wrote.
-    """
-    numbers = {name: index for index, name in enumerate(pictures.names)}
-
-    def truth(name: str) -> Image:
-        image = to_8_bit(read_picture(sharp[name]).rgb)
-        require_size(str(sharp[name]), image, pictures.size)
-        return image
-
-    clip = Clip(
-        name=sequence_name(Path(record["paths"]["input"])),
-        frames=list(pictures.names),
-        blurry=lambda name: pictures.frame(numbers[name]),
-        sharp=truth if sharp else None,
-    )
-    spikes = _open_spikes(record, pictures, folder)
-    if spikes is None:
-        return clip
-    frames = spikes.frames
-    return with_spikes(
-        clip, lambda name: frames[numbers[name]].around(0), spikes.ratio, spikes.location
-    )
 
 
 def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) -> ClipSpikes | None:

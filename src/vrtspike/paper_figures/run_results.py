@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,19 +17,20 @@ from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     FRAMES,
+    ProtocolResults,
     Summary,
     evaluation_folder,
     find_evaluation,
 )
 from vrtspike.config.tasks import OWN_PROTOCOL
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.paper_figures.recorded_spikes import with_spikes
+from vrtspike.launching.gpus import DeviceName, take_device
+from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, ModelResult
 from vrtspike.reporting.run_quality import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import (
@@ -46,22 +47,165 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
 _ADVICE = "evaluate the run again"
+_GPU_TIMEOUT_S = 30.0
 
-_Examples: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Path]]]
-"""Frames that an evaluation kept: files by sequence, frame and kind of picture."""
+_Pictures: TypeAlias = Mapping[str, Path]
+"""Files of the pictures of a frame that an evaluation kept, by kind."""
 
 
-@dataclass(frozen=True)
 class Restoring:
-    """The means to restore frames again.
+    """Device that restores frames again, taken for the first of them until the body ends.
 
-    Attributes:
-        device: returns the device that computes; called when the first frame is restored.
+    Args:
+        device_name: as for :func:`~vrtspike.launching.gpus.take_device`.
         progress: opens the progress of a sequence.
     """
 
-    device: Callable[[], torch.device]
-    progress: Progresses
+    def __init__(self, device_name: DeviceName, progress: Progresses) -> None:
+        self.progress = progress
+        self._device_name = device_name
+        self._taken = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Take nothing yet: others may need the GPU if no frame has to be restored."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Release the device."""
+        self._taken.close()
+
+    @cached_property
+    def device(self) -> torch.device:
+        """The device that computes."""
+        return self._taken.enter_context(take_device(self._device_name, _GPU_TIMEOUT_S))
+
+
+class RestoringRun:
+    """A run that restores frames of its test split again, as its evaluation did.
+
+    Args:
+        folder: result folder of the run.
+        label: name of the run, for the progress.
+        protocol: gives the tiling.
+        restoring: device and progress.
+    """
+
+    def __init__(self, folder: Path, label: str, protocol: str, restoring: Restoring) -> None:
+        self._folder = folder
+        self._label = label
+        self._protocol = protocol
+        self._restoring = restoring
+
+    @cached_property
+    def model(self) -> TrainedModel:
+        """The trained model, in float32 as in the evaluation."""
+        return load(self._folder, device=self._restoring.device, precision="float32")
+
+    def restore(self, store: Store, sequence: str, numbers: Sequence[int]) -> Iterator[Image]:
+        """Restore frames of a sequence by their numbers, in order; uint8 (H, W, 3)."""
+        settings = self.model.settings
+        protocol = next(
+            (entry for entry in PROTOCOLS.values() if entry.name == self._protocol),
+            PROTOCOLS[OWN_PROTOCOL],
+        )
+        with self._restoring.progress(f"{self._label}: restore {sequence}, tiles") as show:
+            yield from restore_frames(
+                self.model.restore_tiles,
+                StoredSequence(store),
+                protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                tiles_at_once=settings.TEST.BATCH_SIZE,
+                readers=settings.TEST.NUM_WORKERS,
+                wanted=numbers,
+                progress=show,
+            )
+
+
+class StoredClip(Clip):
+    """A sequence of a store.
+
+    Args:
+        name: name of the sequence.
+        store: store of the sequence.
+        run: restores frames that were not kept.
+        kept: pictures of the frames that the evaluation kept, by frame.
+    """
+
+    def __init__(
+        self, name: str, store: Store, run: RestoringRun, kept: Mapping[str, _Pictures]
+    ) -> None:
+        layout = store.layout
+        self.name = name
+        self.frames = layout.frames
+        self.has_recorded_spikes = layout.spike_size is not None
+        self._store = store
+        self._run = run
+        self._kept = kept
+        self._numbers = {frame: number for number, frame in enumerate(layout.frames)}
+
+    def blurry(self, frame: str) -> Image:
+        """Return a blurry frame."""
+        return stored_blurry_frame(self._store, self._numbers[frame])
+
+    def sharp(self, frame: str) -> Image:
+        """Return a sharp frame."""
+        return stored_sharp_frame(self._store, self._numbers[frame])
+
+    def recorded(self, frame: str) -> RecordedSpikes:
+        """Return the stored spikes of a frame."""
+        layout = self._store.layout
+        assert layout.spike_size is not None
+        number = self._numbers[frame]
+        rows = self._store.read("bits", slice(number, number + 1), slice(None), slice(None))[0]
+        return RecordedSpikes(
+            PackedSpikes(rows, layout.spike_size[1]),
+            layout.exposures[number],
+            layout.ratio,
+            f"{self._store.path}, frame {frame}",
+        )
+
+    def restored(self, frames: Sequence[str]) -> Iterator[Image]:
+        """Yield the kept frames, if all are kept; else restore all of them again."""
+        if self._kept.keys() >= set(frames):
+            for frame in frames:
+                yield read_rgb(self._kept[frame]["restored"])
+            return
+        numbers = [self._numbers[frame] for frame in frames]
+        yield from self._run.restore(self._store, self.name, numbers)
+
+
+class KeptClip(Clip):
+    """The frames of a sequence that an evaluation kept as pictures.
+
+    Args:
+        name: name of the sequence.
+        kept: pictures by frame.
+    """
+
+    is_complete = False
+
+    def __init__(self, name: str, kept: Mapping[str, _Pictures]) -> None:
+        self.name = name
+        self.frames = list(kept)
+        self._kept = kept
+
+    def blurry(self, frame: str) -> Image:
+        """Return a blurry frame."""
+        return read_rgb(self._kept[frame]["blurry"])
+
+    def sharp(self, frame: str) -> Image:
+        """Return a sharp frame."""
+        return read_rgb(self._kept[frame]["sharp"])
+
+    def restored(self, frames: Sequence[str]) -> Iterator[Image]:
+        """Yield restored frames."""
+        for frame in frames:
+            yield read_rgb(self._kept[frame]["restored"])
+
+    def spikes(self, frame: str) -> NDArray[np.uint8] | None:
+        """Return the picture from spikes, if it was kept of every frame."""
+        if all("spikes" in pictures for pictures in self._kept.values()):
+            return read_gray(self._kept[frame]["spikes"])
+        return None
 
 
 def read_run_result(
@@ -86,39 +230,36 @@ def read_run_result(
     summary = find_evaluation(folder, run)
     frame_psnr = pd.DataFrame(columns=FRAME_COLUMNS)
     cost = None
-    main_protocol = settings.TEST.PROTOCOL[0]
-    if summary is not None:
+    shown_protocol = protocol or settings.TEST.PROTOCOL[0]
+    kept: Mapping[str, Mapping[str, _Pictures]] = {}
+    if summary is None:
+        notes.append(f"{name}: not evaluated, no {evaluation_folder(folder)} of this run")
+    else:
         main_protocol = summary["protocol"]
-        chosen = _summary_of(summary, protocol or main_protocol, folder)
-        frame_psnr = _frame_psnr(evaluation_folder(folder), chosen["protocol"])
+        shown_protocol = protocol or main_protocol
+        chosen = _results_of(summary, shown_protocol, folder)
+        frame_psnr = _frame_psnr(evaluation_folder(folder), shown_protocol)
         cost = _cost(summary, chosen)
         notes += [f"{name}: {warning}" for warning in summary.get("warnings", ())]
-    else:
-        notes.append(f"{name}: not evaluated, no {evaluation_folder(folder)} of this run")
-    examples: _Examples = {}
-    if summary is not None:
-        examples = _read_examples(evaluation_folder(folder) / EXAMPLES)
+        # The kept pictures are those of the main protocol.
+        if shown_protocol == main_protocol:
+            kept = _read_examples(evaluation_folder(folder) / EXAMPLES)
     stores = _find_stores(folder, run, summary)
+    clips: dict[str, Clip] = {}
     if stores:
-        clips = {sequence: _stored_clip(store, sequence) for sequence, store in stores.items()}
+        restoring_run = RestoringRun(folder, name, shown_protocol, restoring)
+        for sequence, store in stores.items():
+            clips[sequence] = StoredClip(sequence, store, restoring_run, kept.get(sequence, {}))
     else:
         notes.append(
             f"{name}: the stores of its test data are not beside it (results/data), so only frames "
             "that the evaluation kept as examples can be shown"
         )
-        clips = {sequence: _example_clip(sequence, files) for sequence, files in examples.items()}
-    frames = RunFrames(
-        folder=folder,
-        label=name,
-        protocol=protocol or main_protocol,
-        stores=stores,
-        examples=examples if protocol in (None, main_protocol) else {},
-        restoring=restoring,
-    )
-    return ModelResult(name, str(folder), clips, frames.restored, frame_psnr, cost, notes)
+        clips |= {sequence: KeptClip(sequence, pictures) for sequence, pictures in kept.items()}
+    return ModelResult(name, str(folder), clips, frame_psnr, cost, notes)
 
 
-def _summary_of(summary: Summary, protocol: str, folder: Path) -> Summary:
+def _results_of(summary: Summary, protocol: str, folder: Path) -> ProtocolResults:
     """The part of a summary for one protocol.
 
     Raises:
@@ -142,7 +283,7 @@ def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
     return rows[FRAME_COLUMNS].reset_index(drop=True)
 
 
-def _cost(summary: Summary, chosen: Summary) -> Cost | None:
+def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
     """Quality and cost of an evaluation; None without PSNR."""
     psnr = chosen["metrics"].get("psnr", {}).get("restored")
     if psnr is None:
@@ -176,105 +317,10 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     return {}
 
 
-def _stored_clip(store: Store, sequence: str) -> Clip:
-    """A sequence of a store."""
-    layout = store.layout
-    numbers = {name: number for number, name in enumerate(layout.frames)}
-    clip = Clip(
-        name=sequence,
-        frames=layout.frames,
-        blurry=lambda name: stored_blurry_frame(store, numbers[name]),
-        sharp=lambda name: stored_sharp_frame(store, numbers[name]),
-    )
-    if layout.spike_size is None:
-        return clip
-    columns = layout.spike_size[1]
-    whole = slice(None)
-
-    def recorded(name: str) -> tuple[PackedSpikes, Exposure]:
-        number = numbers[name]
-        rows = store.read("bits", slice(number, number + 1), whole, whole)[0]
-        return PackedSpikes(rows, columns), layout.exposures[number]
-
-    return with_spikes(clip, recorded, layout.ratio, store.path)
-
-
-def _read_examples(folder: Path) -> _Examples:
+def _read_examples(folder: Path) -> dict[str, dict[str, _Pictures]]:
     """Read which frames an evaluation kept as pictures; none without their index."""
-    examples: dict[str, dict[str, Mapping[str, Path]]] = {}
+    examples: dict[str, dict[str, _Pictures]] = {}
     for example in read_examples(folder)["examples"]:
         files = {kind: folder / file for kind, file in example["files"].items()}
         examples.setdefault(example["sequence"], {})[example["frame"]] = files
     return {sequence: dict(sorted(frames.items())) for sequence, frames in examples.items()}
-
-
-def _example_clip(sequence: str, files: Mapping[str, Mapping[str, Path]]) -> Clip:
-    """Return the kept frames of a sequence.
-
-    Args:
-        sequence: name of the sequence.
-        files: files by the name of the frame and the kind of picture.
-    """
-
-    def spikes(name: str) -> NDArray[np.uint8]:
-        return read_gray(files[name]["spikes"])
-
-    return Clip(
-        name=sequence,
-        frames=list(files),
-        blurry=lambda name: read_rgb(files[name]["blurry"]),
-        sharp=lambda name: read_rgb(files[name]["sharp"]),
-        spikes=spikes if all("spikes" in kinds for kinds in files.values()) else None,
-        is_complete=False,
-    )
-
-
-@dataclass
-class RunFrames:
-    """Restored frames of a run: those that its evaluation kept, or restored again.
-
-    Attributes:
-        folder: result folder of the run.
-        label: name of the run, for the progress.
-        protocol: gives the tiling, as in the evaluation.
-        stores: stores of the test split, by the name of the sequence.
-        examples: pictures of the evaluation; none if they are of another protocol.
-        restoring: device and progress.
-    """
-
-    folder: Path
-    label: str
-    protocol: str
-    stores: Mapping[str, Store]
-    examples: _Examples
-    restoring: Restoring
-
-    @cached_property
-    def model(self) -> TrainedModel:
-        """The trained model, in float32 as in the evaluation."""
-        return load(self.folder, device=self.restoring.device(), precision="float32")
-
-    def restored(self, sequence: str, frames: Sequence[str]) -> Iterator[Image]:
-        """Restored frames of a sequence, in order; uint8 (H, W, 3)."""
-        kept = self.examples.get(sequence, {})
-        if kept.keys() >= set(frames):
-            for name in frames:
-                yield read_rgb(kept[name]["restored"])
-            return
-        store = self.stores[sequence]
-        settings = self.model.settings
-        protocol = next(
-            (entry for entry in PROTOCOLS.values() if entry.name == self.protocol),
-            PROTOCOLS[OWN_PROTOCOL],
-        )
-        numbers = {name: index for index, name in enumerate(store.layout.frames)}
-        with self.restoring.progress(f"{self.label}: restore {sequence}, tiles") as show:
-            yield from restore_frames(
-                self.model.restore_tiles,
-                StoredSequence(store),
-                protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
-                tiles_at_once=settings.TEST.BATCH_SIZE,
-                readers=settings.TEST.NUM_WORKERS,
-                wanted=[numbers[name] for name in frames],
-                progress=show,
-            )

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from vrtspike.data.rgb_images import Image
 from vrtspike.io.files import atomic_write_text
-from vrtspike.paper_figures.boxes import CropSpec, default_size, differing_box
+from vrtspike.paper_figures.boxes import CropSpec
+from vrtspike.paper_figures.choice import choose_crops
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
 from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
-from vrtspike.paper_figures.results import (
-    ModelResult,
-    common_blurry_frame,
-    common_frames,
-    common_sequences,
-    common_sharp_frame,
-    is_complete,
-    joined_frame_psnr,
-    require_frame,
-    require_sequence,
-)
+from vrtspike.paper_figures.results import ComparedResults, ModelResult
+from vrtspike.paper_figures.style import FIGURE_SUFFIXES, FontName
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.plotting.paper_style import FIGURE_SUFFIXES, FontName
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
@@ -37,8 +27,6 @@ BLURRY = "blurry"
 SPIKES = "spikes"
 SHARP = "sharp"
 
-DEFAULT_CROPS = 2
-"""Number of crops that are chosen, each of another sequence."""
 MAX_PANELS = 12
 """Maximum sequences in the figure of PSNR over frames."""
 MIN_MOTION_FRAMES = 2
@@ -73,22 +61,27 @@ class FigureRequest:
     font: FontName = "sans"
 
 
-@dataclass
 class FigureWriter:
     """Writes figures of results.
 
-    Attributes:
-        results: at least one, with different labels.
+    Args:
+        models: at least one, with different labels.
         request: options of the figures.
         progress: opens the progress of a piece of work.
         note: called with a line for the user.
     """
 
-    results: Sequence[ModelResult]
-    request: FigureRequest
-    progress: Progresses
-    note: Callable[[str], None] = print
-    _frames: dict[tuple[str, str], list[Image]] = field(default_factory=dict)
+    def __init__(
+        self,
+        models: Sequence[ModelResult],
+        request: FigureRequest,
+        progress: Progresses,
+        note: Callable[[str], None] = print,
+    ) -> None:
+        self.results = ComparedResults(models)
+        self.request = request
+        self.progress = progress
+        self.note = note
 
     def write(self) -> None:
         """Write the figures, and a line for each.
@@ -99,8 +92,8 @@ class FigureWriter:
             DataError: if results of different frames would be compared.
         """
         self._check_request()
-        for result in self.results:
-            for line in result.notes:
+        for model in self.results.models:
+            for line in model.notes:
                 self.note(line)
         for name in self.request.names or FIGURES:
             try:
@@ -117,18 +110,18 @@ class FigureWriter:
         """Refuse options that name something else than the results hold, before any work."""
         results = self.results
         for crop in self.request.crops:
-            require_frame(results, crop.sequence, crop.frame, crop.text)
-            crop.require_inside(common_blurry_frame(results, crop.sequence, crop.frame).shape)
+            results.require_frame(crop.sequence, crop.frame, crop.text)
+            crop.require_inside(results.blurry(crop.sequence, crop.frame).shape)
         measured = [str(name) for name in dict.fromkeys(self.frame_psnr["sequence"])]
         for sequence in self.request.sequences:
             if sequence not in measured:
-                require_sequence(results, sequence, f"--sequence {sequence}")
+                results.require_sequence(sequence, f"--sequence {sequence}")
         if self.request.row is not None:
             sequence, row = self.request.row
             option = f"--row {sequence}:{row}"
-            require_sequence(results, sequence, option)
-            frame = common_frames(results, sequence)[0]
-            height = common_blurry_frame(results, sequence, frame).shape[0]
+            results.require_sequence(sequence, option)
+            frame = results.frames(sequence)[0]
+            height = results.blurry(sequence, frame).shape[0]
             if row >= height:
                 raise ConfigError(
                     f"{option}: found row {row}, outside of the frames of {height} rows: give one "
@@ -138,7 +131,7 @@ class FigureWriter:
     @cached_property
     def frame_psnr(self) -> pd.DataFrame:
         """The PSNR of every frame and model, of the sequences of the request."""
-        table = joined_frame_psnr(self.results)
+        table = self.results.frame_psnr()
         if self.request.sequences:
             table = table[table["sequence"].isin(self.request.sequences)]
         return table
@@ -148,54 +141,7 @@ class FigureWriter:
         """The crops: those of the request, or one in each of some sequences."""
         if self.request.crops:
             return list(self.request.crops)
-        frames = self._differing_frames()
-        specs = []
-        for sequence, frame in frames[:DEFAULT_CROPS]:
-            blurry = common_blurry_frame(self.results, sequence, frame)
-            sharp = common_sharp_frame(self.results, sequence, frame)
-            size = default_size(*blurry.shape[:2])
-            box = differing_box(self._restored(sequence, frame), blurry, sharp, size)
-            specs.append(CropSpec(sequence, frame, box))
-        return specs
-
-    def _differing_frames(self) -> list[tuple[str, str]]:
-        """A frame of each common sequence, the one where models differ most by PSNR.
-
-        With one model it is the one that gains most, and without PSNR the one in the middle.
-        Sequences where models differ more come first.
-        """
-        chosen = []
-        sequences = common_sequences(self.results)
-        if self.request.sequences:
-            sequences = [name for name in sequences if name in self.request.sequences]
-        for sequence in sequences:
-            frames = common_frames(self.results, sequence)
-            if not frames:
-                continue
-            table = self.frame_psnr
-            rows = table[(table["sequence"] == sequence) & table["frame"].isin(frames)]
-            groups = rows.groupby("frame", sort=False)
-            difference = groups["gain"].max()
-            if len(self.results) > 1:
-                difference = groups["psnr"].max() - groups["psnr"].min()
-            # Equal frames have no finite PSNR.
-            difference = difference[np.isfinite(difference.astype(float))]
-            if len(difference) == 0:
-                chosen.append((0.0, sequence, frames[len(frames) // 2]))
-                continue
-            frame = str(difference.idxmax())
-            chosen.append((float(difference.max()), sequence, frame))
-        chosen.sort(key=lambda entry: -entry[0])
-        return [(sequence, frame) for _, sequence, frame in chosen]
-
-    def _restored(self, sequence: str, frame: str) -> list[Image]:
-        """The restored frame of each model, each restored once."""
-        key = (sequence, frame)
-        if key not in self._frames:
-            self._frames[key] = [
-                next(result.restored(sequence, [frame])) for result in self.results
-            ]
-        return self._frames[key]
+        return choose_crops(self.results, self.frame_psnr, self.request.sequences)
 
     def crops(self, stem: Path) -> None:
         """Write the grid of crops.
@@ -204,7 +150,7 @@ class FigureWriter:
             FigureLeftOut: if there is none.
         """
         if not self.crop_specs:
-            raise FigureLeftOut(_no_common_frames(self.results))
+            raise FigureLeftOut(_no_common_frames(self.results.models))
         rows = [self._crop_row(spec) for spec in self.crop_specs]
         _write_table(stem, crop_table(rows))
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
@@ -213,15 +159,15 @@ class FigureWriter:
         """The crops of one place."""
         sequence = spec.sequence
         frame = spec.frame
-        blurry = common_blurry_frame(self.results, sequence, frame)
-        sharp = common_sharp_frame(self.results, sequence, frame)
+        blurry = self.results.blurry(sequence, frame)
+        sharp = self.results.sharp(sequence, frame)
         cells = [compared_cell(BLURRY, blurry, sharp, spec.box)]
-        spikes = self.results[0].clips[sequence].spikes
+        spikes = self.results.models[0].clips[sequence].spikes(frame)
         if spikes is not None:
-            picture = _enlarge(spikes(frame), blurry.shape)
-            cells.append(Cell(SPIKES, spec.box.of(picture)))
-        for result, image in zip(self.results, self._restored(sequence, frame), strict=True):
-            cells.append(compared_cell(result.label, image, sharp, spec.box))
+            cells.append(Cell(SPIKES, spec.box.of(_enlarge(spikes, blurry.shape))))
+        restored = self.results.restored(sequence, frame)
+        for model, image in zip(self.results.models, restored, strict=True):
+            cells.append(compared_cell(model.label, image, sharp, spec.box))
         if sharp is not None:
             cells.append(Cell(SHARP, spec.box.of(sharp)))
         whole = blurry if sharp is None else sharp
@@ -271,14 +217,14 @@ class FigureWriter:
         """The length of motion of every measured frame whose spikes can be read."""
         entries = []
         for sequence, rows in self.frame_psnr.groupby("sequence", sort=False):
-            clips = [result.clips.get(str(sequence)) for result in self.results]
-            measures = [clip.motion for clip in clips if clip is not None and clip.motion]
-            if not measures:
+            clips = [model.clips.get(str(sequence)) for model in self.results.models]
+            recorded = [clip for clip in clips if clip is not None and clip.has_recorded_spikes]
+            if not recorded:
                 continue
             frames = [str(name) for name in dict.fromkeys(rows["frame"])]
             with self.progress(f"motion in {sequence}") as show:
                 for done, frame in enumerate(frames, start=1):
-                    entries.append((sequence, frame, measures[0](frame)))
+                    entries.append((sequence, frame, recorded[0].recorded(frame).motion()))
                     show(done, len(frames))
         table = pd.DataFrame(entries, columns=["sequence", "frame", "motion"])
         # An empty column has no type of its own.
@@ -291,20 +237,20 @@ class FigureWriter:
             FigureLeftOut: if there are none.
         """
         sequence, row = self._slice_row()
-        frames = common_frames(self.results, sequence)
-        if not is_complete(self.results, sequence) or len(frames) < MIN_SLICE_FRAMES:
+        frames = self.results.frames(sequence)
+        if not self.results.is_complete(sequence) or len(frames) < MIN_SLICE_FRAMES:
             raise FigureLeftOut(
                 f"not all frames of sequence {sequence} are at hand, or it has a single one"
             )
-        blurry = (common_blurry_frame(self.results, sequence, frame) for frame in frames)
+        blurry = (self.results.blurry(sequence, frame) for frame in frames)
         slices = {BLURRY: slice_of(blurry, row)}
-        for result in self.results:
-            slices[result.label] = slice_of(result.restored(sequence, frames), row)
+        for model in self.results.models:
+            slices[model.label] = slice_of(model.clips[sequence].restored(frames), row)
         middle = frames[len(frames) // 2]
-        whole = common_blurry_frame(self.results, sequence, middle)
-        sharp = common_sharp_frame(self.results, sequence, middle)
+        whole = self.results.blurry(sequence, middle)
+        sharp = self.results.sharp(sequence, middle)
         if sharp is not None:
-            truth = (common_sharp_frame(self.results, sequence, frame) for frame in frames)
+            truth = (self.results.sharp(sequence, frame) for frame in frames)
             slices[SHARP] = slice_of((image for image in truth if image is not None), row)
             whole = sharp
         table = slice_table(slices, None if sharp is None else SHARP)
@@ -323,7 +269,7 @@ class FigureWriter:
         if self.request.row is not None:
             return self.request.row
         if not self.crop_specs:
-            raise FigureLeftOut(_no_common_frames(self.results))
+            raise FigureLeftOut(_no_common_frames(self.results.models))
         first = self.crop_specs[0]
         return first.sequence, first.box.y + first.box.height // 2
 
@@ -333,7 +279,9 @@ class FigureWriter:
         Raises:
             FigureLeftOut: if there are no evaluated runs, or their protocols differ.
         """
-        costs = [(result.label, result.cost) for result in self.results if result.cost is not None]
+        costs = [
+            (model.label, model.cost) for model in self.results.models if model.cost is not None
+        ]
         if not costs:
             raise FigureLeftOut("no result is an evaluated run (results/train/<preset>) with PSNR")
         measured = {cost.protocol for _, cost in costs}
@@ -361,9 +309,9 @@ FIGURES: dict[str, Callable[[FigureWriter, Path], None]] = {
 _NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr])"
 
 
-def _no_common_frames(results: Sequence[ModelResult]) -> str:
+def _no_common_frames(models: Sequence[ModelResult]) -> str:
     """The reason why there is no figure that shows frames of all results."""
-    sources = ", ".join(result.source for result in results)
+    sources = ", ".join(model.source for model in models)
     return f"there is no frame that can be read of all results ({sources})"
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.plotting.paper_style import (
+from vrtspike.paper_figures.style import (
     COLUMN_WIDTH,
     FONT_SIZE,
     MARK,

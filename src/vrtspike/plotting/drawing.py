@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib import font_manager
@@ -40,11 +40,41 @@ _STYLE: Any = {
 }
 
 
+_NO_DATE: Mapping[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+"""Metadata by suffix of a file, without the date."""
+
+
+@contextmanager
+def styled_figure(
+    paths: Sequence[Path],
+    size: tuple[float, float],
+    style: Any,  # noqa: ANN401 - by names that matplotlib lists
+    *,
+    dpi: int,
+    layout: Literal["constrained"] | None = "constrained",
+) -> Iterator[Figure]:
+    """Provide an empty figure, and write it to files after the body, each atomically.
+
+    Args:
+        paths: files of the figure, ``.svg``, ``.png`` or ``.pdf``.
+        size: width and height in inches.
+        style: settings of matplotlib that hold within the body.
+        dpi: pixels per inch of PNG files.
+        layout: ``constrained`` lets matplotlib arrange the axes.
+    """
+    with mpl.rc_context(style):
+        figure = Figure(figsize=size, layout=layout)
+        yield figure
+        for path in paths:
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, metadata=_NO_DATE.get(path.suffix), dpi=dpi)
+
+
 @contextmanager
 def drawn_figure(
     path: str | Path, size: tuple[float, float] = (8.0, 4.0), *, grid: bool = True
 ) -> Iterator[Figure]:
-    """Provide an empty figure, and write it atomically after the body.
+    """Provide an empty figure for a page, and write it after the body.
 
     Args:
         path: file of the figure, ``.svg`` or ``.png``.
@@ -52,13 +82,10 @@ def drawn_figure(
         grid: if true, draw grid lines.
     """
     style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
-    with mpl.rc_context(style), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
-        figure = Figure(figsize=size, layout="constrained")
-        yield figure
-        metadata = {"Date": None} if Path(path).suffix == ".svg" else None
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, metadata=metadata, dpi=100)
+        with styled_figure([Path(path)], size, style, dpi=100) as figure:
+            yield figure
 
 
 @cache

@@ -83,12 +83,12 @@ def embed_validation_pictures(runs: Sequence[RunOnPage], results: Path) -> None:
 
     def encode_picture(index: int, side: int, quality: int) -> dict[str, str]:
         _, _, _, path = files[index]
-        return {"data": encode(read_rgb(path), side, quality)}
+        return {"webp": encode(read_rgb(path), side, quality)}
 
     _, encoded = encode_within(encode_picture, len(files), VALIDATION_BYTES, LEVELS[1:])
     for number, contents in sorted(encoded.items()):
         run, step, name, _ = files[number]
-        run["validation_pictures"].append({"step": step, "name": name, **contents})
+        run["validation_pictures"].append({"step": step, "name": name, "data": contents["webp"]})
 
 
 def embed_videos(runs: Sequence[RunOnPage], results: Path, output: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.io.images import read_rgb
-from vrtspike.plotting.templates import TEMPLATES
 from vrtspike.reporting.live_state import Snapshot
 from vrtspike.reporting.live_words import live_facts, live_heading
-from vrtspike.reporting.offline_page import asset, packed_plotly, script_json
+from vrtspike.reporting.offline_page import render_offline, script_json
 from vrtspike.reporting.picture_encoding import encode
 
 SCRIPTS = ("dom.js", "charts.js", "saving.js", "live.js")
@@ -46,13 +45,8 @@ def live_json(snapshot: Snapshot) -> str:
 
 def live_page(snapshot: Snapshot) -> str:
     """The page with the present state of the run, which requests ``snapshot.json`` next to it."""
-    return TEMPLATES.get_template("reporting/assets/live.html").render(
-        title=snapshot.name,
-        data=script_json({"runs": [live_contents(snapshot)]}),
-        style=asset("page.css"),
-        plotly=packed_plotly(),
-        script="\n".join(map(asset, SCRIPTS)),
-    )
+    data = {"runs": [live_contents(snapshot)]}
+    return render_offline("live.html", SCRIPTS, data, title=snapshot.name)
 
 
 @functools.lru_cache(maxsize=8)

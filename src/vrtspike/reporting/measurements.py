@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
 from vrtspike.reporting.page_data import Curve, Curves
+from vrtspike.reporting.report_data import PerformanceOnPage
 from vrtspike.reporting.run_quality import json_rows
 from vrtspike.system.rounding import divide_up
 
@@ -88,11 +88,8 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
     return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
-def performance(analysis: Analysis) -> dict[str, Any]:
-    """Return time and memory of a run, with findings.
-
-    Curves are by title; memory is in megabytes of 2**20 bytes.
-    """
+def performance(analysis: Analysis) -> PerformanceOnPage:
+    """Return time and memory of a run, with findings."""
     speed = analysis.measurements.speed
     memory = analysis.measurements.memory
     logs = analysis.logs

@@ -60,18 +60,40 @@ class OfflinePage:
     def render(self, data: Mapping[str, object]) -> str:
         """Return the HTML of the page with its data, any JSON values."""
         sentence = html.escape(self.headline.sentence)
-        return TEMPLATES.get_template("reporting/assets/page.html").render(
+        return render_offline(
+            "page.html",
+            self.scripts,
+            data,
             headline=self.headline,
             verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", sentence),
             intro=self.intro,
             sections=self.sections,
             # A page opened as a file has no origin that 'self' could stand for in every browser.
             file_sources=" 'self' file:" if self.has_files else "",
-            style=asset("page.css"),
-            plotly=packed_plotly(),
-            script="\n".join(map(asset, self.scripts)),
-            data=script_json(data),
         )
+
+
+def render_offline(
+    template: str,
+    scripts: Sequence[str],
+    data: Mapping[str, object],
+    **values: object,
+) -> str:
+    """Return the HTML of a page that loads nothing.
+
+    Args:
+        template: name of the template in ``assets``, which extends ``offline.html``.
+        scripts: names of the scripts in ``assets``, in order.
+        data: JSON values for the scripts.
+        values: values of the template.
+    """
+    return TEMPLATES.get_template(f"reporting/assets/{template}").render(
+        style=asset("page.css"),
+        plotly=packed_plotly(),
+        script="\n".join(map(asset, scripts)),
+        data=script_json(data),
+        **values,
+    )
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value

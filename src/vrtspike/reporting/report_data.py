@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypedDict, final
 
 from vrtspike.reporting.page_data import (
+    Curve,
     Curves,
     Gallery,
     GalleryExample,
@@ -149,6 +151,52 @@ class RunOrigin(TypedDict):
     facts: list[tuple[str, str]]
 
 
+class FindingOnPage(TypedDict):
+    """A finding in the logs of a run, with its evidence, the advised change and its effect."""
+
+    symptom: str
+    severity: str
+    evidence: str
+    change: str
+    effect: str
+    keys: Sequence[str]
+
+
+class PerformanceOnPage(TypedDict):
+    """Time and memory of a run; numbers that are not known are None.
+
+    Attributes:
+        step_ms: milliseconds of a step.
+        samples_per_second: speed of the training.
+        data_share: share of a step that waits for data.
+        process_mb, gpu_peak_mb: memory in megabytes of 2**20 bytes.
+        parts: shares of a step by the name of its part.
+        sections: rows of the table of sections.
+        throughput: curve of the speed by title.
+        memory: curves of the memory by title.
+        findings: findings in the logs.
+    """
+
+    step_ms: float | None
+    samples_per_second: float | None
+    data_share: float | None
+    process_mb: float | None
+    gpu_peak_mb: float | None
+    parts: dict[str, float]
+    sections: list[TableRow]
+    throughput: dict[str, Curve]
+    memory: dict[str, Curve]
+    findings: list[FindingOnPage]
+
+
+class ValidationPicture(TypedDict):
+    """A picture of a validation: its step, its name, and WebP in base64."""
+
+    step: int
+    name: str
+    data: str
+
+
 class RunOnPage(TypedDict):
     """A run of the report page.
 
@@ -159,11 +207,10 @@ class RunOnPage(TypedDict):
         parameters: number of parameters of its model; None if unknown.
         weights_mb: size of its file of weights in 10**6 bytes; None if it is missing.
         training_seconds: duration of its training; None if nothing was trained.
-        validation_pictures: ``step``, ``name`` and ``data`` (WebP in base64) of pictures of its
-            validations, in the order of the steps.
+        validation_pictures: pictures of its validations, in the order of the steps.
         curves: curves of its training.
         evaluation: its evaluation, or the reason why there is none.
-        performance: time and memory (:func:`vrtspike.reporting.measurements.performance`).
+        performance: time and memory.
         origin: settings, code and machine.
     """
 
@@ -173,10 +220,10 @@ class RunOnPage(TypedDict):
     parameters: int | None
     weights_mb: float | None
     training_seconds: float | None
-    validation_pictures: list[dict[str, Any]]
+    validation_pictures: list[ValidationPicture]
     curves: Curves
     evaluation: EvaluationOnPage | NotEvaluated
-    performance: dict[str, Any]
+    performance: PerformanceOnPage
     origin: RunOrigin
 
 

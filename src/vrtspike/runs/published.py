@@ -11,7 +11,7 @@ from pathlib import Path
 from vrtspike.config.loading import override_settings
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import file_digest, replaced_folder, write_json
-from vrtspike.monitoring.records import iter_records, read_records
+from vrtspike.io.records import iter_records, read_records
 from vrtspike.runs import file_names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings

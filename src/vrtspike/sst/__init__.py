@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vrtspike.sst.generate import write_example as write_example
     from vrtspike.sst.grid import Area as Area
     from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
-    from vrtspike.sst.store import prepare as prepare
+    from vrtspike.sst.preparation import prepare as prepare
 
 _HOMES = {
     "MODEL_SAVE_PATH": "vrtspike.sst.base_trainer",
@@ -27,7 +27,7 @@ _HOMES = {
     "ERA5SSTMonthlyDataset": "vrtspike.sst.dataset",
     "Globe": "vrtspike.sst.generate",
     "RecursiveAttentionTransformer": "vrtspike.sst.model",
-    "prepare": "vrtspike.sst.store",
+    "prepare": "vrtspike.sst.preparation",
     "read_model": "vrtspike.sst.base_trainer",
     "write_example": "vrtspike.sst.generate",
 }

@@ -20,9 +20,9 @@ from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.launching.signals import EXIT_RESUMABLE, process_rank
 from vrtspike.runs.file_names import BEST_WEIGHTS
 from vrtspike.runs.identity import weight_digests
-from vrtspike.sst.dataset import SSTObjective
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import place_on_grid
+from vrtspike.sst.objective import SSTObjective
 from vrtspike.sst.store import PreparedStore
 from vrtspike.sst.trainer_parameters import PARAMETERS, preset_values
 from vrtspike.system.errors import ConfigError, RunError

@@ -18,16 +18,14 @@ Coefficients are those of the calendar month of the start, pooled with its neigh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grid import CELLS
-from vrtspike.sst.linear_inverse import linear_inverse
+from vrtspike.sst.linear_inverse import LinearInverseModel
+from vrtspike.sst.months import MONTHS
 from vrtspike.sst.pooling import MonthlyFit, fit_by_month, fold_sums
-from vrtspike.sst.settings import MONTHS
 
 BASELINES = {
     "persistence": "persistence",
@@ -40,10 +38,8 @@ BASELINES = {
 """Names of columns, and labels."""
 
 
-def fit_baselines(
-    training: xarray.DataArray, cells: xarray.Dataset, leads: xarray.DataArray
-) -> Callable[[xarray.DataArray, xarray.DataArray | int], xarray.DataArray]:
-    """Fit all baselines.
+class Baselines:
+    """All baselines, fitted to the months of a training.
 
     Args:
         training: (time, row, column) anomalies in kelvin of the consecutive months of the fit, by
@@ -51,34 +47,41 @@ def fit_baselines(
         cells: cells by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year)
             and ``middle`` (number of the month at which the line of the trend is 0).
         leads: (lead,) months ahead that are forecast, which are also the coordinates.
-
-    Returns:
-        a function of the anomalies of the last month, (..., row, column), and its number, that
-        forecasts (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES. NaN
-        anomalies are replaced by 0: the climatology, or its trend.
     """
-    about_trend = training - trend_line(cells, training["time"])
-    damping = _damping(training, cells["weight"], leads)
-    damping_about_trend = _damping(about_trend, cells["weight"], leads)
-    inverse = linear_inverse(about_trend, cells["weight"], leads)
 
-    def forecast(last: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
+    def __init__(
+        self, training: xarray.DataArray, cells: xarray.Dataset, leads: xarray.DataArray
+    ) -> None:
+        self._cells = cells
+        self._leads = leads
+        about_trend = training - trend_line(cells, training["time"])
+        self._damping = _damping(training, cells["weight"], leads)
+        self._damping_about_trend = _damping(about_trend, cells["weight"], leads)
+        self._linear_inverse = LinearInverseModel(about_trend, cells["weight"], leads)
+
+    def forecast(self, last: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
+        """Forecast (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES.
+
+        Args:
+            last: (..., row, column) anomalies of the last month; NaN are replaced by 0: the
+                climatology, or its trend.
+            now: number of this month.
+        """
         anomaly = last.fillna(0)
-        anomaly_about_trend = (last - trend_line(cells, now)).fillna(0)
-        trend = trend_line(cells, now + leads)
+        anomaly_about_trend = (last - trend_line(self._cells, now)).fillna(0)
+        trend = trend_line(self._cells, now + self._leads)
         month = now % MONTHS
+        damping_about_trend = self._damping_about_trend.isel(month=month)
         forecasts = {
             "persistence": anomaly,
-            "damped": damping.isel(month=month) * anomaly,
+            "damped": self._damping.isel(month=month) * anomaly,
             "climatology": 0 * anomaly,
             "trend": trend,
-            "damped_trend": trend + damping_about_trend.isel(month=month) * anomaly_about_trend,
-            "lim": trend + inverse(anomaly_about_trend, now),
+            "damped_trend": trend + damping_about_trend * anomaly_about_trend,
+            "lim": trend + self._linear_inverse.forecast(anomaly_about_trend, now),
         }
         systems = xarray.Dataset(forecasts).to_dataarray("system")
         return systems.transpose("system", "lead", ..., *CELLS)
-
-    return forecast
 
 
 def _damping(

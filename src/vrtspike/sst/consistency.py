@@ -6,8 +6,9 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
+from vrtspike.sst.downloads import ICE, SST
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.settings import ICE, MONTHS, SST, month_name
+from vrtspike.sst.months import MONTHS, month_name
 from vrtspike.system.errors import DataError, first_few
 
 _LIMITS = {

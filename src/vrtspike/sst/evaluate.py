@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.sst.baselines import fit_baselines, trend_line
+from vrtspike.sst.baselines import Baselines, trend_line
 from vrtspike.sst.comparison import compare_with_baselines
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.generate import Globe
@@ -90,7 +90,7 @@ def evaluate(
     cells = store.fields[["trend", "middle"]].astype(float)
     cells = cells.assign(weight=store.weights, box=_index_weights(store)).compute()
     training = anomalies.sel(time=store.years.months("train"))
-    baselines = fit_baselines(training, cells, leads)
+    baselines = Baselines(training, cells, leads)
 
     def measured(months: xarray.DataArray) -> xarray.DataArray:
         return anomalies.sel(time=months).drop_vars("time").compute()
@@ -109,7 +109,7 @@ def evaluate(
         now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
         deviation = store.of_month("deviation", now + leads).astype(float).compute()
         model = (deviation * output.numpy()).expand_dims(system=[MODEL])
-        systems = [model, baselines(measured(now), now)]
+        systems = [model, baselines.forecast(measured(now), now)]
         if best_possible is not None:
             best = best_possible.sel(time=now).drop_vars("time")
             systems.append(best.expand_dims(system=[BEST_POSSIBLE]))

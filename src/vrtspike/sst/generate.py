@@ -27,7 +27,8 @@ from scipy.signal import lfilter
 from scipy.stats import norm
 
 from vrtspike.io.files import atomic_path
-from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
+from vrtspike.sst.downloads import ICE, SST
+from vrtspike.sst.months import MONTHS, month_number
 
 PERIOD = 28.0
 """Period of the oscillation in months."""

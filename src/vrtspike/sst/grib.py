@@ -8,25 +8,26 @@ NetCDF are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import dask
+import dask.array
 import numpy as np
 import xarray
 from dask.utils import SerializableLock
 from numpy.typing import NDArray
 
-from vrtspike.sst.lazy_months import ArraySlices, lazy_months
-from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
+from vrtspike.sst.downloads import FINAL, ICE, SST
+from vrtspike.sst.months import MONTHS, month_name, month_number
 from vrtspike.system.errors import DataError
 
-_LOCK = "eccodes"
-"""Name of the lock around eccodes, which is not thread-safe in every build."""
+if TYPE_CHECKING:
+    from eccodes import GRIBMessage
+
+_LOCK = SerializableLock("eccodes")
+"""Lock around eccodes, which is not thread-safe in every build."""
 _MEAN_STREAMS = ("moda", "edmo")
 """Monthly means of daily means, of the reanalysis and of its ensemble."""
 _MEAN_NAMES = {"avg_sst": SST, "avg_siconc": ICE, "avg_ci": ICE}
@@ -37,16 +38,16 @@ _AGAIN = "download the file again"
 
 
 @dataclass(frozen=True)
-class _Message:
-    """A field of a month, and its place in the file.
+class _Month:
+    """A field of a month, and its message in the file.
 
     Attributes:
         name: name of the variable.
         month: number of the month.
         version: ``expver``.
         grid: digest of the description of its grid.
-        offset: first byte in the file.
-        length: length in bytes.
+        offset: first byte of the message in the file.
+        length: length of the message in bytes.
     """
 
     name: str
@@ -55,6 +56,11 @@ class _Message:
     grid: str
     offset: int
     length: int
+
+    @property
+    def title(self) -> str:
+        """Variable and month, for messages."""
+        return f"{self.name} of {month_name(self.month)}"
 
 
 @dataclass(frozen=True)
@@ -81,128 +87,121 @@ def read_grib(path: Path) -> list[xarray.DataArray]:
         DataError: naming file and month, if a message is damaged, cut, unknown or no monthly mean,
             or if messages have different grids or an unsupported one.
     """
-    messages = _scan(path)
-    wanted = [message for message in messages if message.name in (SST, ICE)]
-    if not wanted:
-        others = sorted({message.name for message in messages})
-        raise DataError(
-            f"{path}: holds {', '.join(others) or 'no GRIB message'}; expected {SST} or {ICE} in "
-            "GRIB: take the file out, or download the right variables"
-        )
-    for message in wanted:
-        if message.grid != wanted[0].grid:
-            raise DataError(
-                f"{path}: {message.name} of {month_name(message.month)} has another grid than "
-                f"{wanted[0].name} of {month_name(wanted[0].month)}; download all months with the "
-                "same region and grid"
-            )
-    axes = _axes(path, wanted[0])
-    by_name: dict[str, list[_Message]] = {}
-    for message in wanted:
-        by_name.setdefault(message.name, []).append(message)
-    return [_field(path, axes, of_name) for of_name in by_name.values()]
-
-
-def _eccodes(path: Path) -> ModuleType:
     try:
-        import eccodes
+        import eccodes  # noqa: F401
     except (ImportError, RuntimeError) as error:
         raise DataError(
             f"{path}: cannot be used without the package eccodes ({error}): pip install eccodes, "
             "or download NetCDF"
         ) from error
-    return eccodes
+    with _LOCK:
+        months = _scan(path)
+        fields = {name: [month for month in months if month.name == name] for name in (SST, ICE)}
+        wanted = fields[SST] + fields[ICE]
+        if not wanted:
+            others = sorted({month.name for month in months})
+            raise DataError(
+                f"{path}: holds {', '.join(others) or 'no GRIB message'}; expected {SST} or {ICE} "
+                "in GRIB: take the file out, or download the right variables"
+            )
+        for month in wanted:
+            if month.grid != wanted[0].grid:
+                raise DataError(
+                    f"{path}: {month.title} has another grid than {wanted[0].title}; download all "
+                    "months with the same region and grid"
+                )
+        axes = _axes(path, wanted[0])
+    return [_field(path, axes, of_name) for of_name in fields.values() if of_name]
 
 
-def _scan(path: Path) -> list[_Message]:
-    """Return all messages of a file, in its order."""
-    eccodes = _eccodes(path)
-    messages: list[_Message] = []
+def _scan(path: Path) -> list[_Month]:
+    """Return the fields of all messages of a file, in its order."""
+    import eccodes
+
+    months: list[_Month] = []
     end = 0
     location = f"{path}: after 0 messages"
-    with SerializableLock(_LOCK), path.open("rb") as stream:
+    with eccodes.FileReader(path) as messages:
         while True:
             try:
-                handle = eccodes.codes_grib_new_from_file(stream)
+                message = next(messages, None)
             except eccodes.CodesInternalError as error:
                 raise DataError(
                     f"{location} stands a damaged or cut message ({error}); {_AGAIN}"
                 ) from error
-            if handle is None:
+            if message is None:
                 break
-            try:
-                message = _message(eccodes, handle, location)
-            finally:
-                eccodes.codes_release(handle)
-            _require_adjacent(message, end, location)
-            messages.append(message)
-            end = message.offset + message.length
-            last = f"{message.name} of {month_name(message.month)}"
-            location = f"{path}: after message {len(messages)} ({last})"
+            month = _month(message, location)
+            _require_adjacent(month, end, location)
+            months.append(month)
+            end = month.offset + month.length
+            location = f"{path}: after message {len(months)} ({month.title})"
     rest = path.stat().st_size - end
     if rest:
         raise DataError(f"{location} stand {rest} bytes that are no whole GRIB message; {_AGAIN}")
-    return messages
+    return months
 
 
-def _require_adjacent(message: _Message, end: int, location: str) -> None:
+def _require_adjacent(month: _Month, end: int, location: str) -> None:
     """Check that a message begins where the last one ends."""
-    if message.offset > end:
+    if month.offset > end:
         raise DataError(
-            f"{location} stand {message.offset - end} bytes that are no GRIB message; expected "
-            f"{message.name} of some month: {_AGAIN}"
+            f"{location} stand {month.offset - end} bytes that are no GRIB message; expected "
+            f"{month.name} of some month: {_AGAIN}"
         )
-    if message.offset < end:
+    if month.offset < end:
         raise DataError(
             f"{location} stands a second field in the same message; expected one field a message: "
             "separate them with grib_copy"
         )
 
 
-def _message(eccodes: ModuleType, handle: int, location: str) -> _Message:
+def _month(message: GRIBMessage, location: str) -> _Month:
     """Return the header fields of a message.
 
     Raises:
         DataError: if its parameter or date is unknown, or it is no monthly mean.
     """
-    get = partial(_get, eccodes, handle)
-    name = get("cfVarName")
+    name = _text(message, "cfVarName")
     name = _MEAN_NAMES.get(name, name)
-    date = get("dataDate")
+    date = _text(message, "dataDate")
     dated = re.fullmatch(r"\d{8}", date) and 1 <= int(date[4:6]) <= MONTHS
     if name in ("", "unknown") or not dated:
         raise DataError(
-            f"{location} stands a message of parameter {get('paramId')} and date {date}; expected "
-            f"a known parameter and a date: {_AGAIN}"
+            f"{location} stands a message of parameter {_text(message, 'paramId')} and date "
+            f"{date}; expected a known parameter and a date: {_AGAIN}"
         )
     month = month_number(int(date[:4]), int(date[4:6]))
     if name in (SST, ICE):
-        _require_monthly_mean(get, f"{location} stands {name} of {month_name(month)}")
-    version = get("expver")
-    return _Message(
+        _require_monthly_mean(message, f"{location} stands {name} of {month_name(month)}")
+    version = _text(message, "expver")
+    return _Month(
         name=name,
         month=month,
         version=int(version) if version.isdecimal() else FINAL,
-        grid=get("md5GridSection"),
-        offset=int(float(get("offset"))),
-        length=int(get("totalLength")),
+        grid=_text(message, "md5GridSection"),
+        offset=int(float(_text(message, "offset"))),
+        length=int(_text(message, "totalLength")),
     )
 
 
-def _get(eccodes: ModuleType, handle: int, key: str) -> str:
-    """Return the value of a key, "" if the message has none."""
+def _text(message: GRIBMessage, key: str) -> str:
+    """Return the value of a key as text; empty if the message has none."""
+    from eccodes import CodesInternalError
+
     try:
-        return str(eccodes.codes_get(handle, key))
-    except eccodes.CodesInternalError:
+        return str(message.get(key, ""))
+    except CodesInternalError:
         return ""
 
 
-def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
+def _require_monthly_mean(message: GRIBMessage, title: str) -> None:
     """Check that a message is the mean of a month.
 
     Messages of other centres than ECMWF have no stream; the type of their step marks them as means.
     """
-    stream, step = get("stream"), get("stepType")
+    stream = _text(message, "stream")
+    step = _text(message, "stepType")
     if stream in _MEAN_STREAMS or (not stream and step.startswith("avg")):
         return
     raise DataError(
@@ -212,45 +211,42 @@ def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
     )
 
 
-@contextmanager
-def _opened(path: Path, message: _Message) -> Iterator[tuple[ModuleType, int]]:
-    """Provide eccodes, for one thread at a time, and its handle of a message."""
-    eccodes = _eccodes(path)
+def _read(path: Path, month: _Month) -> GRIBMessage:
+    """Read the message of a month."""
+    import eccodes
+
     with path.open("rb") as stream:
-        stream.seek(message.offset)
-        contents = stream.read(message.length)
-    with SerializableLock(_LOCK):
-        handle = eccodes.codes_new_from_message(contents)
-        try:
-            yield eccodes, handle
-        finally:
-            eccodes.codes_release(handle)
+        stream.seek(month.offset)
+        contents = stream.read(month.length)
+    return eccodes.GRIBMessage(eccodes.codes_new_from_message(contents))
 
 
-def _axes(path: Path, message: _Message) -> _Axes:
-    """Return the axes of the grid of a message.
+def _axes(path: Path, month: _Month) -> _Axes:
+    """Return the axes of the grid of a month.
 
     Raises:
         DataError: if it is no regular grid of latitudes and longitudes, or wrongly described.
     """
-    title = f"{path}: {message.name} of {month_name(message.month)}"
-    with _opened(path, message) as (eccodes, handle):
-        try:
-            kind = eccodes.codes_get(handle, "gridType")
-            if kind not in _GRIDS:
-                raise DataError(
-                    f"{title} has the grid {kind}, expected {' or '.join(_GRIDS)}; download it on "
-                    "a regular grid of latitudes and longitudes"
-                )
-            by_column = bool(eccodes.codes_get(handle, "jPointsAreConsecutive"))
-            shape = eccodes.codes_get(handle, "Nj"), eccodes.codes_get(handle, "Ni")
-            latitudes = _by_row(eccodes.codes_get_array(handle, "latitudes"), shape, by_column)
-            longitudes = _by_row(eccodes.codes_get_array(handle, "longitudes"), shape, by_column)
-        except (eccodes.CodesInternalError, ValueError) as error:
+    from eccodes import CodesInternalError
+
+    title = f"{path}: {month.title}"
+    message = _read(path, month)
+    try:
+        kind = message["gridType"]
+        if kind not in _GRIDS:
             raise DataError(
-                f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it "
-                "with grib_set"
-            ) from error
+                f"{title} has the grid {kind}, expected {' or '.join(_GRIDS)}; download it on a "
+                "regular grid of latitudes and longitudes"
+            )
+        by_column = bool(message["jPointsAreConsecutive"])
+        shape = message["Nj"], message["Ni"]
+        latitudes = _by_row(message.get_array("latitudes"), shape, by_column)
+        longitudes = _by_row(message.get_array("longitudes"), shape, by_column)
+    except (CodesInternalError, KeyError, ValueError) as error:
+        raise DataError(
+            f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it with "
+            "grib_set"
+        ) from error
     rows_are_regular = np.allclose(latitudes, latitudes[:, :1])
     columns_are_regular = np.allclose(longitudes, longitudes[:1])
     if not (rows_are_regular and columns_are_regular):
@@ -270,34 +266,52 @@ def _by_row(
     return values.reshape(shape)
 
 
-def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArray:
-    """Return the messages of one parameter, lazy."""
-
-    def read(key: ArraySlices) -> NDArray[np.float64]:
-        fields = [_values(path, axes, message) for message in messages[key[0]]]
-        return np.stack(fields)[(slice(None), *key[1:])]
-
-    shape = (len(messages), len(axes.latitudes), len(axes.longitudes))
-    months = [message.month for message in messages]
-    name = messages[0].name
+def _field(path: Path, axes: _Axes, months: list[_Month]) -> xarray.DataArray:
+    """Return the months of one variable, lazy; an error names file and month."""
+    read = dask.delayed(_values)
+    chunks = []
+    for start in range(0, len(months), MONTHS):
+        chunk = months[start : start + MONTHS]
+        shape = (len(chunk), len(axes.latitudes), len(axes.longitudes))
+        chunks.append(dask.array.from_delayed(read(path, axes, chunk), shape, np.float64))
     coords: dict[str, Any] = {
-        "time": months,
+        "time": [month.month for month in months],
         "latitude": axes.latitudes,
         "longitude": axes.longitudes,
-        "version": ("time", [message.version for message in messages]),
-        "source": ("time", [str(path)] * len(messages)),
+        "version": ("time", [month.version for month in months]),
+        "source": ("time", [str(path)] * len(months)),
     }
-    values = lazy_months(f"{path}: {name}", months, read, shape)
-    return xarray.DataArray(values, coords, ("time", "latitude", "longitude"), name)
+    values = dask.array.concatenate(chunks)
+    return xarray.DataArray(values, coords, ("time", "latitude", "longitude"), months[0].name)
 
 
-def _values(path: Path, axes: _Axes, message: _Message) -> NDArray[np.float64]:
-    """Read the values of a month by (latitude, longitude), NaN where they are missing."""
-    with _opened(path, message) as (eccodes, handle):
+def _values(path: Path, axes: _Axes, months: list[_Month]) -> NDArray[np.float64]:
+    """Read the values of some months by (month, latitude, longitude), NaN where they are missing.
+
+    Raises:
+        DataError: naming the first month that cannot be read.
+    """
+    from eccodes import CodesInternalError
+
+    shape = (len(axes.latitudes), len(axes.longitudes))
+    fields = []
+    for month in months:
         try:
-            eccodes.codes_set(handle, "missingValue", _MISSING)
-            values = eccodes.codes_get_values(handle)
-        except eccodes.CodesInternalError as error:
-            raise ValueError(str(error)) from error
-    field = _by_row(values, (len(axes.latitudes), len(axes.longitudes)), axes.by_column)
+            with _LOCK:
+                values = _decode(path, month)
+            fields.append(_by_row(values, shape, axes.by_column))
+        except (CodesInternalError, OSError, LookupError, ValueError) as error:
+            raise DataError(
+                f"{path}: {month.title} cannot be read ({error}); the file is damaged or cut: "
+                "download it again"
+            ) from error
+    field = np.stack(fields)
     return np.where(field == _MISSING, np.nan, field)
+
+
+def _decode(path: Path, month: _Month) -> NDArray[np.float64]:
+    """Return the values of a message in their order, :data:`_MISSING` where they are missing."""
+    message = _read(path, month)
+    message.set("missingValue", _MISSING)
+    values: NDArray[np.float64] = message.get_array("values")
+    return values

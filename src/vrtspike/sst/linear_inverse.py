@@ -8,15 +8,13 @@ product of theirs. With one matrix for all months this is the model of Penland a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grid import CELLS
+from vrtspike.sst.months import MONTHS
 from vrtspike.sst.pooling import MonthlyFit, fit_by_month, fold_sums
-from vrtspike.sst.settings import MONTHS
 
 COMPONENTS = 20
 """Largest number of principal components; a twentieth of the months where that is fewer."""
@@ -28,10 +26,8 @@ _MIN_EIGENVALUE = 1e-9
 _Array = NDArray[np.float64]
 
 
-def linear_inverse(
-    training: xarray.DataArray, weights: xarray.DataArray, leads: xarray.DataArray
-) -> Callable[[xarray.DataArray, xarray.DataArray | int], xarray.DataArray]:
-    """Fit principal components, and matrices that lead from one month's to the next.
+class LinearInverseModel:
+    """Principal components of a training, and matrices that lead from one month's to the next.
 
     The number of components and the months that are pooled are those of the lowest error of
     one-month forecasts in cross-validation (:mod:`vrtspike.sst.pooling`).
@@ -40,26 +36,32 @@ def linear_inverse(
         training: (time, row, column) anomalies of consecutive months; NaN counts as 0.
         weights: (row, column) shares of the area.
         leads: (lead,) months ahead, which are also the coordinates.
-
-    Returns:
-        a function from anomalies (..., row, column) and the number of their month to those some
-        months later, (lead, ..., row, column); 0 where the weight is 0.
     """
-    scale = weights**0.5
-    components, fields = _components((training.fillna(0) * scale).transpose("time", *CELLS))
-    fit = _steps(components.where(training.notnull().any(CELLS)))
-    count = fit.coefficients.shape[-1]
-    patterns = fields.isel(component=slice(count))
-    products = np.stack([_product(fit.coefficients, int(lead)) for lead in leads.values])
-    steps = xarray.DataArray(products, leads.coords, ("lead", "month", "component", "later"))
 
-    def forecast(anomaly: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
-        state = xarray.dot(anomaly * scale, patterns, dim=CELLS)
-        step = steps.isel(month=now % MONTHS)
+    def __init__(
+        self, training: xarray.DataArray, weights: xarray.DataArray, leads: xarray.DataArray
+    ) -> None:
+        self._scale = weights**0.5
+        scaled = (training.fillna(0) * self._scale).transpose("time", *CELLS)
+        components, fields = _components(scaled)
+        fit = _steps(components.where(training.notnull().any(CELLS)))
+        self._patterns = fields.isel(component=slice(fit.coefficients.shape[-1]))
+        products = np.stack([_product(fit.coefficients, int(lead)) for lead in leads.values])
+        dims = ("lead", "month", "component", "later")
+        self._matrices = xarray.DataArray(products, leads.coords, dims)
+
+    def forecast(self, anomaly: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
+        """Forecast anomalies (lead, ..., row, column); 0 where the weight is 0.
+
+        Args:
+            anomaly: (..., row, column) anomalies of a month.
+            now: number of the month.
+        """
+        state = xarray.dot(anomaly * self._scale, self._patterns, dim=CELLS)
+        step = self._matrices.isel(month=now % MONTHS)
         later = xarray.dot(state, step, dim="component").rename(later="component")
-        return xarray.dot(later, patterns, dim="component") / scale.where(scale > 0, 1)
-
-    return forecast
+        fields = xarray.dot(later, self._patterns, dim="component")
+        return fields / self._scale.where(self._scale > 0, 1)
 
 
 def _components(scaled: xarray.DataArray) -> tuple[xarray.DataArray, xarray.DataArray]:

@@ -16,7 +16,8 @@ from torch.nn import functional
 from vrtspike.config.fields import Positive, ShareBelowOne
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
-from vrtspike.sst.settings import MONTHS, SST_MODELS, SSTSettings
+from vrtspike.sst.months import MONTHS
+from vrtspike.sst.settings import SST_MODELS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.rounding import divide_up

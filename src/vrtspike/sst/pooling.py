@@ -18,7 +18,7 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from vrtspike.sst.settings import MONTHS
+from vrtspike.sst.months import MONTHS
 from vrtspike.system.rounding import divide_up
 
 FOLDS = 5

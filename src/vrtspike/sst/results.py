@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import xarray
-from pydantic import JsonValue
 
 from vrtspike.analysis.evaluation_files import (
     COMPARISON_PICTURES,
     METRICS_PAGE,
     EvaluationJob,
+    Summary,
     chosen_on,
     write_evaluation,
 )
@@ -27,8 +27,9 @@ from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
 from vrtspike.sst.evaluate import ForecastEvaluation
 from vrtspike.sst.figures import CAPTIONS, draw_evaluation
+from vrtspike.sst.months import month_name
 from vrtspike.sst.scores import BEST_POSSIBLE, LABELS, MODEL, skill
-from vrtspike.sst.settings import METRICS, RMSE, month_name
+from vrtspike.sst.settings import METRICS, RMSE
 
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
@@ -45,7 +46,7 @@ _BEST_POSSIBLE = (
 
 
 def write_forecast_results(
-    job: EvaluationJob, evaluation: ForecastEvaluation, **facts: JsonValue
+    job: EvaluationJob, evaluation: ForecastEvaluation, facts: Summary
 ) -> list[str]:
     """Write all files of an evaluation.
 
@@ -82,7 +83,7 @@ def write_forecast_results(
         {"file": f"{COMPARISON_PICTURES}/{name}", "caption": caption}
         for name, caption in CAPTIONS.items()
     ]
-    entries = {
+    entries: Summary = {
         "definitions": definitions,
         "warnings": warnings,
         "figures": figures,

@@ -1,8 +1,7 @@
 """The keys of a preset that forecasts sea surface temperature, and its metrics.
 
-A month's number is 12 times the year, plus 0 for January, whatever the calendar of a file. Splits
-are whole years, never months drawn at random: neighbouring months are alike, so a model would have
-seen what it is tested on.
+Splits are whole years, never months drawn at random: neighbouring months are alike, so a model
+would have seen what it is tested on.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
 from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
+from vrtspike.sst.months import MONTHS, month_number
 from vrtspike.system.errors import DataError
 from vrtspike.system.rounding import divide_up
 
@@ -58,34 +58,8 @@ SST_MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTrans
 
 Each is made with the parameters of :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`.
 """
-MONTHS = 12
-SST, ICE = "sst", "siconc"
-"""Variables of the files."""
-GRIB_SUFFIXES = (".grib", ".grib2", ".grb", ".grb2")
-DOWNLOAD_SUFFIXES = (".nc", ".nc4", ".netcdf", *GRIB_SUFFIXES)
-"""Suffixes of downloaded files, in small letters."""
-FINAL = 1
-"""``expver`` of final months."""
 _HELD_OUT = 0.1
 """Default share of the years for each of validation and test."""
-
-
-def month_number(year: int, month: int) -> int:
-    """Return the number of a calendar month (1 to 12).
-
-    >>> month_number(2000, 1) - month_number(1999, 12)
-    1
-    """
-    return MONTHS * year + month - 1
-
-
-def month_name(number: int) -> str:
-    """Format a month as text: year and month.
-
-    >>> month_name(month_number(2003, 3))
-    '2003-03'
-    """
-    return f"{number // MONTHS:04d}-{number % MONTHS + 1:02d}"
 
 
 class AreaSettings(Section):

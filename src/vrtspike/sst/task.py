@@ -40,7 +40,7 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
     Raises:
         DataError: if there are none.
     """
-    from vrtspike.sst.reading import find_files
+    from vrtspike.sst.downloads import find_files
 
     if settings.DATA.GENERATE:
         return ()
@@ -60,7 +60,7 @@ def prepare(settings: SSTSettings, manifest_path: Path, show: Callable[[str], No
         UserError: if the files cannot be used.
     """
     from vrtspike.sst.generate import write_example
-    from vrtspike.sst.store import prepare as prepare_store
+    from vrtspike.sst.preparation import prepare as prepare_store
 
     data = settings.DATA
     root = Path(data.ROOT)
@@ -139,7 +139,7 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
     """
     import torch
 
-    from vrtspike.monitoring.step_cost import working_bytes
+    from vrtspike.monitoring.step_memory import working_bytes
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_sst_model
 
@@ -170,8 +170,8 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
-    from vrtspike.sst.dataset import SSTObjective
     from vrtspike.sst.model import build_sst_model
+    from vrtspike.sst.objective import SSTObjective
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
     from vrtspike.training.objectives import Trainable
 
@@ -227,6 +227,8 @@ def evaluate(job: EvaluationJob) -> list[str]:
     return write_forecast_results(
         job,
         evaluation,
-        device=job.device.type,
-        model_seconds_per_frame=evaluation.model_seconds / months,
+        {
+            "device": job.device.type,
+            "model_seconds_per_frame": evaluation.model_seconds / months,
+        },
     )

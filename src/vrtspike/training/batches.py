@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.process_memory import system_memory
-from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.errors import RunError
 from vrtspike.system.rounding import divide_up
 from vrtspike.system.seeds import mix_seed

@@ -14,9 +14,10 @@ from torch import nn
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
+from vrtspike.io.records import RecordWriter, truncate_records
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import categories_line, measure_memory, memory_line, memory_warnings
-from vrtspike.monitoring.records import CacheUse, RecordWriter, truncate_records
 from vrtspike.runs import file_names
 from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.runs.validation_pictures import picture_file

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.frame_source import FunctionSource
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
-from vrtspike.monitoring.step_cost import StorageCounter
+from vrtspike.monitoring.step_memory import StorageCounter
 from vrtspike.restoration.inference.tiling import (
     LARGEST_TILE,
     MEMORY_SHARES,

@@ -28,7 +28,8 @@ from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import NOTE, Table, markdown_table, table_texts, write_page
+from vrtspike.plotting.markdown_tables import markdown_table
+from vrtspike.plotting.pages import NOTE, Table, table_texts, write_page
 from vrtspike.runs.published import PublishedRun
 
 Format = Literal["text", "csv", "markdown"]

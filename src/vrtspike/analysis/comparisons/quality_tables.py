@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import Summary, find_evaluation
+from vrtspike.analysis.evaluation_files import ProtocolResults, Summary, find_evaluation
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric, find_task, frame_keys
 from vrtspike.io.flatten import unequal
@@ -165,9 +165,10 @@ Measured = Mapping[str, Metric]
 """Metrics of evaluations by the names of their columns: ``psnr``, ``psnr (vrt)``."""
 
 
-def protocols(summary: Summary) -> dict[str, Summary]:
+def protocols(summary: Summary) -> dict[str, ProtocolResults]:
     """Return the values of an evaluation by protocol, the main one first."""
-    return {summary.get("protocol", OWN_PROTOCOL): summary, **summary.get("other_protocols", {})}
+    main: dict[str, ProtocolResults] = {summary.get("protocol", OWN_PROTOCOL): summary}
+    return main | dict(summary.get("other_protocols", {}))
 
 
 def column_name(metric: str, protocol: str) -> str:

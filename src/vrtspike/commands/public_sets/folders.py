@@ -8,7 +8,8 @@ from pathlib import Path
 from vrtspike.commands.public_sets.table import PublicSet
 from vrtspike.data.raw.completeness import Expected, FolderContents, missing_parts, read_contents
 from vrtspike.data.raw.nearby import other_roots
-from vrtspike.sst.completeness import check_download, is_download
+from vrtspike.sst.downloads import is_download
+from vrtspike.sst.reading import check_download
 from vrtspike.system.errors import DataError
 
 OWN_DATA = "recordings of your own need no published number: snakemake -n check_data judges them"

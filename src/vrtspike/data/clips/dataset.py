@@ -30,7 +30,7 @@ from vrtspike.data.clips.samples import (
 )
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store, cache_use
-from vrtspike.monitoring.records import CacheUse
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.io.files import read_json
-from vrtspike.monitoring.records import CacheUse
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:

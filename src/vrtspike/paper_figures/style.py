@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from vrtspike.io.files import atomic_path
+from vrtspike.plotting.drawing import styled_figure
 
 COLUMN_WIDTH = 3.3
 TEXT_WIDTH = 6.9
@@ -106,7 +105,7 @@ def line_style(index: int) -> LineStyle:
 def paper_figure(
     stem: Path, size: tuple[float, float], font: FontName = "sans", *, constrained: bool = True
 ) -> Iterator[Figure]:
-    """Provide an empty figure, and write it as PDF and PNG after the body, each atomically.
+    """Provide an empty figure, and write it as PDF and PNG after the body.
 
     Args:
         stem: path of the files without their suffix.
@@ -114,15 +113,11 @@ def paper_figure(
         font: font of all texts.
         constrained: if true, matplotlib arranges the axes.
     """
-    with mpl.rc_context(_STYLE | _FONTS[font]):
-        figure = Figure(figsize=size, layout="constrained" if constrained else None)
+    paths = [stem.with_name(stem.name + suffix) for suffix in FIGURE_SUFFIXES]
+    style = _STYLE | _FONTS[font]
+    layout: Literal["constrained"] | None = "constrained" if constrained else None
+    with styled_figure(paths, size, style, dpi=DPI, layout=layout) as figure:
         yield figure
-        for suffix in FIGURE_SUFFIXES:
-            path = stem.with_name(stem.name + suffix)
-            # Equal data give equal files.
-            metadata = {"CreationDate": None} if suffix == ".pdf" else None
-            with atomic_path(path) as temporary:
-                figure.savefig(temporary, metadata=metadata, dpi=DPI)
 
 
 def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:

@@ -1,15 +1,13 @@
-"""Memory, arithmetic, operations and memory traffic of a training step, counted, not measured.
+"""Arithmetic, operations and memory traffic of a training step, counted, not measured.
 
-Under PyTorch's ``FakeTensorMode``, whose tensors have sizes and types and no values, nothing is
-computed, so that a laptop can count a step that only a large GPU could run. Memory of libraries and
-of PyTorch's allocator in addition to the tensors is not counted.
+Its memory is counted by :mod:`vrtspike.monitoring.step_memory`. Under PyTorch's ``FakeTensorMode``,
+whose tensors have sizes and types and no values, nothing is computed, so that a laptop can count a
+step that only a large GPU could run.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,49 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
-
-class StorageCounter(TorchDispatchMode):
-    """Counter of the storages that operations create while the mode is active.
-
-    Attributes:
-        now: bytes of the living storages.
-        peak: largest value of ``now``.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._counted: set[int] = set()
-        self.now = 0
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
-        """Run an operation and count its results."""
-        results = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(results):
-            if isinstance(tensor, Tensor):
-                self.note(tensor)
-        return results
-
-    def note(self, tensor: Tensor, *, counts: bool = True) -> None:
-        """Count the storage of a tensor, unless it has been counted.
-
-        Args:
-            tensor: result of an operation, or a tensor that existed before.
-            counts: if false, the tensor and all its views are left out.
-        """
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key in self._counted:
-            return
-        size = storage.nbytes() if counts else 0
-        self._counted.add(key)
-        self.now += size
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._free, key, size)
-
-    def _free(self, key: int, size: int) -> None:
-        self._counted.remove(key)
-        self.now -= size
+from vrtspike.monitoring.step_memory import working_bytes
 
 
 @dataclass(frozen=True)
@@ -219,28 +175,6 @@ def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Ten
         value.backward()
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return StepCost(peak_bytes, int(forward), int(counter.get_total_flops()), parameters)
-
-
-def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> int:
-    """Count the memory of a micro-step (:attr:`StepCost.peak_bytes`).
-
-    Args:
-        model: the model, which gets gradients of zero, as in every micro-step of a step but the
-            first.
-        batch: inputs of ``loss``.
-        loss: function that runs the forward pass; the result is back-propagated.
-    """
-    memory = StorageCounter()
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-        memory.note(parameter.grad, counts=False)
-    for tensor in itertools.chain(model.parameters(), model.buffers()):
-        memory.note(tensor, counts=False)
-    for tensor in batch:
-        memory.note(tensor)
-    with memory:
-        loss().backward()
-    return memory.peak
 
 
 def count_traffic(

@@ -1,4 +1,4 @@
-"""Records of a run as JSON lines, and counters of a cache."""
+"""Records as JSON lines, which a run appends to files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vrtspike.io.files import atomic_path, finite_or_null, parse_json, writes_to
 from vrtspike.system.errors import RunError
@@ -147,36 +147,3 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
         for record in iter_records(path):
             if record.get("step", 0) <= limits.get(record.get("kind", ""), step):
                 stream.write(json.dumps(record) + "\n")
-
-
-class CacheUse(NamedTuple):
-    """Counters of caches of decoded chunks.
-
-    Attributes:
-        lookups: requested chunks.
-        reads: reads from files after a miss: chunks, and the index of each file and array once.
-        evictions: entries dropped because a cache was full.
-        limit_bytes: size limit of the caches.
-    """
-
-    lookups: int
-    reads: int
-    evictions: int = 0
-    limit_bytes: int = 0
-
-    def record(self) -> dict[str, float]:
-        """Return the entry ``cache`` of a record of memory; every read has added an item.
-
-        >>> CacheUse(lookups=40, reads=10, evictions=2).record()["hit_rate"]
-        0.75
-        """
-        hits = max(0, self.lookups - self.reads)
-        return {
-            "hits": hits,
-            "misses": self.lookups - hits,
-            "evictions": self.evictions,
-            "items": self.reads - self.evictions,
-            "hit_rate": round(hits / max(1, self.lookups), 4),
-            "limit_mb": round(self.limit_bytes / 2**20, 1),
-            "full": self.evictions > 0,
-        }

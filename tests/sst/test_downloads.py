@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import xarray
 
-from vrtspike.sst.completeness import check_download, is_download
+from vrtspike.sst.downloads import is_download
 from vrtspike.sst.generate import Globe, write_example
+from vrtspike.sst.reading import check_download
 
 SMALL = Globe(first_year=2000, years=2, step=30.0)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.monitoring.records import (
-    CacheUse,
+from vrtspike.io.records import (
     GrowingRecords,
     RecordWriter,
     last_records,
@@ -98,10 +97,3 @@ def test_last_records_are_the_whole_ones_within_a_size(tmp_path):
         for extra in (-1, 0, 1, 10_000)
     }
     assert steps == {-1: [5], 0: [4, 5], 1: [4, 5], 10_000: [1, 2, 3, 4, 5]}
-
-
-def test_a_process_that_has_just_begun_has_no_hits():
-    begun = CacheUse(lookups=9, reads=15).record()  # it has read more than chunks
-    values = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
-    assert values == [0, 9, 0, False]
-    assert CacheUse(0, 0).record()["hit_rate"] == 0
