@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from tests.small_run import SmallRun, small_run, write_light_run
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.paper_figures.results import Clip, Cost, ModelResult
 from vrtspike.paper_figures.run_results import Restoring
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 
 __all__ = ["small_run"]

@@ -16,13 +16,13 @@ from pydantic import JsonValue
 from vrtspike.analysis.evaluation_files import (
     COMPARISON_PICTURES,
     METRICS_PAGE,
-    EvaluationJob,
     chosen_on,
     write_evaluation,
 )
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
 from vrtspike.sst.evaluate import ForecastEvaluation
