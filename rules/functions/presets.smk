@@ -54,8 +54,10 @@ def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
     prepared = [name for name in PRESETS if WORKFLOW.is_prepared(name)]
     videos = [name for name in PRESETS if name not in prepared]
-    checked = RAW_DATA.checked_files(videos, others_may_differ=SNAKEMAKE.runs_locally)
-    return [*(str(WORKFLOW.manifest(name)) for name in prepared), *checked]
+    for name in videos:
+        need_preset(name)
+    manifests = [str(WORKFLOW.manifest(name)) for name in prepared]
+    return [*manifests, *RAW_DATA.checked_files(videos)]
 
 
 def parents(files):

@@ -193,20 +193,20 @@ def test_a_preset_is_checked_before_the_job_of_its_data_set(root):
     workflow = workflow_of(str(root), USE_SPIKE=False)
     data, _ = raw_data(workflow)
     with pytest.raises(ConfigError, match="a single training sequence"):
-        data.wildcards_of("p", others_may_differ=True)
+        data.wildcards_of("p")
     shutil.copytree(root / "train/c", root / "train/d")
     data, _ = raw_data(workflow)
-    assert data.wildcards_of("p", others_may_differ=True) == {"dataset": "raw", "bins": 32}
+    assert data.wildcards_of("p") == {"dataset": "raw", "bins": 32}
     # Files of two presets with the same data are listed once.
-    assert data.checked_files(["p", "p"], others_may_differ=True) == [
+    assert data.checked_files(["p", "p"]) == [
         "results/data/raw/alignment.csv",
         "results/data/raw/k32/accepted.json",
     ]
     with_spikes, _ = raw_data(workflow_of(str(root)))
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        with_spikes.wildcards_of("p", others_may_differ=True)
+        with_spikes.wildcards_of("p")
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        with_spikes.checked_files(["p"], others_may_differ=True)
+        with_spikes.checked_files(["p"])
 
 
 def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
@@ -218,7 +218,7 @@ def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):
         }
         workflow = Workflow(workflow_schema().model_validate(keys), presets)
         data, messages = raw_data(DeblurringWorkflow(workflow))
-        data.wildcards_of("demo", others_may_differ=True)
+        data.wildcards_of("demo")
         data.note_own_data("mine")
         return messages
 

@@ -122,14 +122,10 @@ class RawData:
         title = f"preset {preset}, {data_source.root}"
         require_spikes(title, sequences["spikes"], settings, other_roots)
 
-    def wildcards_of(self, preset: str, *, others_may_differ: bool) -> dict[str, str | int]:
+    def wildcards_of(self, preset: str) -> dict[str, str | int]:
         """Return the wildcards of the job that writes the manifest of a preset's data.
 
         The data are checked, as far as names and configuration show.
-
-        Args:
-            preset: name of a preset of the deblurring.
-            others_may_differ: see :meth:`DeblurringWorkflow.require_data_source`.
 
         Raises:
             UserError: if the preset is invalid or does not fit its data.
@@ -138,17 +134,10 @@ class RawData:
         self.require_spikes(preset, settings)
         self.require_sequences_to_hold_out(preset, settings)
         self.note_own_data(preset)
-        data_source = self._workflow.require_data_source(
-            preset, others_may_differ=others_may_differ
-        )
-        return {"dataset": data_source.name, "bins": settings.DATA.NUM_VOXEL_BINS}
+        return {"dataset": settings.dataset_name, "bins": settings.DATA.NUM_VOXEL_BINS}
 
-    def checked_files(self, presets: Iterable[str], *, others_may_differ: bool) -> list[str]:
+    def checked_files(self, presets: Iterable[str]) -> list[str]:
         """Return the tables of alignments and the acceptances of the data of presets, each once.
-
-        Args:
-            presets: names of presets of the deblurring.
-            others_may_differ: see :meth:`DeblurringWorkflow.require_data_source`.
 
         Raises:
             UserError: if a preset is invalid or needs spikes that its data do not have.
@@ -157,9 +146,7 @@ class RawData:
         for preset in presets:
             settings = self._workflow.preset(preset)
             self.require_spikes(preset, settings)
-            folder = self.folder(
-                self._workflow.require_data_source(preset, others_may_differ=others_may_differ)
-            )
+            folder = self.folder(self._workflow.data_source(preset))
             files[f"{folder}/alignment.csv"] = None
             files[f"{folder}/k{settings.DATA.NUM_VOXEL_BINS}/accepted.json"] = None
         return list(files)
