@@ -1,4 +1,4 @@
-"""Registry of tasks: discovery, interface, unknown names, metrics of equal names."""
+"""Registry of tasks: discovery, interface, unknown names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import TASKS, Metric, OptionalPart, Task, all_metrics, defines, find_task
-from vrtspike.metrics.registry import METRICS as OF_VIDEOS
-from vrtspike.sst.settings import METRICS as OF_THE_SEA
+from vrtspike.config.tasks import TASKS, Metric, OptionalPart, Task, defines, find_task
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
 
 FUNCTIONS = {
@@ -117,9 +115,3 @@ def test_an_unknown_task_is_reported_with_file_and_line(tmp_path, task, message)
         load_preset(path)
     assert str(caught.value).startswith(f"{path}:2: ")
     assert message in str(caught.value)
-
-
-def test_a_metric_of_two_tasks_is_that_of_the_first(monkeypatch):
-    second = {**OF_THE_SEA, "psnr": OF_THE_SEA["rmse"]}
-    monkeypatch.setattr(find_task("sst"), "METRICS", second)
-    assert all_metrics() == {**OF_THE_SEA, **OF_VIDEOS}

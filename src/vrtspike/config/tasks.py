@@ -7,7 +7,6 @@ A preset names its task (``TASK``). Each package of ``vrtspike`` with a module `
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
@@ -304,8 +303,3 @@ def defines(task: Task, part: OptionalPart) -> bool:
     (True, False)
     """
     return hasattr(task, part)
-
-
-def all_metrics() -> dict[str, Metric]:
-    """Return the metrics of all tasks by name; the first task's for a name that two have."""
-    return dict(ChainMap(*(dict(find_task(name).METRICS) for name in TASKS)))
