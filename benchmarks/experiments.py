@@ -18,10 +18,10 @@ import pandas as pd
 import torch
 
 from real_samples import sample_psnr
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.deblurring import task
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.launching.launch import Launch, launch
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import Settings

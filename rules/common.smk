@@ -13,6 +13,7 @@ from pathlib import Path
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.needed_presets import NeededPresets
 from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.deblurring.planning.shards import Shards
 from vrtspike.runs.file_names import MEMORY_LOG, METRICS_LOG, TIMING_LOG
@@ -55,6 +56,7 @@ RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, END_MESSAGES, measures=SNAKEMAKE.is_main
 )
 DATA_SHARDS = Shards(DEBLURRING, RAW_DATA)
+NEEDED_PRESETS = NeededPresets(DEBLURRING)
 TRAININGS = Trainings(WORKFLOW, WORKFLOW_PATHS.scripts / "train.py")
 
 one_of = rule_options.one_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.evaluation_files import EvaluationJob, evaluated_task
+from vrtspike.config.tasks import find_task
 from vrtspike.launching.gpus import DEVICE_NAMES, take_device
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
@@ -37,7 +38,7 @@ def main() -> None:
         job = EvaluationJob(
             arguments.weights, identity, arguments.dataset, arguments.output, device, progress
         )
-        lines = evaluated_task(identity.settings.TASK).evaluate(job)
+        lines = find_task(identity.settings.TASK).evaluate(job)
     print("\n".join(lines))
 
 

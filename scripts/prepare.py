@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.config.tasks import prepared_task
+from vrtspike.config.tasks import defines, find_task
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.yaml_documents import read_overrides
 from vrtspike.system.errors import ConfigError
@@ -21,8 +21,8 @@ def main() -> None:
     arguments = parser.parse_args()
     workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
     settings = workflow.preset(arguments.preset)
-    task = prepared_task(settings.TASK)
-    if task is None:
+    task = find_task(settings.TASK)
+    if not defines(task, "prepare"):
         raise ConfigError(
             f"--preset {arguments.preset}: TASK is {settings.TASK}, whose data are made by its own "
             f"rules; run: snakemake --cores 1 train_{arguments.preset}"

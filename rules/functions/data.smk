@@ -11,20 +11,22 @@ from vrtspike.deblurring.planning.preset_data import statistics_wildcards, unuse
 @user_errors()
 def dataset_of(wildcards):
     """The data set of a job."""
-    return DEBLURRING.data_source_named(wildcards.dataset)
+    return NEEDED_PRESETS.data_source(wildcards.dataset)
 
 
 @user_errors()
 def options_of_stores(wildcards):
     """The options of a job's stores, as JSON."""
-    options = DEBLURRING.store_options(wildcards.dataset, int(wildcards.bins))
+    preset = NEEDED_PRESETS.preset_with(wildcards.dataset)
+    options = store_options(DEBLURRING, preset, int(wildcards.bins))
     return options.model_dump_json()
 
 
 @user_errors()
 def options_of_gate(wildcards):
     """The options of the gate of a job's data set, as JSON."""
-    options = gate_options(DEBLURRING, wildcards.dataset, int(wildcards.bins))
+    preset = NEEDED_PRESETS.preset_with(wildcards.dataset)
+    options = gate_options(DEBLURRING, preset, int(wildcards.bins))
     return options.model_dump_json()
 
 
@@ -39,12 +41,16 @@ def dataset_of_preset(name):
     if WORKFLOW.is_prepared(name):
         folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
-    # Jobs of a cluster plan for themselves, and do not know which presets are needed.
-    wildcards = statistics_wildcards(
-        DEBLURRING, RAW_DATA, name, others_may_differ=SNAKEMAKE.runs_locally
-    )
+    need_preset(name)
     END_MESSAGES.add(*unused_data_notes(DEBLURRING, name))
+    wildcards = statistics_wildcards(DEBLURRING, RAW_DATA, name)
     return checkpoints.statistics.get(**wildcards).output[0]
+
+
+def need_preset(name):
+    """Note that a target needs a preset, and check that its data have a name of their own."""
+    # Jobs of a cluster plan for themselves, and do not know which presets are needed.
+    NEEDED_PRESETS.add(name, others_may_differ=SNAKEMAKE.runs_locally)
 
 
 rerun_damaged_checks = rerun_damaged(

@@ -55,10 +55,10 @@ def checked_data(wildcards):
     """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
     prepared = [name for name in PRESETS if WORKFLOW.is_prepared(name)]
     videos = [name for name in PRESETS if name not in prepared]
-    checked = checked_files(
-        DEBLURRING, RAW_DATA, videos, others_may_differ=SNAKEMAKE.runs_locally
-    )
-    return [*(str(WORKFLOW.manifest(name)) for name in prepared), *checked]
+    for name in videos:
+        need_preset(name)
+    manifests = [str(WORKFLOW.manifest(name)) for name in prepared]
+    return [*manifests, *checked_files(DEBLURRING, RAW_DATA, videos)]
 
 
 def parents(files):

@@ -6,9 +6,6 @@ Uses functions/devices.smk.
 from pathlib import Path
 
 from vrtspike.workflow.start_checks import begin_run
-from vrtspike.workflow.training_staleness import retrained_names, training_inputs
-
-RETRAINED = retrained_names(WORKFLOW)
 
 
 @user_errors()
@@ -17,15 +14,19 @@ def input_weights(wildcards):
 
     It also refuses missing files, and forces the rerun of stale trainings.
     """
-    trained, downloaded = training_inputs(
-        TRAININGS, wildcards.preset, RETRAINED, SNAKEMAKE.force_rerun, END_MESSAGES.add
-    )
+    plan = TRAININGS.plan(wildcards.preset)
+    if plan.rerun_reason:
+        SNAKEMAKE.force_rerun(str(plan.result), plan.rerun_reason)
+    if plan.note is not None:
+        END_MESSAGES.add(plan.note)
+    trained = TRAININGS.weights(wildcards.preset, "trained").values()
+    downloaded = TRAININGS.weights(wildcards.preset, "downloaded").values()
     return [*map(str, trained), *ancient_files(downloaded)]
 
 
 def retrain_option(wildcards, resources):
     """The launcher's option for RETRAIN; with `resources`, as in `configuration`."""
-    return "--retrain" if wildcards.preset in RETRAINED else ""
+    return "--retrain" if wildcards.preset in TRAININGS.retrained else ""
 
 
 @user_errors()

@@ -139,7 +139,7 @@ def test_a_sweep_over_data_asks_for_them(folder):
     )
     deblurring = DeblurringWorkflow(load())
     assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
-    assert gate_options(deblurring, "gopro_spike", 32).clip_length == 2
+    assert gate_options(deblurring, "small", 32).clip_length == 2
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
@@ -166,15 +166,15 @@ KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
 
 
 def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
-    before = gate_options(DeblurringWorkflow(load()), "gopro_spike", 32)
+    before = gate_options(DeblurringWorkflow(load()), "small", 32)
     clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("kept") == ["kept"]
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
-    assert gate_options(DeblurringWorkflow(workflow), "gopro_spike", 32) == before
+    assert gate_options(DeblurringWorkflow(workflow), "small", 32) == before
     (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
-    alone = gate_options(DeblurringWorkflow(load()), "mine", 32)
+    alone = gate_options(DeblurringWorkflow(load()), "kept", 32)
     assert alone.crop_sizes == {"test": 1, "train": 1}
 
 

@@ -1,68 +1,53 @@
-"""Registry of tasks: discovery, interface, unknown names, metrics of equal names."""
+"""Registry of tasks: discovery, interface, unknown names."""
 
 from __future__ import annotations
 
 import inspect
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
-from vrtspike.analysis.evaluation_files import EvaluatedTask, evaluated_task
 from vrtspike.config.loading import load_preset
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import (
-    TASKS,
-    EstimatedTask,
-    Metric,
-    PreparedTask,
-    Task,
-    all_metrics,
-    estimated_task,
-    find_task,
-    prepared_task,
-)
-from vrtspike.metrics.registry import METRICS as OF_VIDEOS
-from vrtspike.sst.settings import METRICS as OF_THE_SEA
+from vrtspike.config.tasks import TASKS, Metric, OptionalPart, Task, defines, find_task
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
-from vrtspike.training.run import TrainableTask, trainable_task
 
-
-def functions(*parts: type) -> dict[str, list[inspect.Parameter]]:
-    """The parameters of the functions of some parts of the interface, by name."""
-    return {
-        name: list(inspect.signature(member).parameters.values())[1:]  # without self
-        for part in parts
-        for name, member in vars(part).items()
-        if inspect.isfunction(member) and not name.startswith("_")
-    }
-
-
-REQUIRED = functions(Task, TrainableTask, EvaluatedTask)
-OF_PREPARE = functions(PreparedTask)
-OPTIONAL = OF_PREPARE | functions(EstimatedTask)
-VALUES = set(Task.__annotations__)
+FUNCTIONS = {
+    name: list(inspect.signature(member).parameters.values())[1:]  # without self
+    for name, member in vars(Task).items()
+    if inspect.isfunction(member) and not name.startswith("_")
+}
+"""The parameters of the functions of the interface, by name."""
+OF_PREPARE = {"prepare", "data_files", "data_settings"}
+OPTIONAL = {*get_args(OptionalPart), *OF_PREPARE}
+PARTS = {*FUNCTIONS, *Task.__annotations__}
 
 
 def test_each_package_with_a_module_of_this_name_is_a_task():
     names = ("deblurring", "sst")
     assert TASKS == {name: f"vrtspike.{name}.task" for name in names}
+
+
+def test_a_part_of_the_interface_is_either_abstract_or_optional():
+    required = {"SETTINGS", "METRICS", *Task.__abstractmethods__}
+    assert PARTS - OPTIONAL == required
+    assert required | OPTIONAL == PARTS
     # What the next test looks at.
-    assert {"SETTINGS", "METRICS"} == VALUES
-    assert (len(REQUIRED), len(OF_PREPARE), len(OPTIONAL)) == (8, 3, 4)
+    assert (len(FUNCTIONS), len(required), len(OPTIONAL)) == (14, 10, 7)
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_has_the_whole_interface(name):
     task = find_task(name)
-    assert {member for member in VALUES if not hasattr(task, member)} == set()
     assert issubclass(task.SETTINGS, RunSettings)
-    present = {name for name in OPTIONAL if hasattr(task, name)}
-    assert present & OF_PREPARE.keys() in (set(), OF_PREPARE.keys())
-    for function, expected in (REQUIRED | OPTIONAL).items():
-        if function in OPTIONAL.keys() - present:
-            continue
+    present = {part for part in PARTS if hasattr(task, part)}
+    assert PARTS - OPTIONAL <= present
+    assert present & OF_PREPARE in (set(), OF_PREPARE)
+    for function in FUNCTIONS.keys() & present:
         result = inspect.signature(getattr(task, function)).parameters.values()
+        expected = FUNCTIONS[function]
         assert [(p.name, p.kind) for p in result] == [(p.name, p.kind) for p in expected], function
     assert task.METRICS
     for key, metric in task.METRICS.items():
@@ -71,24 +56,37 @@ def test_a_task_has_the_whole_interface(name):
         assert metric.before != metric.after
 
 
-@pytest.mark.parametrize("find", [prepared_task, estimated_task])
-def test_a_task_has_a_part_if_it_defines_its_function(find):
-    assert find("sst") is find_task("sst")
-    assert find("deblurring") is None
-    with pytest.raises(ConfigError, match="TASK is 'sstt', and there is no such task"):
-        find("sstt")
-
-
 @pytest.mark.parametrize(
-    ("find", "function"), [(trainable_task, "build"), (evaluated_task, "evaluate")]
+    ("part", "of_deblurring", "of_the_sea"),
+    [
+        ("FRAME_KEYS", True, False),
+        ("prepare", False, True),
+        ("memory", False, True),
+        ("advice", True, False),
+        ("page", True, False),
+    ],
 )
-def test_a_task_without_a_required_function_is_refused(monkeypatch, find, function):
-    assert find("sst") is find_task("sst")
-    with pytest.raises(ConfigError, match="TASK is 'sstt', and there is no such task"):
-        find("sstt")
-    monkeypatch.delattr(find_task("sst"), function)
-    with pytest.raises(ConfigError, match=rf"vrtspike\.sst\.task has no function {function};"):
-        find("sst")
+def test_optional_parts_are_those_that_the_module_defines(part, of_deblurring, of_the_sea):
+    assert defines(find_task("deblurring"), part) == of_deblurring
+    assert defines(find_task("sst"), part) == of_the_sea
+
+
+def test_a_task_without_required_parts_is_refused(monkeypatch):
+    sea = find_task("sst")
+    for part in ("build", "METRICS"):
+        monkeypatch.delattr(sea, part)
+    message = r"TASK is 'sst', and vrtspike\.sst\.task lacks METRICS, build; .*docs/extending\.md"
+    with pytest.raises(ConfigError, match=message):
+        find_task("sst")
+
+
+@pytest.mark.parametrize("part", ["data_files", "data_settings"])
+def test_a_task_that_prepares_says_from_what(monkeypatch, part):
+    monkeypatch.delattr(find_task("sst"), part)
+    with pytest.raises(ConfigError, match=rf"vrtspike\.sst\.task lacks {part};"):
+        find_task("sst")
+    monkeypatch.delattr("vrtspike.sst.task.prepare")
+    assert not defines(find_task("sst"), "prepare")
 
 
 def test_data_of_rules_of_their_own_are_not_prepared(repository, tmp_path):
@@ -117,9 +115,3 @@ def test_an_unknown_task_is_reported_with_file_and_line(tmp_path, task, message)
         load_preset(path)
     assert str(caught.value).startswith(f"{path}:2: ")
     assert message in str(caught.value)
-
-
-def test_a_metric_of_two_tasks_is_that_of_the_first(monkeypatch):
-    second = {**OF_THE_SEA, "psnr": OF_THE_SEA["rmse"]}
-    monkeypatch.setattr(find_task("sst"), "METRICS", second)
-    assert all_metrics() == {**OF_THE_SEA, **OF_VIDEOS}

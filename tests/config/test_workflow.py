@@ -13,7 +13,6 @@ from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.deblurring.planning.options import gate_options
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, UserError
 
@@ -44,41 +43,6 @@ def test_different_datasets_have_different_names(folder):
     options = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
     assert (options.name, options.spike_size, options.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
-    (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
-    clash = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
-    with pytest.raises(ConfigError, match=clash):
-        deblurring().data_source_named("go_pro")
-    # A cluster's jobs cannot tell which preset is needed.
-    with pytest.raises(ConfigError, match=clash):
-        deblurring().require_data_source("plain", others_may_differ=False)
-
-
-def test_only_presets_that_a_target_needs_are_compared(folder):
-    (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
-    workflow = deblurring()
-    workflow.require_data_source("rooted", others_may_differ=True)
-    workflow.require_data_source("other", others_may_differ=True)
-    assert workflow.data_source_named("go_pro").spike_size == (3, 8)
-    assert gate_options(workflow, "go_pro", 32).clip_length == 5
-    with pytest.raises(ConfigError, match=r"preset plain: data of DATA.SPIKE_SIZE None and, in"):
-        workflow.require_data_source("plain", others_may_differ=True)
-
-
-@pytest.mark.parametrize("key", ["RESULTS", "RUNS"])
-@pytest.mark.parametrize("folder_of_results", ["", "train", "test/out", "more/train/a/b"])
-def test_results_among_the_sequences_are_refused(folder, key, folder_of_results):
-    for data_key, other in (("ROOT", {}), ("SPIKE_ROOT", {"ROOT": "elsewhere"})):
-        data = {data_key: str(folder / "raw"), **other}
-        overrides = {"DATA": data, key: str(folder / "raw" / folder_of_results)}
-        with pytest.raises(ConfigError, match=rf"^{key} is .*, where .* DATA.{data_key} .*/raw"):
-            deblurring(**overrides).require_data_source("plain", others_may_differ=True)
-    deblurring(**overrides).require_data_source("rooted", others_may_differ=True)
-
-
-def test_results_beside_the_splits_are_accepted(folder):
-    deblurring(DATA={"ROOT": "."}).require_data_source("plain", others_may_differ=True)
-    overrides = {"DATA": {"ROOT": "raw"}, "RESULTS": "raw/results", "RUNS": "raw/runs"}
-    deblurring(**overrides).require_data_source("plain", others_may_differ=True)
 
 
 SOURCE = (

@@ -19,7 +19,6 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
 from tests.small_run import SmallRun
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.video import read_video
@@ -31,6 +30,7 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import build_model
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.progress_bar import ProgressCallback

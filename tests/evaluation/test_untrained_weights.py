@@ -20,7 +20,6 @@ from vrtspike.analysis.comparisons.compare import (
     find_candidates,
     write_comparison,
 )
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.commands.main import run_command
 from vrtspike.config.loading import override_settings
@@ -33,6 +32,7 @@ from vrtspike.reporting.page import write_report_page
 from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
 from vrtspike.runs.training_code import record_code

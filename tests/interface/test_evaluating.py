@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from tests.small_run import small_run
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.interface.evaluating import evaluate
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, RunError
 

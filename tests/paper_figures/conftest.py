@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from tests.small_run import SmallRun, small_run, write_light_run
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.evaluation.evaluate import evaluate_run
@@ -22,6 +21,7 @@ from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import Clip, Cost, ModelResult
 from vrtspike.paper_figures.run_results import Restoring
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 
 __all__ = ["small_run"]

@@ -14,7 +14,6 @@ from safetensors.torch import load_file, save_file
 
 from tests.concurrency import run_python
 from tests.small_run import COMMIT, private_words, write_light_run
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.weights import floating_type
@@ -22,6 +21,7 @@ from vrtspike.restoration import bundling
 from vrtspike.restoration.bundling import bundle_weights
 from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import RunError
 

@@ -13,13 +13,13 @@ import yaml
 
 from tests.faults import disks
 from tests.small_run import COMMIT, arrays, private_words, write_light_run
-from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest
 from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.models import build_model
 from vrtspike.restoration.loading import load
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.published import read_published

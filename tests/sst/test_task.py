@@ -11,9 +11,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
+from vrtspike.analysis.evaluation_files import write_evaluation
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import read_json
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import PublishedRun
 from vrtspike.runs.source_digests import code_digests

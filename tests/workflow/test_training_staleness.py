@@ -18,7 +18,7 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.training_code import training_code, write_code
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.workflow.training_staleness import Trainings, retrained_names
+from vrtspike.workflow.training_staleness import Trainings
 
 
 @pytest.fixture
@@ -221,6 +221,48 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert result.code_note("q") is None
 
 
+def plan_of(sections: dict, retrain: str = "") -> tuple[str, str | None]:
+    """Reason to train the preset p, and the notice."""
+    presets = {"p": Settings.model_validate(sections)}
+    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
+    plan = Trainings(workflow, Path("scripts/train.py")).plan("p")
+    assert plan.result == Path("results/train/p/weights.safetensors")
+    return plan.rerun_reason, plan.note
+
+
+def test_a_missing_result_is_made(here):
+    assert plan_of({}) == ("no result yet", None)
+
+
+def test_a_result_is_made_again_only_if_it_is_stale_or_asked_for(here):
+    steps = {"TRAIN": {"MAX_STEPS": 100}}
+    publish(steps)
+    code = dict(training_code(Path("scripts/train.py"), "deblurring"))
+    write_code(Path("results/train/p"), code)
+    assert plan_of(steps) == ("", None)
+    assert plan_of({**steps, "SEED": 4}) == ("SEED 123 -> 4", None)
+    reason, note = plan_of({"TRAIN": {"MAX_STEPS": 200}})
+    assert reason == "TRAIN.MAX_STEPS 100 -> 200"
+    assert note.startswith("p: TRAIN.MAX_STEPS raised: it is trained from the beginning")
+    assert plan_of(steps, "p") == ("", "p: its code has not changed; RETRAIN does nothing")
+    write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
+    reason, note = plan_of(steps)
+    assert reason == ""
+    assert note.startswith("p was trained by other code: scripts/train.py")
+    assert plan_of(steps, "p") == ("asked for", None)
+    # Where the former code is unknown, the training is asked for.
+    Path("results/train/p/code.json").unlink()
+    assert plan_of(steps) == ("", None)
+    assert plan_of(steps, "p") == ("asked for", None)
+
+
+def test_files_are_required_only_of_a_training_that_runs(here):
+    publish(GIVEN)
+    assert plan_of(GIVEN) == ("", None)
+    with pytest.raises(ConfigError, match=MISSING):
+        plan_of(GIVEN, "p")
+
+
 @pytest.mark.parametrize(
     ("retrain", "expected"),
     [
@@ -233,7 +275,7 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
 def test_retrain_names_trainings(retrain, expected):
     presets = {"p": Settings(), "q": Settings(), "s": Settings(SEEDS=2)}
     workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
-    assert retrained_names(workflow) == expected
+    assert Trainings(workflow, Path("scripts/train.py")).retrained == expected
 
 
 def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
@@ -245,7 +287,7 @@ def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
     }.items():
         give(path, text.encode())
     workflow = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
-    names = retrained_names(workflow)
+    names = Trainings(workflow, Path("scripts/train.py")).retrained
     members = set(workflow.sweep("rates").members)
     assert members < names
     assert {split_seed(name)[0] for name in names} == members

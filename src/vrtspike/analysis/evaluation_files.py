@@ -1,23 +1,21 @@
-"""Files of evaluations (``results/evaluate/<preset>``), and the interface of ``evaluate``."""
+"""Files of evaluations: ``results/evaluate/<preset>``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from vrtspike.config.tasks import Metric, Task, find_task, incomplete_task
+from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, read_mapping, write_json
 from vrtspike.io.manifests import SEAL, is_changed, sealed
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
-from vrtspike.system.progress_bar import ProgressCallback
 
 if TYPE_CHECKING:
     import pandas as pd
-    import torch
 
 FRAMES = "frames.csv"
 SEQUENCES = "sequences.csv"
@@ -111,59 +109,6 @@ class Summary(ProtocolResults, total=False):
     leads: list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class EvaluationJob:
-    """An evaluation to run.
-
-    Attributes:
-        weights: ``weights.safetensors`` of a run.
-        run: the run, with the settings of its evaluation.
-        manifest_path: manifest of the data.
-        output: folder for the results.
-        device: device of the computation.
-        progress: function called with the number of finished frames or samples, and their total.
-    """
-
-    weights: Path
-    run: PublishedRun
-    manifest_path: Path
-    output: Path
-    device: torch.device
-    progress: ProgressCallback = lambda done, total: None
-
-
-@runtime_checkable
-class EvaluatedTask(Task, Protocol):
-    """The part of a task that evaluates; :mod:`vrtspike.config.tasks` lists the others.
-
-    This part is defined here, because ``config`` may not import the types of later packages.
-    """
-
-    def evaluate(self, job: EvaluationJob) -> list[str]:
-        """Evaluate trained weights on the test split.
-
-        Writes the files that this module names, ``summary.json`` last.
-
-        Returns:
-            the result in lines of text.
-        """
-
-
-def evaluated_task(name: str) -> EvaluatedTask:
-    """Return the task that TASK names.
-
-    Args:
-        name: value of TASK.
-
-    Raises:
-        ConfigError: if there is none, or it lacks :meth:`EvaluatedTask.evaluate`.
-    """
-    task = find_task(name)
-    if not isinstance(task, EvaluatedTask):
-        raise incomplete_task(name, "evaluate")
-    return task
-
-
 def write_evaluation(
     job: EvaluationJob,
     split: str,
@@ -184,7 +129,7 @@ def write_evaluation(
     Returns:
         the summary.
     """
-    task = evaluated_task(job.run.settings.TASK)
+    task = find_task(job.run.settings.TASK)
     if "metrics" not in entries:
         entries = {**metric_entries(task.METRICS, frames, sequences), **entries}
     summary: Summary = {

@@ -309,7 +309,9 @@ class RunSettings(Section):
         return self.SEEDS if self.untrained_weights is None else 1
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
-        """Return the value of a key, such as ``TRAIN.EPOCHS``; None without such a key.
+        """Return the value of a key by its name, such as ``TRAIN.EPOCHS``; None without such a key.
+
+        For names that are data, and for keys that not every task has; elsewhere use attributes.
 
         >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("TRAIN.NOTHING")
         (40, None)

@@ -1,28 +1,17 @@
 """The interface of a task, and the registry of tasks.
 
 A preset names its task (``TASK``). Each package of ``vrtspike`` with a module ``task`` is one
-(docs/extending.md). The stages that train, analyse, compare and report call that module.
-
-The interface is divided by who calls it, because packages import only from earlier ones:
-
-- :class:`Task`: for every task; :func:`find_task` returns it.
-- :class:`PreparedTask`, :class:`EstimatedTask`: for some tasks; :func:`prepared_task`
-  and :func:`estimated_task` return them, or None.
-- :class:`VariedTask`: for some tasks; :func:`frame_keys` returns its constant.
-- :class:`vrtspike.training.run.TrainableTask`: its function ``build``, for training.
-- :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`: its function ``evaluate``.
-- :class:`vrtspike.analysis.advice.task_advice.AdvisedTask`: its function ``advice``, optional.
-- :class:`vrtspike.reporting.task_page.ReportedTask`: its function ``page``, optional.
+(docs/extending.md). :class:`Task` lists all that the stages of the workflow call in it.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.system.errors import ConfigError
@@ -134,28 +123,65 @@ TASKS: Mapping[str, str] = {
 """The modules of all tasks by the names that TASK takes; none is imported for this."""
 
 
-class Task(Protocol):
-    """A module ``task``: the part that every task has.
+TaskSettings: TypeAlias = Any
+"""Settings of a preset of the task: an instance of its ``SETTINGS``."""
 
-    ``build`` and ``evaluate`` are in :class:`vrtspike.training.run.TrainableTask` and
-    :class:`vrtspike.analysis.evaluation_files.EvaluatedTask`, whose packages come later.
-    Snakemake imports the module for every plan, so import PyTorch and other large packages within
-    functions. A stage is stale when the code of its function has changed.
+LaterType: TypeAlias = Any
+"""A type of a package that comes later than this one; the docstring names it."""
+
+OptionalPart = Literal["FRAME_KEYS", "prepare", "memory", "advice", "page"]
+"""Parts of :class:`Task` that a task may lack; :func:`defines` tells."""
+
+
+class Task(Protocol):
+    """The parts of a module ``task``, in the order of a run.
+
+    Every task has the abstract functions, ``SETTINGS`` and ``METRICS``; the other parts are
+    optional. Snakemake imports the module for every plan, so import PyTorch and other large
+    packages within functions. A stage is stale when the code of its function has changed.
 
     Attributes:
         SETTINGS: the schema of a preset: a subclass of ``RunSettings``.
         METRICS: the metrics of validation and evaluation, by name, the main one first.
+        FRAME_KEYS: keys of its summaries that tell variants of the test frames apart; optional.
     """
 
     SETTINGS: type[RunSettings]
     METRICS: Mapping[str, Metric]
+    FRAME_KEYS: FrameKeys
 
-    def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
+    # Data
+
+    @abstractmethod
+    def data_folder(self, settings: TaskSettings) -> str:
         """Return the folder of prepared data below ``<results>/data``, which equal data share.
 
         The manifest of the data is its file ``dataset.json``.
         """
 
+    def prepare(
+        self, settings: TaskSettings, manifest_path: Path, show: Callable[[str], None]
+    ) -> None:
+        """Prepare the data of a preset and write their manifest, last: the stage ``prepare``.
+
+        Optional: the data of a task without this function are made by rules of its own. A task
+        with it has :meth:`data_files` and :meth:`data_settings`, too.
+
+        Raises:
+            UserError: if they cannot be used.
+        """
+
+    def data_files(self, settings: TaskSettings) -> Sequence[Path]:
+        """Return the raw files that :meth:`prepare` reads; none where the data are generated.
+
+        Raises:
+            DataError: if they are missing.
+        """
+
+    def data_settings(self, settings: TaskSettings) -> Mapping[str, Any]:
+        """Return the keys that change what :meth:`prepare` writes."""
+
+    @abstractmethod
     def dataset_digest(self, manifest_path: Path) -> str:
         """Return the digest of the contents of prepared data.
 
@@ -163,20 +189,25 @@ class Task(Protocol):
             DataError: if there is no such manifest, or none of this version.
         """
 
-    def require_data(self, manifest_path: Path, settings: Any) -> None:  # noqa: ANN401 - of SETTINGS
+    @abstractmethod
+    def require_data(self, manifest_path: Path, settings: TaskSettings) -> None:
         """Refuse data that a preset cannot be trained on.
 
         Raises:
             UserError: with the reason.
         """
 
-    def training_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
+    # Training
+
+    def memory(self, settings: TaskSettings) -> tuple[float, float]:
+        """Return memory of a training in GiB: fixed, and per sample of a micro-step. Optional."""
+
+    @abstractmethod
+    def training_weights(self, settings: TaskSettings) -> dict[str, Path]:
         """Return the files of weights that a training starts from or uses, by key."""
 
-    def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
-        """Return the files of weights that an evaluation's metrics use, by key."""
-
-    def statistics(self, settings: Any, manifest_path: Path) -> Mapping[str, Any]:  # noqa: ANN401
+    @abstractmethod
+    def statistics(self, settings: TaskSettings, manifest_path: Path) -> Mapping[str, Any]:
         """Return the statistics that standardise inputs, as JSON; kept next to the weights.
 
         The result includes ``dataset`` and ``dataset_digest``.
@@ -185,54 +216,58 @@ class Task(Protocol):
             DataError: if there is no such manifest, or none of this version.
         """
 
+    @abstractmethod
+    def build(self, run: LaterType, ranks: LaterType, workers: LaterType) -> LaterType:
+        """Build model, objective and batches for one process of a training.
 
-@runtime_checkable
-class PreparedTask(Task, Protocol):
-    """A task whose data the rule ``prepare`` makes: its module defines :meth:`prepare`.
+        Args:
+            run: :class:`vrtspike.runs.identity.RunIdentity`.
+            ranks: :class:`vrtspike.training.distributed.Ranks`.
+            workers: :class:`vrtspike.training.workers.Workers`.
 
-    The data of other tasks are made by rules of their own.
-    """
-
-    def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
-        """Return the raw files that :meth:`prepare` reads; none where the data are generated.
-
-        Raises:
-            DataError: if they are missing.
-        """
-
-    def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
-        """Return the keys that change what :meth:`prepare` writes."""
-
-    def prepare(self, settings: Any, manifest_path: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
-        """Prepare the data of a preset and write their manifest, last.
+        Returns:
+            :class:`vrtspike.training.objectives.Trainable`.
 
         Raises:
-            UserError: if they cannot be used.
+            UserError: if the data, weights or settings cannot be used; the same on all processes if
+                it concerns all of them.
+        """
+
+    # Results
+
+    @abstractmethod
+    def evaluation_weights(self, settings: TaskSettings) -> dict[str, Path]:
+        """Return the files of weights that an evaluation's metrics use, by key."""
+
+    @abstractmethod
+    def evaluate(self, job: LaterType) -> list[str]:
+        """Evaluate trained weights on the test split.
+
+        Writes the files that :mod:`vrtspike.analysis.evaluation_files` names, ``summary.json``
+        last.
+
+        Args:
+            job: :class:`vrtspike.runs.evaluation_job.EvaluationJob`.
+
+        Returns:
+            the result in lines of text.
+        """
+
+    def advice(self, settings: TaskSettings) -> LaterType:
+        """Return the keys and words of the task in the advice on a run with these settings.
+
+        Optional; a subclass of :class:`vrtspike.analysis.advice.task_advice.TaskAdvice`.
+        """
+
+    def page(self) -> LaterType:
+        """Return the words, columns and pictures of the task on the report page.
+
+        Optional; a subclass of :class:`vrtspike.reporting.task_page.TaskPage`.
         """
 
 
-@runtime_checkable
-class EstimatedTask(Task, Protocol):
-    """A task that estimates the memory of a training: its module defines :meth:`memory`."""
-
-    def memory(self, settings: Any) -> tuple[float, float]:  # noqa: ANN401 - of SETTINGS
-        """Return memory of a training in GiB: fixed, and per sample of a micro-step."""
-
-
-@runtime_checkable
-class VariedTask(Task, Protocol):
-    """A task with variants of the frames of one split: its module defines ``FRAME_KEYS``.
-
-    Attributes:
-        FRAME_KEYS: keys of its summaries that tell the variants apart.
-    """
-
-    FRAME_KEYS: FrameKeys
-
-
-def all_metrics() -> dict[str, Metric]:
-    """Return the metrics of all tasks by name; the first task's for a name that two have."""
-    return dict(ChainMap(*(dict(find_task(name).METRICS) for name in TASKS)))
+_REQUIRED = ("SETTINGS", "METRICS", *sorted(Task.__abstractmethods__))
+_REQUIRED_WITH_PREPARE = (*_REQUIRED, "data_files", "data_settings")
 
 
 def find_task(name: str, location: str = "settings") -> Task:
@@ -243,72 +278,28 @@ def find_task(name: str, location: str = "settings") -> Task:
         location: file and line of TASK, for the message.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it lacks a required part.
     """
     if not isinstance(name, str) or name not in TASKS:
         names = ", ".join(TASKS)
         raise ConfigError(
             f"{location}: TASK is {name!r}, and there is no such task; there are: {names}"
         )
-    return cast("Task", import_module(TASKS[name]))
+    task = cast("Task", import_module(TASKS[name]))
+    required = _REQUIRED_WITH_PREPARE if defines(task, "prepare") else _REQUIRED
+    missing = [part for part in required if not hasattr(task, part)]
+    if missing:
+        raise ConfigError(
+            f"TASK is {name!r}, and {TASKS[name]} lacks {', '.join(missing)}; expected the "
+            "whole interface of a task (docs/extending.md)"
+        )
+    return task
 
 
-def incomplete_task(name: str, function: str) -> ConfigError:
-    """Return the error of a task without a function that every task has.
+def defines(task: Task, part: OptionalPart) -> bool:
+    """Return whether a task has an optional part.
 
-    Args:
-        name: value of TASK.
-        function: name of the function.
+    >>> defines(find_task("sst"), "prepare"), defines(find_task("deblurring"), "prepare")
+    (True, False)
     """
-    return ConfigError(
-        f"TASK is {name!r}, and {TASKS[name]} has no function {function}; expected the whole "
-        "interface of a task (docs/extending.md)"
-    )
-
-
-def prepared_task(name: str) -> PreparedTask | None:
-    """Return the task that TASK names, if the rule ``prepare`` makes its data.
-
-    Args:
-        name: value of TASK.
-
-    Returns:
-        the task; None if rules of the task's own make its data.
-
-    Raises:
-        ConfigError: if there is no such task.
-
-    >>> prepared_task("sst") is None, prepared_task("deblurring") is None
-    (False, True)
-    """
-    task = find_task(name)
-    return task if isinstance(task, PreparedTask) else None
-
-
-def estimated_task(name: str) -> EstimatedTask | None:
-    """Return the task that TASK names, if it estimates the memory of a training.
-
-    Args:
-        name: value of TASK.
-
-    Raises:
-        ConfigError: if there is no such task.
-    """
-    task = find_task(name)
-    return task if isinstance(task, EstimatedTask) else None
-
-
-def frame_keys(name: str) -> FrameKeys:
-    """Return the keys that tell variants of a task's test frames apart; none without variants.
-
-    Args:
-        name: value of TASK.
-
-    Raises:
-        ConfigError: if there is no such task.
-
-    >>> frame_keys("deblurring").variants, frame_keys("sst").variants
-    (('blur_dir',), ())
-    """
-    task = find_task(name)
-    return task.FRAME_KEYS if isinstance(task, VariedTask) else FrameKeys()
+    return hasattr(task, part)

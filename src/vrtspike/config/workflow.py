@@ -13,7 +13,7 @@ from vrtspike.config.loading import derive_variant, require_ablation
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seed_names import seed_names
 from vrtspike.config.sweeps import Sweep
-from vrtspike.config.tasks import find_task, prepared_task
+from vrtspike.config.tasks import defines, find_task
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.system.errors import ConfigError
 
@@ -195,8 +195,8 @@ class Workflow:
         """A preset for each data folder of the rule ``prepare``, by the folder's name."""
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
-            task = prepared_task(settings.TASK)
-            if task is not None:
+            task = find_task(settings.TASK)
+            if defines(task, "prepare"):
                 presets.setdefault(task.data_folder(settings), name)
         return presets
 
@@ -206,7 +206,7 @@ class Workflow:
         Raises:
             ConfigError: as :meth:`preset`.
         """
-        return prepared_task(self.preset(preset).TASK) is not None
+        return defines(find_task(self.preset(preset).TASK), "prepare")
 
     def raw_files(self, preset: str) -> list[Path]:
         """Return the raw files of a preset's prepared data; none of a task with its own stages.
@@ -215,8 +215,8 @@ class Workflow:
             UserError: as :meth:`preset`, or if there are no raw files.
         """
         settings = self.preset(preset)
-        task = prepared_task(settings.TASK)
-        return [] if task is None else list(task.data_files(settings))
+        task = find_task(settings.TASK)
+        return list(task.data_files(settings)) if defines(task, "prepare") else []
 
     def evaluation_weights(self, preset: str) -> list[Path]:
         """Return the files of weights that the metrics of a preset's evaluation use.

@@ -110,12 +110,16 @@ def _rows(
     notes = [means.get("note")]
     if len(runs) > 1:
         notes.append(f"mean of {len(runs)} seeds")
-    gflops = forward_gflop(name, settings) if isinstance(settings, Settings) else None
+    gflops = None
+    has_spikes = False
+    if isinstance(settings, Settings):
+        gflops = forward_gflop(name, settings)
+        has_spikes = settings.MODEL.USE_SPIKE
     common = {
         "counts": not any(reasons_not_to_count(summary) for summary in summaries),
         "model": name,
         "dataset": f"{first['dataset']}, {first['split']}",
-        "inputs": "RGB and spikes" if settings.value("MODEL.USE_SPIKE") else "RGB",
+        "inputs": "RGB and spikes" if has_spikes else "RGB",
         "parameters": runs[0].parameters,
         "gflops": gflops,
         "source": f"this project, run {', '.join(run.fingerprint for run in runs)}",

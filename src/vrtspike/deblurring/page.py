@@ -14,6 +14,7 @@ from vrtspike.reporting.page_data import ExtraReference, MetricMeans, TableRow
 from vrtspike.reporting.report_data import DataPart, Remark
 from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
 from vrtspike.restoration.page.gallery import GALLERY
+from vrtspike.settings import deblurring_settings
 
 _SPIKES_ALONE = "spikes alone"
 _WHY_SPIKES_WIN = (
@@ -88,7 +89,7 @@ class DeblurringPage(TaskPage):
         names: dict[str, list[str]] = {}
         for name, settings in runs.items():
             if settings.untrained_weights is None:
-                frames = _VALIDATED[settings.value("DATA.VALIDATION")]
+                frames = _VALIDATED[deblurring_settings(settings).DATA.VALIDATION]
                 names.setdefault(frames, []).append(name)
         if not names:
             return ""
@@ -99,7 +100,7 @@ class DeblurringPage(TaskPage):
 
     def card(self, settings: RunSettings) -> CardWords:
         """Return the words of a model card, which mention spikes if the model uses them."""
-        if settings.value("MODEL.USE_SPIKE"):
+        if deblurring_settings(settings).MODEL.USE_SPIKE:
             return CardWords(
                 pipeline="image-to-image",
                 tags=("deblurring", "spike-camera"),

@@ -21,8 +21,8 @@ from vrtspike.settings import Settings
 
 if TYPE_CHECKING:
     from vrtspike.analysis.advice.task_advice import TaskAdvice
-    from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.reporting.task_page import TaskPage
+    from vrtspike.runs.evaluation_job import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.objectives import Trainable

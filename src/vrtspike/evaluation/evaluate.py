@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import (
-    COMPARISON_PICTURES,
-    EXAMPLES,
-    VIDEOS,
-    EvaluationJob,
-    Summary,
-)
+from vrtspike.analysis.evaluation_files import COMPARISON_PICTURES, EXAMPLES, VIDEOS, Summary
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
@@ -38,6 +32,7 @@ from vrtspike.restoration.inputs.clip_source import (
 )
 from vrtspike.restoration.restore import load_model, torch_restorer
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.evaluation import SpikesAloneName
 

@@ -10,7 +10,6 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
     METRICS_PAGE,
-    EvaluationJob,
     ProtocolResults,
     Summary,
     chosen_on,
@@ -28,6 +27,7 @@ from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.registry import METRICS
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.restoration.spikes_alone import definition
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import BUNDLED_NAMES
 from vrtspike.settings import Settings, deblurring_settings

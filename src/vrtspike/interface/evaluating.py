@@ -9,18 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.analysis.evaluation_files import (
-    FRAMES,
-    SEQUENCES,
-    SUMMARY,
-    EvaluationJob,
-    Summary,
-    evaluated_task,
-    read_summary,
-)
+from vrtspike.analysis.evaluation_files import FRAMES, SEQUENCES, SUMMARY, Summary, read_summary
+from vrtspike.config.tasks import find_task
 from vrtspike.interface.overrides import override_words
 from vrtspike.reporting.run_quality import read_table
 from vrtspike.restoration.inference.precision import choose_device
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import find_trained
 from vrtspike.runs.published import read_finished
@@ -115,7 +109,7 @@ def evaluate(
         job = EvaluationJob(
             folder / WEIGHTS, identity, manifest, target, choose_device(device), progress
         )
-        lines = evaluated_task(identity.settings.TASK).evaluate(job)
+        lines = find_task(identity.settings.TASK).evaluate(job)
         return Evaluation(
             read_summary(target / SUMMARY),
             read_table(target / SEQUENCES, _REPEAT),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import Metric, Task, find_task
+from vrtspike.config.tasks import Metric, defines, find_task
 from vrtspike.reporting.page_data import ExtraReference, Gallery, MetricMeans, TableRow
 from vrtspike.reporting.report_data import DataPart, Remark
 
@@ -122,17 +121,6 @@ class TaskPage:
         return []
 
 
-@runtime_checkable
-class ReportedTask(Task, Protocol):
-    """A task with words, columns or pictures of its own on the report page.
-
-    This part is defined here, because ``config`` may not import the types of later packages.
-    """
-
-    def page(self) -> TaskPage:
-        """Return the task's part of the report page."""
-
-
 def task_page(name: str) -> TaskPage:
     """Return the part of a task on the report page, by default without parts of its own.
 
@@ -146,7 +134,7 @@ def task_page(name: str) -> TaskPage:
     ('', 'PSNR')
     """
     task = find_task(name)
-    return task.page() if isinstance(task, ReportedTask) else TaskPage()
+    return task.page() if defines(task, "page") else TaskPage()
 
 
 def task_pages(names: Iterable[str]) -> dict[str, TaskPage]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import prepared_task
+from vrtspike.config.tasks import defines, find_task
 from vrtspike.runs.identity import evaluation_settings, result_settings
 from vrtspike.runs.source_digests import code_digests
 from vrtspike.system.errors import ConfigError
@@ -50,8 +50,8 @@ def prepared_data_settings(settings: RunSettings) -> Mapping[str, Any]:
     Raises:
         ConfigError: if rules of the task's own make them.
     """
-    task = prepared_task(settings.TASK)
-    if task is None:
+    task = find_task(settings.TASK)
+    if not defines(task, "prepare"):
         raise ConfigError(f"TASK {settings.TASK}: its data are not made by the rule prepare")
     return task.data_settings(settings)
 

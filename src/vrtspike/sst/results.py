@@ -15,7 +15,6 @@ import xarray
 from vrtspike.analysis.evaluation_files import (
     COMPARISON_PICTURES,
     METRICS_PAGE,
-    EvaluationJob,
     Summary,
     chosen_on,
     write_evaluation,
@@ -23,6 +22,7 @@ from vrtspike.analysis.evaluation_files import (
 from vrtspike.config.run_schema import untrained_note
 from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.comparison import MIN_SAMPLES
 from vrtspike.sst.evaluate import ForecastEvaluation

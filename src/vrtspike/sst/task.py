@@ -15,7 +15,7 @@ from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, GenerateSettings, SSTSettings
 
 if TYPE_CHECKING:
-    from vrtspike.analysis.evaluation_files import EvaluationJob
+    from vrtspike.runs.evaluation_job import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.sst.generate import Globe

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from vrtspike.config.run_schema import untrained_note
-from vrtspike.config.tasks import Task, find_task, incomplete_task
+from vrtspike.config.tasks import find_task
 from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
@@ -34,37 +34,6 @@ from vrtspike.training.precision import set_numerics
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, resolve_workers
-
-
-@runtime_checkable
-class TrainableTask(Task, Protocol):
-    """The part of a task that training calls; :mod:`vrtspike.config.tasks` lists the others.
-
-    This part is defined here, because ``config`` may not import the types of later packages.
-    """
-
-    def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-        """Build model, objective and batches for one process of a training.
-
-        Raises:
-            UserError: if the data, weights or settings cannot be used; the same on all processes if
-                it concerns all of them.
-        """
-
-
-def trainable_task(name: str) -> TrainableTask:
-    """Return the task that TASK names.
-
-    Args:
-        name: value of TASK.
-
-    Raises:
-        ConfigError: if there is none, or it lacks :meth:`TrainableTask.build`.
-    """
-    task = find_task(name)
-    if not isinstance(task, TrainableTask):
-        raise incomplete_task(name, "build")
-    return task
 
 
 @dataclass(frozen=True)
@@ -159,7 +128,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
             concerns all of them.
     """
     run = RunIdentity.read(folder)
-    task = trainable_task(run.settings.TASK)
+    task = find_task(run.settings.TASK)
     outcome = train_run(run, folder, partial(task.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 

@@ -7,8 +7,9 @@ works for copied results.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +29,21 @@ WeightsOrigin = Literal["trained", "downloaded", "given"]
 """Source of weights: trained or downloaded by jobs of this workflow, or given by the user."""
 
 
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The decision on a training in a plan.
+
+    Attributes:
+        result: file of the trained weights.
+        rerun_reason: reason to train; empty if the result is kept.
+        note: notice for the user; None without one.
+    """
+
+    result: Path
+    rerun_reason: str
+    note: str | None
+
+
 class Trainings:
     """The trainings of a configuration.
 
@@ -41,6 +57,39 @@ class Trainings:
         self._program = program
         # A plan reads the same files many times.
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
+
+    @cached_property
+    def retrained(self) -> frozenset[str]:
+        """The trainings that RETRAIN names, as presets or by their sweep, with all seeds."""
+        names = set(self._workflow.settings.RETRAIN)
+        for sweep in names & self._workflow.sweeps.keys():
+            names |= set(self._workflow.sweeps[sweep].members)
+        trainings = []
+        for training in self._workflow.trainings:
+            preset, _ = split_seed(training)
+            if training in names or preset in names:
+                trainings.append(training)
+        return frozenset(trainings)
+
+    def plan(self, preset: str) -> TrainingPlan:
+        """Decide whether a preset is trained.
+
+        Raises:
+            UserError: if files or packages are missing, or the training needs its own result.
+        """
+        is_asked = preset in self.retrained and self.changed_code(preset) != []
+        self.require_files(preset, retrain=is_asked)
+        result = self.result(preset) / WEIGHTS
+        reason = "asked for" if is_asked else self.describe_changes(preset)
+        if not reason and not result.exists():
+            # Results of a former training may still exist.
+            reason = "no result yet"
+        if reason:
+            return TrainingPlan(result, reason, self.continuation_note(preset))
+        note = self.code_note(preset)
+        if note is None and preset in self.retrained:
+            note = f"{preset}: its code has not changed; RETRAIN does nothing"
+        return TrainingPlan(result, "", note)
 
     def result(self, preset: str) -> Path:
         """Return the folder of a preset's published result."""
@@ -205,64 +254,3 @@ def _limit(train: Mapping[str, int | None], name: str) -> float:
     """Return the value of MAX_STEPS or EPOCHS; infinite for null."""
     limit = train[name]
     return math.inf if limit is None else limit
-
-
-def retrained_names(workflow: Workflow) -> frozenset[str]:
-    """Return the trainings that RETRAIN names, with all seeds.
-
-    Args:
-        workflow: the configuration, whose RETRAIN names presets and sweeps.
-    """
-    names = set(workflow.settings.RETRAIN)
-    for sweep in names & workflow.sweeps.keys():
-        names |= set(workflow.sweeps[sweep].members)
-    trainings = []
-    for training in workflow.trainings:
-        preset, _ = split_seed(training)
-        if training in names or preset in names:
-            trainings.append(training)
-    return frozenset(trainings)
-
-
-def training_inputs(
-    trainings: Trainings,
-    preset: str,
-    retrained: Collection[str],
-    force_rerun: Callable[[str, str], None],
-    note: Callable[[str], None],
-) -> tuple[list[Path], list[Path]]:
-    """List the weights that a training reads, and force its rerun if it is stale.
-
-    Args:
-        trainings: the trainings of the configuration.
-        preset: name of the preset.
-        retrained: presets of RETRAIN.
-        force_rerun: function called with the result of a stale training and the reason.
-        note: function called with each notice.
-
-    Returns:
-        results of other trainings, and published weights, whose contents are fixed.
-
-    Raises:
-        UserError: if files or packages are missing, or the training needs its own result.
-    """
-    is_asked = preset in retrained and trainings.changed_code(preset) != []
-    trainings.require_files(preset, retrain=is_asked)
-    result = trainings.result(preset) / WEIGHTS
-    change = "asked for" if is_asked else trainings.describe_changes(preset)
-    if not change and not result.exists():
-        # Results of a former training may still exist.
-        change = "no result yet"
-    if change:
-        force_rerun(str(result), change)
-        stale_note = trainings.continuation_note(preset)
-    else:
-        stale_note = trainings.code_note(preset)
-        if stale_note is None and preset in retrained:
-            stale_note = f"{preset}: its code has not changed; RETRAIN does nothing"
-    if stale_note is not None:
-        note(stale_note)
-    return (
-        list(trainings.weights(preset, "trained").values()),
-        list(trainings.weights(preset, "downloaded").values()),
-    )

@@ -21,6 +21,7 @@ from vrtspike.deblurring.planning.options import (
     sensor_option,
     simulated_sequence,
     simulation_options,
+    store_options,
 )
 from vrtspike.settings import Settings
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
@@ -69,7 +70,7 @@ def test_the_gate_requires_what_the_least_demanding_preset_requires():
     }
     workflow = DeblurringWorkflow(Workflow(workflow_schema()(), presets))
     # Validation looks at training sequences; evaluation takes whole frames of any size.
-    assert gate_options(workflow, "a", 16) == GateOptions(
+    assert gate_options(workflow, "one", 16) == GateOptions(
         stores=StoreOptions(bins=16), clip_length=3, crop_sizes={"train": 128, "test": 1}
     )
 
@@ -87,7 +88,7 @@ def test_the_gate_has_the_keys_of_the_data_set():
     )
     (name,) = workflow.dataset_names
     assert name == "walk-exclude-context4-test_on_training"
-    assert gate_options(workflow, name, 16) == GateOptions(
+    assert gate_options(workflow, "one", 16) == GateOptions(
         stores=StoreOptions(bins=16, context=4),
         clip_length=5,
         crop_sizes={"a": 96, "b": 1},
@@ -95,7 +96,7 @@ def test_the_gate_has_the_keys_of_the_data_set():
         test_on_training_frames=True,
         on_error="exclude",
     )
-    assert workflow.store_options(name, 8) == StoreOptions(bins=8, context=4)
+    assert store_options(workflow, "one", 8) == StoreOptions(bins=8, context=4)
 
 
 SIMULATE = SimulateSettings(

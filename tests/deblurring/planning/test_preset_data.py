@@ -28,7 +28,7 @@ def raw_data(workflow: DeblurringWorkflow) -> RawData:
 
 
 def wildcards(workflow: DeblurringWorkflow) -> dict[str, str | int]:
-    return statistics_wildcards(workflow, raw_data(workflow), "p", others_may_differ=True)
+    return statistics_wildcards(workflow, raw_data(workflow), "p")
 
 
 def test_a_preset_with_spikes_is_refused_without_spike_files(root):
@@ -83,13 +83,13 @@ def test_a_preset_is_checked_before_the_job_of_its_data_set(root):
     shutil.copytree(root / "train/c", root / "train/d")
     assert wildcards(workflow) == {"dataset": "raw", "bins": 32}
     # Files of two presets with the same data are listed once.
-    files = checked_files(workflow, raw_data(workflow), ["p", "p"], others_may_differ=True)
+    files = checked_files(workflow, raw_data(workflow), ["p", "p"])
     assert files == ["results/data/raw/alignment.csv", "results/data/raw/k32/accepted.json"]
     with_spikes = workflow_of(str(root))
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
         wildcards(with_spikes)
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        checked_files(with_spikes, raw_data(with_spikes), ["p"], others_may_differ=True)
+        checked_files(with_spikes, raw_data(with_spikes), ["p"])
 
 
 def test_a_preset_on_generated_data_gives_a_notice_if_the_user_has_data(root):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vrtspike.analysis.advice.symptom import Keys, Observation, RunFacts, Severity, symptom
+from vrtspike.analysis.advice.symptom import Finding, Keys, RunFacts, Severity, symptom
 
 MAX_GRADIENT_RATIO = 100
 """Limit of the largest gradient norm over the median."""
@@ -21,12 +21,12 @@ _STABLE = (
     reported="one that is NaN or infinite",
     cause="overflow of 16-bit numbers, an initial loss scale or a learning rate that is too high",
 )
-def loss_not_finite(run: RunFacts) -> Observation | None:
+def loss_not_finite(run: RunFacts) -> Finding | None:
     """Find a loss that is not a number."""
     health = run.measurements.health
     if not health.losses_not_finite:
         return None
-    return Observation(
+    return Finding(
         severity="error",
         weight=1.0,
         evidence=(
@@ -48,7 +48,7 @@ def loss_not_finite(run: RunFacts) -> Observation | None:
     ),
     cause="a faulty batch, a learning rate that is too high, a warm-up that is too short",
 )
-def exploding_gradient(run: RunFacts) -> Observation | None:
+def exploding_gradient(run: RunFacts) -> Finding | None:
     """Find a gradient norm far above the median."""
     health = run.measurements.health
     median = health.gradient_norm_median
@@ -58,7 +58,7 @@ def exploding_gradient(run: RunFacts) -> Observation | None:
     severity: Severity = "warning"
     if run.settings.TRAIN.MAX_GRAD_NORM is None or health.losses_not_finite:
         severity = "error"
-    return Observation(
+    return Finding(
         severity=severity,
         weight=0.5,
         evidence=(
@@ -77,7 +77,7 @@ def exploding_gradient(run: RunFacts) -> Observation | None:
     reported=f"under {MIN_GRADIENT_RATIO}",
     cause="small gradients that underflow to 0 in 16 bits; weights that have diverged",
 )
-def vanishing_gradient(run: RunFacts) -> Observation | None:
+def vanishing_gradient(run: RunFacts) -> Finding | None:
     """Find a gradient norm that has fallen to nearly zero."""
     health = run.measurements.health
     first = health.first_gradient_norms
@@ -89,7 +89,7 @@ def vanishing_gradient(run: RunFacts) -> Observation | None:
     if run.has_loss_scale:
         keys["TRAIN.PRECISION"] = "bf16-mixed"
         change = "bf16, whose small numbers do not become 0"
-    return Observation(
+    return Finding(
         severity="error",
         weight=0.5,
         evidence=(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from vrtspike.analysis.advice.symptom import (
+    Finding,
     Keys,
-    Observation,
     RunFacts,
     more_samples,
     severity_of_gain,
@@ -43,13 +43,13 @@ def workers_key(loader: DataloaderSettings) -> tuple[str, int | str]:
     ),
     cause="too few loading workers, a short queue, chunks that are read and decoded repeatedly",
 )
-def data_wait(run: RunFacts) -> Observation | None:
+def data_wait(run: RunFacts) -> Finding | None:
     """Find steps that wait for data."""
     wait = run.measurements.speed.data_ms
     share = run.measurements.speed.data_share
     if not (share >= MIN_WAIT_SHARE and (wait > MAX_WAIT_MS or share > MAX_WAIT_SHARE)):
         return None
-    return Observation(
+    return Finding(
         severity=severity_of_gain(share),
         weight=share,
         evidence=(
@@ -88,7 +88,7 @@ def _faster_data(run: RunFacts) -> Keys:
     ),
     cause="a cache smaller than the chunks of an epoch, which are read in random order",
 )
-def cold_cache(run: RunFacts) -> Observation | None:
+def cold_cache(run: RunFacts) -> Finding | None:
     """Find a cache that mostly misses."""
     memory = run.measurements.memory
     share = run.measurements.speed.data_share
@@ -109,7 +109,7 @@ def cold_cache(run: RunFacts) -> Observation | None:
             "a larger cache, or DATALOADER.SHUFFLE_BLOCK, which keeps clips together that share "
             "chunks (another order)"
         )
-    return Observation(
+    return Finding(
         severity=severity_of_gain(gain),
         weight=gain,
         evidence=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vrtspike.analysis.advice.loading_symptoms import workers_key
-from vrtspike.analysis.advice.symptom import Keys, Observation, RunFacts, symptom
+from vrtspike.analysis.advice.symptom import Finding, Keys, RunFacts, symptom
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MAX_SYSTEM_PERCENT = 90
@@ -19,7 +19,7 @@ GPU_MEMORY_USABLE = 0.90
     reported=f"over {MAX_SYSTEM_PERCENT} %",
     cause="the cache, loading workers with their queues, other programs",
 )
-def full_memory(run: RunFacts) -> Observation | None:
+def full_memory(run: RunFacts) -> Finding | None:
     """Find system memory that is nearly full."""
     used = run.measurements.memory.system_percent
     process_mb = run.measurements.memory.process_mb
@@ -34,7 +34,7 @@ def full_memory(run: RunFacts) -> Observation | None:
         size = run.settings.cache_gb / 2
         keys[run.settings.cache_key] = size
         effect = f"about {size:.1f} GB less for the cache; {effect}"
-    return Observation(
+    return Finding(
         severity="error",
         weight=used / 100,
         evidence=(
@@ -69,12 +69,12 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
     reported=f"over {MAX_GROWTH_SHARE:.0%} of the largest value, and {MAX_GROWTH_MB} MB",
     cause="loading workers that keep the data they have read",
 )
-def growing_memory(run: RunFacts) -> Observation | None:
+def growing_memory(run: RunFacts) -> Finding | None:
     """Find a run whose memory grows."""
     memory = run.measurements.memory
     if not memory.growth_mb > max(MAX_GROWTH_MB, MAX_GROWTH_SHARE * memory.process_mb):
         return None
-    return Observation(
+    return Finding(
         severity="warning",
         weight=memory.growth_mb / memory.process_mb,
         evidence=(
@@ -92,7 +92,7 @@ def growing_memory(run: RunFacts) -> Observation | None:
     reported=f"over {MAX_UNUSED_SHARE:.0%} never used",
     cause="a preset for a smaller GPU; batches of a single sample, which use a large GPU badly",
 )
-def gpu_headroom(run: RunFacts) -> Observation | None:
+def gpu_headroom(run: RunFacts) -> Finding | None:
     """Find unused GPU memory, for larger batches or less recomputation."""
     memory = run.measurements.memory
     peak = memory.gpu_peak_mb / 1024
@@ -110,7 +110,7 @@ def gpu_headroom(run: RunFacts) -> Observation | None:
         keys = _larger_micro_batch(run.settings, max_batch)
     if run.recomputation:
         change += f"; or recompute less ({run.recomputation[0]})"
-    return Observation(
+    return Finding(
         severity="hint",
         weight=free / total,
         evidence=f"peak {peak:.1f} of {total:.1f} GiB, {1 - peak / total:.0%} never used",

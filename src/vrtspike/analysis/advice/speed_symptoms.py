@@ -5,8 +5,8 @@ from __future__ import annotations
 from vrtspike.analysis.advice.memory_symptoms import GPU_MEMORY_USABLE
 from vrtspike.analysis.advice.symptom import (
     WARNING_SHARE,
+    Finding,
     Keys,
-    Observation,
     RunFacts,
     Severity,
     more_samples,
@@ -27,7 +27,7 @@ MIN_SAMPLES_PER_SECOND = 1
     reported=f"under {MIN_BUSY_PERCENT} % (target {TARGET_BUSY_PERCENT} %)",
     cause="slow data loading, batches too small for the device, many small kernels",
 )
-def idle_gpu(run: RunFacts) -> Observation | None:
+def idle_gpu(run: RunFacts) -> Finding | None:
     """Find low GPU utilisation."""
     busy = run.measurements.memory.gpu_utilisation
     if not busy < MIN_BUSY_PERCENT:
@@ -40,7 +40,7 @@ def idle_gpu(run: RunFacts) -> Observation | None:
         keys["TRAIN.COMPILE_MODEL"] = True
         change = "compiled blocks, and larger batches where GPU memory is unused"
     gain = 1 - busy / TARGET_BUSY_PERCENT
-    return Observation(
+    return Finding(
         severity=severity_of_gain(gain),
         weight=1 - busy / 100,
         evidence=(
@@ -64,7 +64,7 @@ def idle_gpu(run: RunFacts) -> Observation | None:
         "and 8"
     ),
 )
-def slow_forward(run: RunFacts) -> Observation | None:
+def slow_forward(run: RunFacts) -> Finding | None:
     """Find a forward pass over the limit."""
     speed = run.measurements.speed
     forward = speed.forward_ms
@@ -82,7 +82,7 @@ def slow_forward(run: RunFacts) -> Observation | None:
     if keys:
         severity = severity_of_gain(share)
         change = f"the keys below leave the network as it is; beyond them: {change}"
-    return Observation(
+    return Finding(
         severity=severity,
         weight=share,
         evidence=evidence,
@@ -114,7 +114,7 @@ def _faster_arithmetic(run: RunFacts) -> Keys:
     ),
     cause="the largest part of a step, most often backward with recomputation",
 )
-def low_throughput(run: RunFacts) -> Observation | None:
+def low_throughput(run: RunFacts) -> Finding | None:
     """Find low throughput, with advice on the largest part of a step."""
     speed = run.measurements.speed
     if not speed.samples_per_second < MIN_SAMPLES_PER_SECOND:
@@ -141,7 +141,7 @@ def low_throughput(run: RunFacts) -> Observation | None:
             severity = severity_of_gain(gain)
     else:
         change = _change_of_part(part, run)
-    return Observation(
+    return Finding(
         severity=severity,
         weight=share,
         evidence=(

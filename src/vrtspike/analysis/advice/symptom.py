@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from vrtspike.analysis.advice.task_advice import TaskAdvice, task_advice
@@ -47,7 +47,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class Finding:
     """A symptom in a run, and a proposed change.
 
     Attributes:
@@ -58,6 +58,7 @@ class Observation:
         change: sentence that says what to change.
         effect: expected effect; an upper bound computed from the run's own values.
         keys: dotted configuration keys and their proposed values; empty if the user must choose.
+        symptom: name of the symptom, which :meth:`Symptom.find` adds.
     """
 
     severity: Severity
@@ -66,17 +67,7 @@ class Observation:
     change: str
     effect: str
     keys: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding(Observation):
-    """An observation with the name of its symptom.
-
-    Attributes:
-        symptom: name of the symptom.
-    """
-
-    symptom: str
+    symptom: str = ""
 
     @property
     def key_lines(self) -> list[str]:
@@ -84,7 +75,7 @@ class Finding(Observation):
         return [key_line(key, value) for key, value in self.keys.items()]
 
 
-Check = Callable[[RunFacts], Observation | None]
+Check = Callable[[RunFacts], Finding | None]
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class Symptom:
         measured: measurement that shows it.
         reported: limit beyond which it is reported.
         cause: usual causes.
-        check: function that returns an observation if a run has the symptom.
+        check: function that returns a finding if a run has the symptom.
     """
 
     name: str
@@ -107,10 +98,8 @@ class Symptom:
 
     def find(self, run: RunFacts) -> Finding | None:
         """Return a finding if a run has the symptom."""
-        observation = self.check(run)
-        if observation is None:
-            return None
-        return Finding(symptom=self.name, **vars(observation))
+        finding = self.check(run)
+        return None if finding is None else replace(finding, symptom=self.name)
 
 
 def symptom(name: str, *, measured: str, reported: str, cause: str) -> Callable[[Check], Symptom]:

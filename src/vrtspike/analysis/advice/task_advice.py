@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import Task, find_task
+from vrtspike.config.tasks import defines, find_task
 
 
 class TaskAdvice:
@@ -49,17 +49,6 @@ class TaskAdvice:
         return {}
 
 
-@runtime_checkable
-class AdvisedTask(Task, Protocol):
-    """A task with advice of its own on its runs.
-
-    This part is defined here, because ``config`` may not import the types of later packages.
-    """
-
-    def advice(self, settings: Any) -> TaskAdvice:  # noqa: ANN401 - of SETTINGS
-        """Return the task's advice on a run with these settings."""
-
-
 def task_advice(settings: RunSettings) -> TaskAdvice:
     """Return the advice of a run's task, by default without any of its own.
 
@@ -70,4 +59,4 @@ def task_advice(settings: RunSettings) -> TaskAdvice:
         ConfigError: if there is no such task.
     """
     task = find_task(settings.TASK)
-    return task.advice(settings) if isinstance(task, AdvisedTask) else TaskAdvice()
+    return task.advice(settings) if defines(task, "advice") else TaskAdvice()

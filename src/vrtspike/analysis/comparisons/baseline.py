@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 from vrtspike.analysis.comparisons.compare import Candidate
 from vrtspike.analysis.comparisons.quality_tables import (
     frame_entries,
+    measured_metrics,
     quality_table,
     require_distinct_names,
 )
 from vrtspike.analysis.evaluation_files import Summary
-from vrtspike.config.tasks import Metric, all_metrics
+from vrtspike.config.tasks import Metric
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
 
@@ -95,40 +95,44 @@ def _metric_faults(
 ) -> list[str]:
     """Return lines for metrics of a run that are worse than in the baseline."""
     means = {} if evaluation is None else _means(evaluation)
-    metrics = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
+    metrics = {} if evaluation is None else _metrics_by_column(evaluation)
     faults = []
     for column, baseline in baseline_values.items():
-        # Take the name without the protocol in brackets, as in "psnr (vrt) restored".
-        metric = metrics.get(re.sub(r" \(\w+\)", "", column))
-        fault = _worse(metric, means.get(column), baseline)
-        if fault is not None:
+        if column not in means:
+            fault = f"no longer measured, the baseline is {baseline:g}"
+        else:
+            fault = _loss(metrics[column], means[column], baseline)
+        if fault:
             faults.append(f"{name}: {column}: {fault}")
     return faults
 
 
-def _worse(metric: Metric | None, value: float | None, baseline: float) -> str | None:
-    """Describe the loss of a metric against the baseline; None if the loss is allowed.
+def _loss(metric: Metric, value: float, baseline: float) -> str:
+    """Describe the loss of a metric against the baseline; empty if the loss is allowed.
 
-    >>> _worse(all_metrics()["ssim_y"], 0.945, 0.95)
+    >>> _loss(Metric("ssim_y", "SSIM (Y)", "..."), 0.945, 0.95)
     '0.945, the baseline is 0.95: worse by 0.005, 0.001 is allowed'
     """
-    if metric is None or value is None:
-        return f"no longer measured, the baseline is {baseline:g}"
     loss = metric.gain(baseline, value)
     allowed = ALLOWED_DROP.get(metric.name, ALLOWED_DROP_SHARE * abs(baseline))
     if loss <= allowed:
-        return None
+        return ""
     return (
         f"{value:.6g}, the baseline is {baseline:.6g}: worse by {loss:.3g}, "
         f"{allowed:.3g} is allowed"
     )
 
 
+def _metrics_by_column(evaluation: Summary) -> dict[str, Metric]:
+    """Return the metrics of an evaluation by the column of their result, ``psnr restored``."""
+    metrics = measured_metrics([evaluation])
+    return {f"{name} {metric.after}": metric for name, metric in metrics.items()}
+
+
 def _means(evaluation: Summary) -> dict[str, float]:
     """Return the finite means of an evaluation's results, by column."""
-    table, metrics = quality_table([[evaluation]])
-    columns = [f"{name} {metric.after}" for name, metric in metrics.items()]
-    means = table[columns].iloc[0].dropna()
+    table, _ = quality_table([[evaluation]])
+    means = table[list(_metrics_by_column(evaluation))].iloc[0].dropna()
     return {str(column): float(mean) for column, mean in means.items()}
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import ProtocolResults, Summary, find_evaluation
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import OWN_PROTOCOL, Metric, find_task, frame_keys
+from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys, Metric, defines, find_task
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import NOTE, note_lines
 from vrtspike.runs.identity import result_settings
@@ -82,13 +82,19 @@ def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
     """
     keys = ["protocol", "dataset", "split"]
     for task in _tasks(summaries):
-        keys += frame_keys(task).variants
+        keys += _frame_keys(task).variants
     return [*dict.fromkeys(keys), "sequences", "frames"]
 
 
 def _tasks(summaries: Iterable[Summary]) -> list[str]:
     """Return the names of the tasks of evaluations, each once."""
     return list(dict.fromkeys(task_of(summary) for summary in summaries))
+
+
+def _frame_keys(task_name: str) -> FrameKeys:
+    """Return the keys that tell variants of a task's test frames apart; none without variants."""
+    task = find_task(task_name)
+    return task.FRAME_KEYS if defines(task, "FRAME_KEYS") else FrameKeys()
 
 
 def task_of(summary: Summary) -> str:
@@ -152,7 +158,7 @@ def _different_contents_note(summaries: Mapping[str, Summary]) -> str:
     """
     names = ["dataset"]
     for task in _tasks(summaries.values()):
-        names += frame_keys(task).encodings
+        names += _frame_keys(task).encodings
     names = list(dict.fromkeys(names))
     table = pd.DataFrame([*summaries.values()], columns=[*names, "dataset_digest"])
     digests = table.groupby(names, dropna=False)["dataset_digest"].nunique()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.commands.doctor.check import Check, CheckState, without_advice
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import PreparedTask, find_task, prepared_task
+from vrtspike.config.tasks import Task, defines, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
@@ -62,8 +62,8 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         ]
         yield data_check(data[dataset], with_spikes)
     for name, settings in presets.items():
-        task = prepared_task(settings.TASK)
-        if task is not None:
+        task = find_task(settings.TASK)
+        if defines(task, "prepare"):
             yield raw_files_check(name, task, settings)
     yield from weight_checks(workflow)
 
@@ -87,7 +87,7 @@ def _missing_bytes(data: PresetData, users: Mapping[str, Settings]) -> int:
     return sum(data.missing_bytes(options) for options in stores)
 
 
-def raw_files_check(preset: str, task: PreparedTask, settings: RunSettings) -> Check:
+def raw_files_check(preset: str, task: Task, settings: RunSettings) -> Check:
     """Check the raw files of a preset whose data the rule ``prepare`` processes."""
     try:
         files = task.data_files(settings)

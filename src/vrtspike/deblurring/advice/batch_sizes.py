@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import estimated_task
+from vrtspike.config.tasks import defines, find_task
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.advice.resources import FLOAT32, Fit, training_hours
@@ -43,12 +43,12 @@ def batch_advice(
     for name, settings in workflow.presets.items():
         if settings.untrained_weights is not None:
             continue  # the preset trains nothing
-        task = estimated_task(settings.TASK)
+        task = find_task(settings.TASK)
         hours = None
         if name in costs:
             memory = _counted_memory(costs[name].largest, machine)
             hours = partial(training_hours, costs[name], machine)
-        elif task is not None:
+        elif defines(task, "memory"):
             memory = task.memory(settings)
         else:
             continue

@@ -10,12 +10,10 @@ from vrtspike.analysis.advice.task_advice import TaskAdvice
 from vrtspike.config.run_schema import UNLIMITED
 from vrtspike.runs.named_models import missing_pretrained_advice
 from vrtspike.settings import Settings
+from vrtspike.settings.model import TemporalAttentionSettings
 
 CHUNK_TOKENS = 65536
 """Tokens of a chunk of the temporal attention above which larger ones gain nothing."""
-
-_CHUNKED = {"fusion": "MODEL.FUSE", "spike_attention": "MODEL.SPIKE_TSA"}
-"""Sections of settings of the temporal attentions, by a part of their names in the timings."""
 
 
 class DeblurringAdvice(TaskAdvice):
@@ -80,9 +78,16 @@ class DeblurringAdvice(TaskAdvice):
 
     def faster_section(self, section: str) -> dict[str, Any]:
         """Return the key for larger chunks of a temporal attention."""
-        for part, name in _CHUNKED.items():
-            chunks = self._settings.value(name)
-            is_adaptive = part in section and chunks.ADAPTIVE_CHUNK
-            if is_adaptive and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
-                return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+        model = self._settings.MODEL
+        if "fusion" in section:
+            return _larger_chunks("MODEL.FUSE", model.FUSE)
+        if "spike_attention" in section:
+            return _larger_chunks("MODEL.SPIKE_TSA", model.SPIKE_TSA)
         return {}
+
+
+def _larger_chunks(name: str, attention: TemporalAttentionSettings) -> dict[str, Any]:
+    """Return the key for larger chunks of a temporal attention, if these are faster."""
+    if attention.ADAPTIVE_CHUNK and attention.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+        return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+    return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -12,7 +12,6 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.data.data_source import DataKind, DataSource
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.generated_data import DeblurringWorkflowSettings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 
@@ -22,11 +21,9 @@ class DeblurringWorkflow:
 
     Attributes:
         workflow: configuration of all tasks.
-        _needed: presets that targets need, each by the name of its data set.
     """
 
     workflow: Workflow
-    _needed: dict[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> DeblurringWorkflowSettings:
@@ -74,28 +71,12 @@ class DeblurringWorkflow:
         names = {self.data_source(preset).name for preset in presets if preset in self.presets}
         return sorted(names)
 
-    def require_data_source(self, preset: str, *, others_may_differ: bool) -> DataSource:
-        """Return the data set of a preset that a target needs.
-
-        Args:
-            preset: name of the preset.
-            others_may_differ: if true, presets that no target needs may have other data of the same
-                name.
+    def require_results_elsewhere(self, data_source: DataSource) -> None:
+        """Refuse results among the sequences of a data set that the user fills.
 
         Raises:
-            ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
-                as well, would have the same name.
+            ConfigError: naming both folders.
         """
-        data_source = self.data_source(preset)
-        self._require_results_elsewhere(data_source)
-        former = self._needed.setdefault(data_source.name, preset)
-        self._require_same(preset, former)
-        if not others_may_differ:
-            self._require_unambiguous(data_source.name)
-        return data_source
-
-    def _require_results_elsewhere(self, data_source: DataSource) -> None:
-        """Refuse results among the sequences of a data set that the user fills."""
         if data_source.kind != "raw":
             return
         roots = {"ROOT": data_source.root, "SPIKE_ROOT": data_source.spike_root}
@@ -112,52 +93,31 @@ class DeblurringWorkflow:
                         "elsewhere"
                     )
 
-    def data_source_named(self, name: str) -> DataSource:
-        """Return a data set by its name: that of the presets that targets need.
+    def preset_with(self, dataset_name: str) -> str:
+        """Return one of the presets whose data set has a name.
 
         Raises:
-            ConfigError: if no target has named a preset, and two presets call different data so.
+            ConfigError: if the name stands for different data.
         """
-        return self.data_source(self._preset_with(name))
-
-    def store_options(self, dataset_name: str, bins: int) -> StoreOptions:
-        """Return the options of the stores of a data set.
-
-        Presets with other options than these, the bins apart, have data sets of other names.
-
-        Args:
-            dataset_name: name of the data set.
-            bins: K.
-
-        Raises:
-            ConfigError: as :meth:`data_source_named`.
-        """
-        data = self.preset(self._preset_with(dataset_name)).DATA
-        return StoreOptions.of(data).model_copy(update={"bins": bins})
-
-    def _preset_with(self, dataset_name: str) -> str:
-        """Return a preset with the data set of a name: one that targets need, if any."""
-        if dataset_name in self._needed:
-            return self._needed[dataset_name]
-        return self._require_unambiguous(dataset_name)
-
-    def _require_unambiguous(self, name: str) -> str:
-        """Return one of the presets whose data have a name; their data must be the same."""
-        presets = [preset for preset, dataset in self.by_preset.items() if dataset.name == name]
+        presets = [name for name, source in self.by_preset.items() if source.name == dataset_name]
         first, *others = presets
         for preset in others:
-            self._require_same(preset, first)
+            self.require_same_data(preset, first)
         return first
 
-    def _require_same(self, preset: str, other: str) -> None:
-        """Refuse presets whose different data would have one name."""
+    def require_same_data(self, preset: str, other: str) -> None:
+        """Refuse presets whose different data would have one name.
+
+        Raises:
+            ConfigError: as :meth:`preset`, or naming both and the key that differs.
+        """
         data_source = vars(self.data_source(preset))
-        other_dataset = vars(self.data_source(other))
+        other_source = vars(self.data_source(other))
         for key, value in data_source.items():
-            if value != other_dataset[key]:
+            if value != other_source[key]:
                 raise ConfigError(
                     f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
-                    f"{other}, {other_dataset[key]!r} would both be called "
+                    f"{other}, {other_source[key]!r} would both be called "
                     f"{data_source['name']!r}; "
                     "choose one, or rename one of two folders, or use another RESULTS folder"
                 )

@@ -11,6 +11,7 @@ from vrtspike.data.data_source import DataSource, RawFolder
 from vrtspike.data.gate.options import GateOptions
 from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 
@@ -45,28 +46,42 @@ def sensor_option(data_source: DataSource) -> str:
     return _format_options({"spike_size": data_source.spike_size})
 
 
-def gate_options(workflow: DeblurringWorkflow, name: str, bins: int) -> GateOptions:
+def store_options(workflow: DeblurringWorkflow, preset: str, bins: int) -> StoreOptions:
+    """Return the options of the stores of a data set.
+
+    Presets with other options than these, the bins apart, have data sets of other names.
+
+    Args:
+        workflow: configuration with the presets.
+        preset: a preset with the data set.
+        bins: K.
+    """
+    data = workflow.preset(preset).DATA
+    return StoreOptions.of(data).model_copy(update={"bins": bins})
+
+
+def gate_options(workflow: DeblurringWorkflow, preset: str, bins: int) -> GateOptions:
     """Return the requirements of the gate: the smallest clips that presets take from a data set.
 
     Presets that train nothing count only if there are no others.
 
     Args:
         workflow: configuration with the presets and their data sets.
-        name: name of the data set.
+        preset: a preset with the data set.
         bins: K.
     """
-    data_source = workflow.data_source_named(name)
+    data_source = workflow.data_source(preset)
     presets = [
-        preset
-        for name, preset in workflow.presets.items()
+        settings
+        for name, settings in workflow.presets.items()
         if workflow.by_preset[name] == data_source
     ]
-    trained = [preset for preset in presets if preset.untrained_weights is None]
+    trained = [settings for settings in presets if settings.untrained_weights is None]
     if trained:
         presets = trained
     return GateOptions(
-        stores=workflow.store_options(name, bins),
-        clip_length=min(preset.DATA.CLIP_LEN for preset in presets),
+        stores=store_options(workflow, preset, bins),
+        clip_length=min(settings.DATA.CLIP_LEN for settings in presets),
         crop_sizes=crop_sizes(presets),
         splits=data_source.splits,
         test_on_training_frames=data_source.test_on_training_frames,

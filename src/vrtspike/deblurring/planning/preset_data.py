@@ -14,7 +14,7 @@ from vrtspike.deblurring.planning.raw_data import RawData
 
 
 def statistics_wildcards(
-    workflow: DeblurringWorkflow, raw_data: RawData, preset: str, *, others_may_differ: bool
+    workflow: DeblurringWorkflow, raw_data: RawData, preset: str
 ) -> dict[str, str | int]:
     """Return the wildcards of the job that writes the manifest of a preset's data.
 
@@ -22,14 +22,13 @@ def statistics_wildcards(
         workflow: configuration with the presets.
         raw_data: the raw data sets.
         preset: name of a preset of the deblurring.
-        others_may_differ: see :meth:`DeblurringWorkflow.require_data_source`.
 
     Raises:
         UserError: if the preset is invalid or does not fit its data.
     """
     require_spikes(workflow, raw_data, preset)
     require_sequences_to_hold_out(workflow, raw_data, preset)
-    data_source = workflow.require_data_source(preset, others_may_differ=others_may_differ)
+    data_source = workflow.data_source(preset)
     return {"dataset": data_source.name, "bins": workflow.preset(preset).DATA.NUM_VOXEL_BINS}
 
 
@@ -37,8 +36,6 @@ def checked_files(
     workflow: DeblurringWorkflow,
     raw_data: RawData,
     presets: Iterable[str],
-    *,
-    others_may_differ: bool,
 ) -> list[str]:
     """Return the tables of alignments and the acceptances of the data of presets, each once.
 
@@ -46,7 +43,6 @@ def checked_files(
         workflow: configuration with the presets.
         raw_data: the raw data sets.
         presets: names of presets of the deblurring.
-        others_may_differ: see :meth:`DeblurringWorkflow.require_data_source`.
 
     Raises:
         UserError: if a preset is invalid or needs spikes that its data do not have.
@@ -54,7 +50,7 @@ def checked_files(
     files: dict[str, None] = {}
     for preset in presets:
         require_spikes(workflow, raw_data, preset)
-        data_source = workflow.require_data_source(preset, others_may_differ=others_may_differ)
+        data_source = workflow.data_source(preset)
         folder = workflow.data_folder(data_source.name)
         bins = workflow.preset(preset).DATA.NUM_VOXEL_BINS
         files[f"{folder}/alignment.csv"] = None
