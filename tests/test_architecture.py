@@ -150,7 +150,7 @@ def test_the_stages_of_the_page_are_the_rules(page, rules):
 
 def test_the_programs_that_no_rule_calls_are_named(repository, page, rules):
     programs = {path.name for path in (repository / "scripts").glob("*.py")}
-    called = set(re.findall(r'program\("(\w+\.py)"\)', rules))
+    called = set(re.findall(r"program\([\"'](\w+\.py)[\"']\)", rules))
     (text,) = re.findall(r"^No rule calls .*?\n\n", page, re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"`(\w+\.py)`", text))
     assert named - {"launch_training.py"} == programs - called

@@ -73,6 +73,7 @@ def test_a_notebook_has_one_bar_beside_everything_that_is_printed():
 PROGRAM = """
 import vrtspike.system.progress_bar as module
 module.PLAIN_INTERVAL = 0.0
+module._PLAIN_SHARE = 0.0
 with module.progress_bar("evaluate") as show:
     print("in the log", flush=True)
     for done in (1, 2):
