@@ -24,7 +24,7 @@ SET ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo general quick check pytest test core endurance compat on-lowest gpu docs site format lock clean
+.PHONY: help setup demo general quick lint types generated check pytest test core endurance compat on-lowest gpu docs site format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
@@ -53,12 +53,16 @@ quick: $(READY)  ## a minute: lint, layers, pages, and the tests of what was cha
 	$(RUN) OMP_NUM_THREADS=1 pytest -q -n 2 --dist loadfile -m "not slow and not workflow and not endurance" \
 	  tests/test_*.py $$($(RUN) python -m tests.changed)
 
-check: $(READY)  ## format, lint, types, workflow lint, generated pages
+lint: $(READY)  ## format and lint of Python and rules
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
-	$(RUN) mypy
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) snakemake --lint
+
+types: $(READY)  ## mypy
+	$(RUN) mypy
+
+generated: $(READY)  ## generated pages, figures and tables are those of the code
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python scripts/advice_reference.py --check
 	$(RUN) python scripts/datasets_page.py --check
@@ -69,6 +73,8 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python benchmarks/fine_tuning.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
+
+check: types lint generated  ## lint, types and generated; side by side with --jobs=2
 
 pytest: $(READY)  ## the tests, without those of make core and make endurance
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" --durations=25 $(FOLDERS)
