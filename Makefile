@@ -19,10 +19,12 @@ CORES ?= all
 FOLDERS ?=
 # Markers of the tests that `make pytest` runs.
 SELECTED ?= not endurance
+# Overrides of the demo's presets, such as TRAIN.EPOCHS=1.
+SET ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo general check pytest test core endurance compat on-lowest gpu docs site format lock clean
+.PHONY: help setup demo general quick lint types generated check pytest test core endurance compat on-lowest gpu docs site format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
@@ -38,18 +40,29 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 	@touch $@
 
 demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them with general
-	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
+	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo \
+	  $(if $(SET),--config SET="$(SET)")
 
 general: $(READY)  ## train the bundled weights, two to three hours on two cores, and replace those in src/
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) general
 	@$(RUN) python scripts/bundle_weights.py --run results/train/general
 
-check: $(READY)  ## format, lint, types, workflow lint, generated pages
+quick: $(READY)  ## a minute: lint, layers, pages, and the tests of what was changed since the last commit
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
-	$(RUN) mypy
+	$(RUN) OMP_NUM_THREADS=1 pytest -q -n 2 --dist loadfile -m "not slow and not workflow and not endurance" \
+	  tests/test_*.py $$($(RUN) python -m tests.changed)
+
+lint: $(READY)  ## format and lint of Python and rules
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) snakemake --lint
+
+types: $(READY)  ## mypy
+	$(RUN) mypy
+
+generated: $(READY)  ## generated pages, figures and tables are those of the code
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python scripts/advice_reference.py --check
 	$(RUN) python scripts/datasets_page.py --check
@@ -61,8 +74,10 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
 
+check: types lint generated  ## lint, types and generated; side by side with --jobs=2
+
 pytest: $(READY)  ## the tests, without those of make core and make endurance
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" $(FOLDERS)
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" --durations=25 $(FOLDERS)
 
 test: check pytest  ## every check: format, lint, types, tests
 

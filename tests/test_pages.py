@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -118,29 +117,6 @@ def test_first_changes_begin_in_files_that_exist(repository):
         assert [file for file in [*files, *tests] if not (repository / file).is_file()] == []
 
 
-MAX_LINE = 122
-
-
-def prose(text: str) -> str:
-    """A page without tables, blocks of code and parts that programs write."""
-    text = re.sub(r"^<!-- (\S+): begin -->.*?^<!-- \1: end -->", "", text, flags=re.M | re.S)
-    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
-    return re.sub(r"^ *\|.*$", "", text, flags=re.M)
-
-
-def test_lines_of_pages_are_short(repository):
-    others = ("README.zh-CN.md", "tests/README.md")
-    files = [*pages(repository), *(repository / name for name in others)]
-    files += sorted((repository / "docs/zh").glob("*.md"))
-    long = [
-        f"{path.relative_to(repository)}: {line}"
-        for path in files
-        for line in prose(path.read_text(encoding="utf-8")).splitlines()
-        if len(line) > MAX_LINE
-    ]
-    assert long == []
-
-
 @pytest.fixture
 def folder(repository, tmp_path, monkeypatch):
     """The project's folder with the frames that docs/data-formats.md names."""
@@ -158,15 +134,20 @@ def folder(repository, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["docs/data-formats.md", "docs/zh/data-formats.md"])
-def test_documented_simulations_make_sequences(repository, folder, page):
-    text = (repository / page).read_text(encoding="utf-8").replace("\\\n", " ")
-    calls = re.findall(r"^(python scripts/simulate\.py [^\n]*)", text, re.MULTILINE)
-    inline = re.findall(r"`((?:python )?scripts/simulate\.py --(?:source|pairs)[^`]*)`", text)
-    assert (len(calls), len(inline)) == (1, 2)
-    for call in [*calls, *inline]:
-        words = shlex.split(call.removeprefix("python "))
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+def simulations(page: Path) -> list[str]:
+    """The calls of ``simulate.py`` on a page, in blocks and between backticks."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    calls = re.findall(r"^python (scripts/simulate\.py [^\n]*)", text, re.MULTILINE)
+    pattern = r"`(?:python )?(scripts/simulate\.py --(?:source|pairs)[^`]*)`"
+    return [" ".join(call.split()) for call in [*calls, *re.findall(pattern, text)]]
+
+
+def test_documented_simulations_make_sequences(repository, folder):
+    calls = simulations(repository / "docs/data-formats.md")
+    assert len(calls) == 3
+    assert simulations(repository / "docs/zh/data-formats.md") == calls
+    for call in calls:
+        done = subprocess.run([sys.executable, *call.split()], capture_output=True, text=True)
         assert done.returncode == 0, f"{call}\n{done.stderr}"
     made = {path.parent.relative_to(folder) for path in folder.glob("data/*/*/*/spike")}
     assert {str(path) for path in made} >= {

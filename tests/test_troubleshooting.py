@@ -35,11 +35,19 @@ def templates(repository: Path) -> list[str]:
     return [*messages, *(path.read_text(encoding="utf-8") for path in others)]
 
 
+def contains(text: str, parts: list[str]) -> bool:
+    """Return whether a text contains some parts, in this order."""
+    for part in parts:
+        _, separator, text = text.partition(part)
+        if not separator:
+            return False
+    return True
+
+
 def is_printed(message: str, repository: Path) -> bool:
-    """Return whether a text contains the parts of a message, in this order."""
+    """Return whether a text of the package contains the parts of a message."""
     parts = [part for part in (part.strip() for part in message.split(HOLE)) if len(part) > 1]
-    in_order = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
-    return any(map(in_order.search, templates(repository)))
+    return any(contains(text, parts) for text in templates(repository))
 
 
 FOREIGN = {"torch.OutOfMemoryError: CUDA out of memory"}

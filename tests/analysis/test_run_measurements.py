@@ -23,7 +23,7 @@ def measurements(log_folder) -> RunMeasurements:
     return measure_run(read_run_logs(log_folder), MICRO, METRICS)
 
 
-def test_speed(section_ms, log_records, measurements):
+def test_speed_follows_from_the_means_of_sections(section_ms, log_records, measurements):
     speed = measurements.speed
     ms = section_ms[1:]
     samples = pd.DataFrame(log_records["timing"])["samples"][1:]
@@ -42,7 +42,7 @@ def test_speed(section_ms, log_records, measurements):
     assert speed.samples_per_second == pytest.approx(samples.sum() / total["step"] * 1e3)
 
 
-def test_health_and_memory(log_records, measurements):
+def test_health_and_memory_summarise_the_logs(log_records, measurements):
     health, memory = measurements.health, measurements.memory
     train = pd.DataFrame(log_records["metrics"])[:STEPS]
     assert (health.logged_steps, health.losses_not_finite) == (STEPS, 0)

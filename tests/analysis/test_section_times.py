@@ -9,7 +9,7 @@ from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 
 
-def test_sections(section_ms, log_folder):
+def test_sections_have_statistics_of_steady_steps(section_ms, log_folder):
     table = summarize_sections(read_run_logs(log_folder).timing).set_index("section")
     steady = section_ms[1:]
     expected = pd.DataFrame(

@@ -66,7 +66,7 @@ def test_times_are_compared_by_the_sample(before, after, lines):
     assert times_text(join_turns(before, after)).endswith("\n".join(lines) + "\n")
 
 
-def test_two_pairs_by_hand():
+def test_the_ratio_of_two_pairs_is_their_geometric_mean_with_a_t_interval():
     # Medians 4 and 3 against 2 and 2: ratios 2 and 1.5, whose geometric mean is the root of 3.
     before = [turn(4.0, 90.0, 1.0), turn(3.0)]
     after = [turn(2.0), turn(2.0, 2.0, 50.0)]

@@ -26,6 +26,7 @@ def test_all_deblurring_presets_that_train_are_measured(repository):
 
 
 RARELY = pytest.mark.endurance
+"""Who measures a GPU sees at once that the program does not start."""
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_results_that_differ_do_not_agree(monkeypatch):
         assert 0 < agreement["light_demo, bf16-mixed"]["gradients"]
 
 
+@RARELY
 def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, monkeypatch):
     call = ["--device", "cpu", "--output", str(tmp_path)]
     assert gpu.main([*call, "--only", "attention", "--patience", "0.001"]) == 1
@@ -93,6 +95,7 @@ def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, 
     assert "nonsense" in "".join(gpu.table("attention", result))
 
 
+@RARELY
 def test_make_gpu_without_a_gpu_fails_with_a_message(repository):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("MAKEFLAGS", None)

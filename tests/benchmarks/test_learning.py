@@ -7,7 +7,7 @@ import numpy as np
 import learning
 
 
-def test_features_by_hand() -> None:
+def test_features_follow_their_definitions() -> None:
     spikes = np.zeros((56, 1, 2), np.uint8)
     # The sharp frame of 7 source frames is at step 24.
     spikes[[20, 23, 26, 40], 0, 0] = 1

@@ -137,7 +137,7 @@ def test_results_go_to_the_given_folder(folder, capsys):
     assert capsys.readouterr().out.count("\n") == 2
 
 
-def test_nothing_fits(folder, capsys):
+def test_advice_without_a_preset_that_fits_fails(folder, capsys):
     (folder / "config/config.yaml").write_text(
         "DATA: {ROOT: nosuch}\nPRESETS: [baseline]\nDEMO: {ROOT: elsewhere}\n"
     )

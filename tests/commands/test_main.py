@@ -28,7 +28,7 @@ def test_help_names_every_command():
         assert re.search(rf"^    {name}\s+[A-Z][a-z]+ ", shown, re.MULTILINE)
 
 
-def test_version():
+def test_the_version_is_that_of_the_package():
     assert vrtspike_command("--version").stdout.split() == ["vrtspike", vrtspike.__version__]
 
 

@@ -58,7 +58,7 @@ def test_without_spikes_and_with_faults(root, tmp_path):
         measure_data(dataset(tmp_path / "nosuch"))
 
 
-def test_bytes_of_stores():
+def test_stores_take_the_documented_bytes():
     # Documented: 9.2 MB for a frame of 720 x 1280 with 88 steps and 32 bins.
     assert GOPRO.store_bytes(StoreOptions(bins=32)) / (2103 + 1111) == pytest.approx(
         9.2e6, rel=0.02

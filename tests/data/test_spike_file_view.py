@@ -41,7 +41,7 @@ def exposure(tmp_path_factory):
     return folder, spikes
 
 
-def test_statistics(exposure):
+def test_rates_and_silent_pixels_are_described(exposure):
     folder, spikes = exposure
     lines = describe_view(view_spike_file(folder / "a.dat"))
     mean = spikes.mean()
@@ -90,7 +90,7 @@ def test_another_scene_is_named(exposure, tmp_path):
         view_spike_file(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
-def test_a_part_of_a_file(exposure):
+def test_a_part_of_a_file_is_viewed_by_start_and_steps(exposure):
     folder, spikes = exposure
     view = view_spike_file(folder / "a.dat", start=8, steps=4)
     np.testing.assert_allclose(view.rate, spikes[8:12].mean(axis=0))

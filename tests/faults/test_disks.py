@@ -53,8 +53,8 @@ def project(undisturbed: Undisturbed, tmp_path: Path) -> Iterator[Project]:
         yield copy
 
 
-OFTEN = ("report", "evaluate", "train", "voxelize", "ingest")
-"""Stages that write much."""
+OFTEN = ("report", "evaluate", "voxelize", "ingest")
+"""Stages that write much; a training has a test of its own."""
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,6 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
     assert steps[1:] == sorted({*steps[1:]}), "each start has gone further"
 
 
-@pytest.mark.core
 def test_ctrl_c_pressed_again_while_a_training_saves_changes_nothing(after):
     project = after("data")
     call = project.command("--cores", "2", "train_tiny")

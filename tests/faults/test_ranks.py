@@ -1,4 +1,7 @@
-"""A training with two processes on one machine, without GPUs: they compute on the CPU."""
+"""A training with two processes on one machine, without GPUs: they compute on the CPU.
+
+`make test` has its parts: tests/launching/test_torchrun.py, tests/training/test_distributed.py.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,7 @@ import pytest
 
 from tests.faults.processes import CHECKPOINT, started, stop_at, wait_until_signalled
 
-pytestmark = [
-    pytest.mark.core,
-    pytest.mark.endurance,
-    pytest.mark.workflow,
-    pytest.mark.timeout(1500),
-]
+pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(1500)]
 
 
 def test_they_listen_on_the_loopback_interface_alone_stop_and_continue(after):

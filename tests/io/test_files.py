@@ -108,7 +108,7 @@ def test_digests_are_of_all_contents(tmp_path):
     assert json_digest({"a": "ü"}) == hashlib.sha256('{"a": "ü"}'.encode()).hexdigest()
 
 
-def test_bytes_of_a_folder(tmp_path):
+def test_files_and_bytes_of_a_folder_are_counted(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b").write_bytes(bytes(70))
     (tmp_path / "c").write_bytes(bytes(5))

@@ -40,7 +40,7 @@ def test_convolutions_are_three_dimensional_ones(layer: nn.Conv3d, frames: int) 
     assert_same([layer(x)], [expected], [x, *layer.parameters()])
 
 
-def test_geglu_by_hand() -> None:
+def test_geglu_gates_one_projection_by_the_other() -> None:
     torch.manual_seed(0)
     layer, x = GEGLU(3, 5, 4), torch.randn(2, 3)
     hidden = functional.gelu(layer.fc11(x)) * layer.fc12(x)

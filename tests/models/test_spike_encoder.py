@@ -9,7 +9,7 @@ from torch.nn import functional
 from vrtspike.models.spike_encoder import ResidualClipBlock, SpikeEncoder
 
 
-def test_encoder_by_hand() -> None:
+def test_the_encoder_is_its_convolutions_written_out() -> None:
     torch.manual_seed(0)
     encoder = SpikeEncoder(3, (4, 6)).double()
     for parameter in encoder.parameters():

@@ -35,7 +35,7 @@ def test_attention_runs_along_time_only() -> None:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_layers_by_hand(fused: bool) -> None:
+def test_layers_are_attention_along_time_at_each_pixel(fused: bool) -> None:
     """Two heads of four channels along the four frames of one pixel."""
     torch.manual_seed(0)
     x, spikes = 3 * torch.randn(2, 4, 8, dtype=torch.float64)

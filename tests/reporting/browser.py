@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -17,6 +17,8 @@ PATIENCE_MS = 800_000
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 """A window of a phone, for :func:`opened`."""
 
+Show = Callable[..., Page]
+"""Opens an address in a new window; keywords are those of the window."""
 Point = tuple[float, float]
 """Pixels of the window, to the right and down."""
 
@@ -35,6 +37,29 @@ def opened(browser: Browser, **window: Any) -> Page:
     page = browser.new_page(**window)
     page.set_default_timeout(PATIENCE_MS)
     return page
+
+
+@contextlib.contextmanager
+def watched(browser: Browser, folder: str = "") -> Iterator[Show]:
+    """Open addresses; no page may tell the console anything, or ask for files outside a folder."""
+    messages: list[str] = []
+    requests: list[str] = []
+    pages = []
+
+    def show(address: str, **window: Any) -> Page:
+        page = opened(browser, **{"viewport": {"width": 1280, "height": 720}, **window})
+        pages.append(page)
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert messages == []
+    assert [url for url in requests if not url.startswith((folder, "data:", "blob:"))] == []
 
 
 def place(page: Page, selector: str, x: float = 0.5, y: float = 0.5) -> Point:

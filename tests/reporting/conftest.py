@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from tests.reporting.shown_page import Show
+    from tests.reporting.browser import Show
 
 
 # Imported in the fixtures, because other tests of the page do without a browser.
@@ -35,22 +35,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def show(browser: Browser) -> Iterator[Show]:
     """Open an address in a new window; no page may have anything to tell the console."""
-    from tests.reporting.browser import opened
+    from tests.reporting.browser import watched
 
-    messages, pages = [], []
-
-    def show(address: str, **window: Any) -> Page:
-        page = opened(browser, **{"viewport": {"width": 1280, "height": 720}, **window})
-        pages.append(page)
-        page.on("console", lambda message: messages.append(message.text))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.goto(address)
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert messages == []
+    with watched(browser) as show:
+        yield show
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from vrtspike.reporting.page import write_report_page
 
 HANDLE, STAGE, CAPTION, PANELS = ".handle", ".stage", ".caption", ".panels figcaption"
 ORDER, RIGHT = ".thumbs select", ".side.right"
-Show = Callable[..., Page]
 
 
 NEEDS_CHROMIUM = [

@@ -89,7 +89,7 @@ def test_a_run_before_its_first_step_and_after_its_end(tmp_path):
     assert snapshot.remaining_s is None
 
 
-def test_a_published_run(publish):
+def test_a_published_run_is_finished_and_timed(publish):
     snapshot = LiveRun(publish("one")).read()
     assert (snapshot.status, snapshot.step, snapshot.total_steps) == ("finished", 5, None)
     assert snapshot.speed.step_ms == pytest.approx(1000)

@@ -53,7 +53,7 @@ def test_changes_are_written_as_json():
     ]
 
 
-def test_facts_of_a_run(tmp_path):
+def test_a_run_states_code_data_machine_and_versions(tmp_path):
     folder = make_run(tmp_path, "mine")
     result = origin(folder, tmp_path)
     assert result["commit"] == "commit 01234567"

@@ -140,8 +140,9 @@ def test_a_known_scene_is_restored_as_well_as_when_they_were_trained(model, scen
     assert psnr(model.restore(blurry, spikes), sharp) >= MIN_RESTORED
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_an_exported_file_is_as_exact_as_pytorch(model, scene, tmp_path):
+    """Only other weights can change it; test_onnx_export.py exports a small network each time."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -124,7 +124,7 @@ def test_without_the_whole_box_there_is_no_index(download, tmp_path):
     assert np.isnan(evaluation.table["nino34"]).all()
 
 
-def test_maps_of_error(evaluation, by_hand, icy):
+def test_maps_hold_the_root_of_the_mean_squared_error(evaluation, by_hand, icy):
     squares = np.array([(f - o) ** 2 for _, f, o, _ in by_hand["persistence", 3]])
     counts = np.array([w > 0 for w, *_ in by_hand["persistence", 3]])
     expected = np.sqrt((squares * counts).sum(0) / counts.sum(0))

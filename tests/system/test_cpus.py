@@ -32,7 +32,7 @@ def machine(monkeypatch) -> None:
         ({}, MACHINE),
     ],
 )
-def test_cgroup_limits(tmp_path, files, limit):
+def test_limits_of_cgroups_lower_the_number_of_cpus(tmp_path, files, limit):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -170,6 +170,6 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
         ({"PROGRESSIVE": PHASES, "EPOCHS": None}, 10, 3, 10),
     ],
 )
-def test_count_of_steps(train, per_epoch, micro_batches, steps):
+def test_steps_follow_from_epochs_or_their_maximum(train, per_epoch, micro_batches, steps):
     settings = Settings.model_validate({"TRAIN": train})
     assert count_steps(settings, per_epoch, micro_batches) == steps

@@ -130,7 +130,7 @@ def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
         ({"TRAIN_WORKERS": 0, "VAL_WORKERS": 2}, 1, 8, 0, 2, 0),
     ],
 )
-def test_worker_table(settings, gpus, cpus, train, val, total):
+def test_workers_are_divided_among_gpus(settings, gpus, cpus, train, val, total):
     workers = resolve_workers(DataloaderSettings.model_validate(settings), gpus, cpus)
     assert (workers.train, workers.val, workers.train * workers.gpus) == (train, val, total)
 

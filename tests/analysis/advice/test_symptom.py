@@ -66,7 +66,7 @@ LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("symptom", "name", "inside", "beyond", "others"), LIMITS)
-def test_limits(symptom, name, inside, beyond, others):
+def test_a_value_beyond_its_limit_is_a_finding(symptom, name, inside, beyond, others):
     assert check(symptom, **others, **{name: inside}) is None
     assert check(symptom, **others, **{name: beyond}) is not None
 
@@ -279,7 +279,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
 
 
 @pytest.mark.parametrize(("symptom", "values", "sections", "expected"), FINDINGS)
-def test_findings(symptom, values, sections, expected):
+def test_a_finding_has_evidence_change_and_weight(symptom, values, sections, expected):
     finding = check(symptom, settings(**sections), **values)
     if expected is None:
         assert finding is None

@@ -31,7 +31,7 @@ def evaluation(folder, name: str, psnr: float):
     return folder
 
 
-def test_runs_side_by_side(publish, tmp_path):
+def test_each_run_has_a_row_of_measurements(publish, tmp_path):
     folders = [
         publish("one", TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1}),
         publish("two", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 2, "COMPILE_MODEL": True}),
@@ -115,7 +115,7 @@ def runs(publish, tmp_path):
     return find_candidates(folders)
 
 
-def test_text(runs):
+def test_measurements_are_columns_of_text(runs):
     lines = comparison_of_runs_text(runs, "text").splitlines()
     assert lines[0].split() == ["measurement", "one", "second"]
     cells = {line[:16].strip(): line[16:].split() for line in lines}

@@ -44,7 +44,9 @@ OLD = "The NVIDIA driver on your system is too old"
         (None, "broken", f"; {OLD}", "docs/install.md"),
     ],
 )
-def test_a_gpu_computes(monkeypatch, is_right, state, detail, cure):
+def test_a_gpu_that_computes_wrongly_or_not_at_all_is_broken(
+    monkeypatch, is_right, state, detail, cure
+):
     def stand_in(device):
         if is_right is None:
             raise RuntimeError(f"{OLD}\nUpdate it")

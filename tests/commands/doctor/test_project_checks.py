@@ -70,7 +70,7 @@ def test_needs_of_presets(project, presets, names, expected):
         assert not any("gopro" in name for name in texts)
 
 
-def test_files_of_data(project):
+def test_an_empty_data_folder_is_broken(project):
     (project / "data/gopro_spike").mkdir(parents=True)
     assert checks()["data (gopro_spike)"].state == "broken"
     (project / "data/era5").mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_existing_data(project, tmp_path_factory):
     assert "light" in without.detail
 
 
-def test_disks(tmp_path, monkeypatch):
+def test_a_disk_without_room_or_folder_is_broken(tmp_path, monkeypatch):
     assert disk_check("RUNS", tmp_path / "a/b", 0.0).state == "ok"
     assert not (tmp_path / "a").exists()
     assert os.listdir(tmp_path) == []  # noqa: PTH208
@@ -122,7 +122,7 @@ def test_disks(tmp_path, monkeypatch):
     assert "set RUNS to" in no_folder.cure
 
 
-def test_weights(tmp_path, monkeypatch):
+def test_weights_are_published_missing_or_trained_here(tmp_path, monkeypatch):
     published = tmp_path / "alexnet-owt-7be5be79.pth"
     published.write_bytes(b"something else")
     wrong = weight_check(published, "TEST.METRICS")

@@ -223,7 +223,7 @@ def test_a_little_more_detail_is_no_exchange(sigma, refused):
     assert ("fine detail" in pair_faults(picture, soft)) == refused
 
 
-def test_real_frames(shared):
+def test_a_real_blurry_frame_belongs_to_its_sharp_frame_alone(shared):
     """A blurry GoPro frame belongs to its sharp frame, the frames after it do not."""
     folder = shared / "samples/gopro_test/GOPR0384_11_00"
     sharp = read_rgb(folder / "sharp/000001.png")

@@ -44,7 +44,7 @@ def exposure_faults(root):
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_half_the_exposure(tmp_path, sensor):
+def test_half_the_exposure_is_a_fault(tmp_path, sensor):
     folder = tmp_path / SEQUENCE
     write_sequence(folder, film(0, 56), frames_per_exposure=11, sensor=SENSORS[sensor])
     names = [path.stem for path in sorted((folder / "blur").iterdir())]

@@ -20,7 +20,7 @@ from vrtspike.system.errors import DataError
 
 
 @pytest.mark.parametrize(("height", "width"), [(4, 16), (4, 12), (8, 3)])  # rows may share bytes
-def test_format_bit_by_bit(tmp_path, height, width):
+def test_bits_are_read_from_the_bottom_row_least_significant_first(tmp_path, height, width):
     random = np.random.default_rng(7)
     raw = random.integers(0, 256, 3 * frame_bytes(height, width), dtype=np.uint8).tobytes()
     path = tmp_path / "a.dat"

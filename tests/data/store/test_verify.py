@@ -135,7 +135,7 @@ def test_no_damage_of_metadata_is_a_crash(manifest):
         assert named > 20
 
 
-def test_the_command(manifest, tmp_path, capsys):
+def test_the_command_says_sound_or_names_the_damage(manifest, tmp_path, capsys):
     dataset, splits = tmp_path / "dataset.json", {"train": [{"sequence": "s", "frames": 2}]}
     keys = ("dataset", "bins", "context", "blur_dir", "digest", "overlaps", "statistics")
     contents = {"schema": DATASET.schema, "splits": splits, "held_out": [], **dict.fromkeys(keys)}

@@ -10,7 +10,7 @@ from vrtspike.system.errors import DataError
 
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.mp4", "a.ts"])
-def test_interlaced_video(tmp_path, name):
+def test_interlaced_video_is_refused(tmp_path, name):
     write_sample(tmp_path / name, interlaced=True)
     with pytest.raises(DataError, match=rf"{name}: frame 1 is interlaced.*Deinterlace it"):
         inspect_video(tmp_path / name)

@@ -33,7 +33,9 @@ MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
         (1, 1, 5.0, 8.0, ""),
     ],
 )
-def test_batches_and_rates(batch, micro_steps, sample, usable, text):
+def test_a_batch_that_fits_the_memory_is_advised_with_its_rate(
+    batch, micro_steps, sample, usable, text
+):
     train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": micro_steps, "OPTIM": {"LR": 1e-3}}
     settings = RunSettings.model_validate({"TRAIN": train})
     advice = advise_batch(settings, fixed=4.0, sample=sample, usable=usable)

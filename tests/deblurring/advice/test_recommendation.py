@@ -141,7 +141,7 @@ def test_memory_and_hours_are_counted(project):
     assert on_cpus == pytest.approx(120 * clip / (0.48 * 0.15) / 3600)
 
 
-def test_a_full_disk(project, monkeypatch):
+def test_presets_that_need_more_disk_than_is_free_do_not_fit(project, monkeypatch):
     monkeypatch.setattr(recommendation, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     advised = advise_for("A100")
@@ -182,7 +182,7 @@ def test_context_of_exposures_takes_disk(project, monkeypatch):
         assert any("of disk" in symptom for symptom in symptoms(fit)) is is_full
 
 
-def test_a_small_data_set(project):
+def test_a_small_data_set_leads_to_the_small_preset(project):
     """Frames smaller than the crops of most presets, and clips for few steps."""
     root = project / "mine"
     for number in range(3):
@@ -207,7 +207,7 @@ def test_a_small_data_set(project):
     assert not small["demo"].reasons, "it is made for 120 steps"
 
 
-def test_the_text(project):
+def test_the_text_lists_machine_disk_costs_and_the_command(project):
     advised = advise_for("A6000", 3)
     lines = advised.lines
     assert lines[0] == "machine: 3 x A6000 with 48 GiB, 16 CPUs, 64 GiB of memory"

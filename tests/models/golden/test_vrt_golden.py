@@ -41,7 +41,7 @@ def compare(
 
 
 @pytest.mark.parametrize("case", ["t5", "t6"])
-def test_flows_agree(
+def test_flow_is_that_of_the_published_model(
     golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str
 ) -> None:
     with torch.no_grad():

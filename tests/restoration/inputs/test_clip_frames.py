@@ -128,7 +128,7 @@ def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
     assert levels == [1, 2]
 
 
-def test_frames_in_memory():
+def test_arrays_are_pictures_and_others_are_refused():
     frames = np.stack([gray(level) for level in (1, 2, 3)])
     clip = ArrayPictures(frames)
     assert (list(clip.names), clip.size) == (["000001", "000002", "000003"], (16, 24))

@@ -82,7 +82,7 @@ def test_the_data_of_a_model_have_all_values_and_the_worst_frame_first():
         ([on_page(metrics=METRICS[2:])], "general restored 1 frame of clip.", "no frame in doubt"),
     ],
 )
-def test_the_headline(models, sentence, fact):
+def test_the_headline_states_the_gain_or_the_doubt(models, sentence, fact):
     begin = headline(models, "clip", RECORD)
     assert begin.sentence == sentence
     assert begin.facts[0] == fact

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.reporting.browser import PHONE, PROGRAM, chromium, drag, opened, place
+from tests.reporting.browser import PHONE, PROGRAM, Show, chromium, drag, opened, place, watched
+from tests.reporting.shown_page import texts
 from tests.restoration.folder_runs import NAMES
 from vrtspike.restoration.folder.job import open_request
 from vrtspike.restoration.page.compared import read_compared
 from vrtspike.restoration.page.writing import write_folder_page
-
-Show = Callable[..., Page]
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,25 +55,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def show(browser: Browser, folder: Path) -> Iterator[Show]:
     """Opens the page in a new window; it may ask for nothing outside its folder, nor complain."""
-    messages: list[str] = []
-    requests: list[str] = []
-    pages = []
-
-    def show(**window: Any) -> Page:
-        page = opened(browser, **{"viewport": {"width": 1280, "height": 720}, **window})
-        pages.append(page)
-        page.on("console", lambda message: messages.append(message.text))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto((folder / "index.html").as_uri())
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert messages == []
-    inside = (f"{folder.as_uri()}/", "data:", "blob:")
-    assert [url for url in requests if not url.startswith(inside)] == []
+    with watched(browser, f"{folder.as_uri()}/") as show:
+        yield partial(show, (folder / "index.html").as_uri())
 
 
 def wait_for_pictures(page: Page) -> None:
@@ -82,10 +64,6 @@ def wait_for_pictures(page: Page) -> None:
     page.wait_for_function(
         "() => [...document.querySelectorAll('.view img')].every(i => i.naturalWidth > 0)"
     )
-
-
-def texts(page: Page, selector: str) -> list[str]:
-    return page.locator(selector).all_text_contents()
 
 
 def test_the_boundary_moves_over_pictures_in_files(show):
