@@ -71,25 +71,25 @@ def batch_settings(**sections: dict) -> Settings:
 
 
 def origins(batch: Sample, dataset: DatasetManifest) -> list[tuple[str, int]]:
-    """Sequence and first frame of each clip of a batch, by its blurry frames."""
-    everything = slice(None)
+    """Sequence and first frame of each clip of a batch, by its spikes."""
+    assert batch.spikes is not None
+    whole = slice(None)
     result = []
-    for clip in batch.blur:
+    for clip in batch.spikes.counts:
         for entry in dataset.sequences:
-            frames = Store(entry.store).read("blur", everything, everything, everything)
-            for start in range(len(frames) - len(clip) + 1):
-                if is_in(clip, torch.from_numpy(frames[start : start + len(clip)])):
+            counts = torch.from_numpy(Store(entry.store).read("voxels", whole, whole, whole))
+            for start in range(len(counts) - len(clip) + 1):
+                if is_in(clip, counts[start : start + len(clip)]):
                     result.append((f"{entry.split}/{entry.name}", start))
     assert len(result) == len(batch.blur)
     return result
 
 
-def is_in(crop: torch.Tensor, frames: torch.Tensor) -> bool:
-    """Return whether frames, or a part of them, are those of a crop; (T, H, W, 3) both."""
-    height, width = crop.shape[1:3]
-    windows = frames.unfold(1, height, 1).unfold(2, width, 1)  # (T, rows, columns, 3, h, w)
-    equal = windows == crop.movedim(3, 1)[:, None, None]
-    return bool(equal.flatten(3).all(3).all(0).any())
+def is_in(crop: torch.Tensor, counts: torch.Tensor) -> bool:
+    """Return whether counts, or a part of them, are those of a crop; (T, K, h, w) both."""
+    height, width = crop.shape[2:]
+    windows = counts.unfold(2, height, 1).unfold(3, width, 1)  # (T, K, rows, columns, h, w)
+    return bool((windows == crop[:, :, None, None]).all(dim=(0, 1, 4, 5)).any())
 
 
 def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str, int]]]:
