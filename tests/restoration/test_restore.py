@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from fractions import Fraction
 
@@ -73,8 +74,8 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
 @pytest.mark.parametrize(
     ("tiling", "tiles_at_once", "remedies"),
     [
-        (Tiling(32, 8, 3, 1), 2, ["lower TEST.BATCH_SIZE, 2", "smaller tiles", "fewer than 3"]),
-        (Tiling(0, 0, 3, 1), 1, ["smaller tiles", "fewer than 3"]),
+        (Tiling(32, 8, 3, 1), 2, ["TEST.BATCH_SIZE", "TEST.TILE.SIZE", "TEST.TILE.FRAMES"]),
+        (Tiling(0, 0, 3, 1), 1, ["TEST.TILE.SIZE", "TEST.TILE.FRAMES"]),
         (Tiling(8, 0, 1, 0), 1, []),
     ],
     ids=["batch", "frame", "smallest tile"],
@@ -85,8 +86,7 @@ def test_full_memory_names_what_can_still_be_lowered(clip, tiling, tiles_at_once
 
     with pytest.raises(RunError, match=r"end other programs.*\(no byte left\)$") as error:
         list(restore_frames(compute, clip[0], tiling, tiles_at_once=tiles_at_once))
-    for remedy in ("lower TEST.BATCH_SIZE, 2", "smaller tiles", "fewer than 3"):
-        assert (remedy in str(error.value)) == (remedy in remedies)
+    assert re.findall(r"TEST[\w.]+", str(error.value)) == remedies
 
 
 def test_a_model_without_spikes_gets_none(clip):
