@@ -30,6 +30,7 @@ TESTED_WITH = {
     "data/gate/test_consistency.py": ["data/gate/frame_views"],
     "data/simulation/test_general.py": ["data/simulation/photographs"],
     "data/store/test_reading.py": ["data/store/layout"],
+    "data/test_data_size.py": ["data/data_source"],
     "data/test_scripts.py": ["data/alignment_table"],
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
     "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],

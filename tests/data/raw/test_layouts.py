@@ -152,6 +152,16 @@ def test_many_faults_of_one_kind_are_one_line(tmp_path):
     assert jumps.startswith("frame numbers jump in 4 places, the first from 000006 to 000008: ")
 
 
+def test_a_gap_in_source_frames_of_x4k_is_found(tmp_path):
+    for part in ("blurry_33", "fullRGB"):
+        folder = tmp_path / f"train_{part}/002/occ008"
+        folder.mkdir(parents=True)
+        for name in ("0001", "0001_002", "0002_001", "0003_000", "0004_002"):  # 4, 7, 10, 13, 19
+            (folder / f"{name}.png").touch()
+    (fault,) = frame_faults(find_sequence(RawFolder(tmp_path), "train/002__occ008"))
+    assert fault.startswith("frame numbers jump from 0003_000 to 0004_002: frames are missing")
+
+
 @pytest.mark.parametrize(
     ("layout", "cure"),
     [
