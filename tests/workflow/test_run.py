@@ -106,13 +106,13 @@ def test_changed_training_code_is_reported_and_an_unknown_target_is_refused(fini
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     before = sequence_results(finished)
     with finished.replaced(
-        "src/vrtspike/data/voxels/bins.py",
-        "return np.concatenate([np.zeros(1, np.int64), np.cumsum(steps)])",
-        "return 1 * np.concatenate([np.zeros(1, np.int64), np.cumsum(steps)])",
+        "src/vrtspike/data/voxels/normalization.py",
+        "voxels = np.bincount(counts[steps == value].ravel(), minlength=value + 1)",
+        "voxels = 1 * np.bincount(counts[steps == value].ravel(), minlength=value + 1)",
     ):
         reasons = finished.why("train_tiny")
         output = finished.make("train_tiny")
-    assert reasons["voxelize tiny"].startswith("code of vrtspike/data/voxels/bins.py; ")
+    assert reasons["voxelize tiny"].startswith("code of vrtspike/data/voxels/normalization.py; ")
     assert reasons["train tiny"].startswith(f"{OPEN}; took ")
     assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
     after = sequence_results(finished)
