@@ -113,7 +113,7 @@ def train_run(
         return _train(trainer, stop)
 
 
-def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
+def train_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
 
     Args:
