@@ -51,9 +51,9 @@ def main() -> int:
         if changed and not process_rank():
             print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.
-        from vrtspike.training.run import run_preset
+        from vrtspike.training.run import train_preset
 
-        status = run_preset(arguments.run_dir, changed)
+        status = train_preset(arguments.run_dir, changed)
     except UserError as error:
         rank = process_rank()
         process = f" (process {rank})" if rank else ""

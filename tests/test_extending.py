@@ -17,7 +17,7 @@ from vrtspike.config import load_preset
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import read_published
-from vrtspike.training.run import run_preset
+from vrtspike.training.run import train_preset
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_example_is_prepared_trained_and_measured(preset, tmp_path):
     run, output = tmp_path / "run", tmp_path / "evaluation"
     identify("waves", settings, manifest).write(run)
     write_statistics(run)
-    assert run_preset(run) == 0
+    assert train_preset(run) == 0
     output.mkdir()
     job = EvaluationJob(
         run / "weights.safetensors", read_published(run), manifest, output, torch.device("cpu")

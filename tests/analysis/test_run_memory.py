@@ -124,3 +124,11 @@ def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish, monkeypatc
         assert capsys.readouterr().out.startswith(f"{expected}: no process trains here")
     with pytest.raises(RunError, match="nosuch: no run there; expected its folder"):
         run_command(["memory", "nosuch"])
+    config = Path("config/config.yaml")
+    config.parent.mkdir()
+    config.write_text("RUNS: elsewhere\nRESULTS: out\n")
+    with pytest.raises(RunError, match="a preset with a run in elsewhere or out/train"):
+        run_command(["memory", "preset"])
+    shutil.copytree(folder, "out/train/preset")
+    run_command(["memory", "preset"])
+    assert capsys.readouterr().out.startswith("out/train/preset: no process trains here")

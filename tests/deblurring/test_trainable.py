@@ -27,6 +27,7 @@ from vrtspike.deblurring.trainable import (
 from vrtspike.io.files import read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
+from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
 from vrtspike.settings import Settings
@@ -44,6 +45,17 @@ def test_parts_of_a_model_learn_as_the_preset_says(place):
         run = identify("tiny", settings, place / "k4" / "dataset.json")
         trainable = build_trainable(run, ALONE, NO_WORKERS)
         assert (trainable.rate_factors, trainable.frozen_steps) == (rates, frozen)
+
+
+def test_a_model_may_leave_out_groups_of_parameters(place, monkeypatch):
+    monkeypatch.setattr(VRTSpike, "rate_groups", lambda model: {"backbone": []})
+    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
+    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    trainable = build_trainable(run, ALONE, NO_WORKERS)
+    assert (trainable.rate_factors, trainable.frozen_steps) == (
+        {"others": 1.0, "backbone": 1.0},
+        {},
+    )
 
 
 def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):

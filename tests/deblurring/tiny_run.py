@@ -19,7 +19,7 @@ from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.run import run_preset
+from vrtspike.training.run import train_preset
 from vrtspike.training.workers import Workers
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -92,5 +92,5 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
     record_code(folder, SCRIPTS / "train.py", settings.TASK)
     write_statistics(folder)
-    assert run_preset(folder) == 0
+    assert train_preset(folder) == 0
     return settings

@@ -37,7 +37,7 @@ from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
 from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.training.run import run_preset
+from vrtspike.training.run import train_preset
 
 OVERRIDES = (
     "TRAIN.MAX_STEPS=0",
@@ -86,7 +86,7 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
     identify("kept", settings, small_run.dataset).write(kept.run)
     record_code(kept.run, Path(__file__).parents[2] / "scripts/train.py", settings.TASK)
     write_statistics(kept.run)
-    assert run_preset(kept.run) == 0
+    assert train_preset(kept.run) == 0
     publish(kept.run, kept.train)
     output = kept.results / "evaluate/kept"
     output.mkdir(parents=True)

@@ -13,7 +13,7 @@ from vrtspike.launching.gpus import Devices
 from vrtspike.launching.torchrun import (
     RENDEZVOUS_FILE,
     ProgramExit,
-    run_training,
+    start_training,
     training_environment,
 )
 from vrtspike.training.distributed import rendezvous_url
@@ -68,7 +68,7 @@ def test_threads_are_divided_among_the_processes(monkeypatch, threads, ranks, ex
 def test_processes_of_one_machine_listen_on_the_loopback_interface_alone(tmp_path):
     program = tmp_path / "training.py"
     program.write_text(TRAINING)
-    assert run_training(tmp_path, TWO, program, {}) == ProgramExit(0, was_stopped=False)
+    assert start_training(tmp_path, TWO, program, {}) == ProgramExit(0, was_stopped=False)
     record = json.loads((tmp_path / "seen.json").read_text())
     assert record["gradient"] == 1.5  # of both: they have talked
     assert set(record["addresses"]) == {"127.0.0.1"}
@@ -88,7 +88,7 @@ def started(monkeypatch) -> dict[str, list[str] | dict[str, str]]:
 
 
 def test_machines_meet_at_an_endpoint_and_choose_their_interfaces(started, tmp_path):
-    run_training(tmp_path, TWO, Path("train.py"), {}, nodes=2, endpoint="first:29400")
+    start_training(tmp_path, TWO, Path("train.py"), {}, nodes=2, endpoint="first:29400")
     command = started["command"]
     assert command[command.index("--nnodes") + 1] == "2"
     assert command[command.index("--rdzv-endpoint") + 1] == "first:29400"
@@ -98,7 +98,7 @@ def test_machines_meet_at_an_endpoint_and_choose_their_interfaces(started, tmp_p
 
 def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_path, monkeypatch):
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth0")
-    run_training(tmp_path, TWO, Path("train.py"), {})
+    start_training(tmp_path, TWO, Path("train.py"), {})
     assert started["environment"]["NCCL_SOCKET_IFNAME"] == "lo"
 
 

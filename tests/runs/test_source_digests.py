@@ -32,6 +32,7 @@ FILES = {
     "src/vrtspike/alpha/unused.py": "",
     "src/vrtspike/beta/files.py": (
         "import typing\nif typing.TYPE_CHECKING:\n    from vrtspike.alpha import typed\n"
+        "else:\n    RUNTIME = 1\nif not typing.TYPE_CHECKING:\n    LATER = 1\n"
     ),
     "src/vrtspike/late.py": 'NAMES = {"a": "vrtspike.network.Net", "b": "vrtspike.alpha.unused"}\n',
     "src/vrtspike/network.py": "class Net: ...\n",
@@ -118,6 +119,21 @@ def test_follows_every_kind_of_import(folder):
         "scripts/program",
         *(files - {"beta/files"}),
     }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("alpha import typed", "alpha import unused", False),
+        ("RUNTIME = 1", "RUNTIME = 2", True),
+        ("LATER = 1", "LATER = 2", True),
+    ],
+)
+def test_only_imports_for_type_checkers_are_left_out(folder, old, new, changed):
+    (folder / "scripts/program.py").write_text("from vrtspike.alpha import direct\n")
+    before = digests(folder)
+    edit(folder, "src/vrtspike/beta/files.py", old, new)
+    assert (digests(folder) != before) == changed
 
 
 def test_only_the_definitions_that_a_function_of_a_task_uses_count(folder):

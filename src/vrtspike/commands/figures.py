@@ -40,8 +40,7 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="NAMES",
         help=f"figures to write, separated by commas: {', '.join(FIGURE_NAMES)}; without it all "
-        "that "
-        "there are data for",
+        "that there are data for",
     )
     add("--labels", nargs="+", default=[], metavar="NAME", help="names of the results in figures")
     add(

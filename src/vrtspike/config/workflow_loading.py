@@ -169,6 +169,19 @@ def keys_of_task(document: Document, task: str) -> Document:
     return Document(values, document.locations)
 
 
+def run_folders() -> tuple[Path, Path]:
+    """Return the folders with the runs of presets: RUNS, and ``train`` in RESULTS.
+
+    Those of ``config/config.yaml`` in the working directory, or the defaults without one.
+
+    Raises:
+        ConfigError: if the configuration is invalid.
+    """
+    document = read_yaml(CONFIG) if CONFIG.is_file() else document_of({}, "")
+    settings = validate_document(workflow_schema(), document, _ADVICE)
+    return Path(settings.RUNS), Path(settings.RESULTS) / "train"
+
+
 def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
     """Read the configuration of the project in the working directory.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -31,6 +33,8 @@ from vrtspike.training.objectives import Trainable
 from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.workers import Workers
 
+T = TypeVar("T")
+
 
 def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """Build model, objective and batches of a run, for one of its processes.
@@ -54,8 +58,8 @@ def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainab
         training,
         validation,
         note=model.describe(),
-        rate_factors=rate_factors(settings.TRAIN),
-        frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
+        rate_factors=_of_groups(rate_factors(settings.TRAIN), model),
+        frozen_steps=_of_groups({FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0}, model),
         half_weights=model.half_weights,
     )
 
@@ -70,6 +74,12 @@ def rate_factors(train: DeblurringTrainSettings) -> dict[str, float]:
     return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
 
 
+def _of_groups(values: Mapping[str, T], model: Restorer) -> dict[str, T]:
+    """Return the values of the groups of parameters that a model has."""
+    groups = {OTHERS, *model.rate_groups()}
+    return {group: value for group, value in values.items() if group in groups}
+
+
 def build_training_model(settings: Settings) -> Restorer:
     """Build the model of a preset for training; freeze parameters that its clips never use.
 
@@ -78,7 +88,7 @@ def build_training_model(settings: Settings) -> Restorer:
     """
     model = build_model(settings)
     if settings.DATA.CLIP_LEN == 1:
-        unused = set(model.rate_groups()[FLOW])
+        unused = set(model.rate_groups().get(FLOW, ()))
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
     return model

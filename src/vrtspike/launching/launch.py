@@ -6,8 +6,9 @@ The launcher does not import PyTorch, so that it starts at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.monitoring.display import Messages
 from vrtspike.runs.file_names import LAUNCHER_LOCK
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
-from vrtspike.runs.identity import identify
+from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.published import publish
 from vrtspike.runs.training_code import code_changes
 from vrtspike.system.errors import first_few
@@ -105,19 +106,39 @@ def launch(program: Path, request: Launch) -> int:
         limit = time_limit(os.environ)
         record = read_record(folder)
         starts = 0 if record is None else len(record["starts"])
-        status = 1  # for LOG.ON_END, if this launcher fails
-        try:
-            training_status = train_on_machines(folder, machines, program, messages, limit)
-            if training_status == 0:
-                publish(folder, request.output)
-                messages.note(f"result: {request.output}")
-            status = training_status
-        finally:
-            run_end_hook(settings.LOG.ON_END, status, run.name, folder, request.output, messages)
+        train = partial(train_on_machines, folder, machines, program, messages, limit)
+        status = _train_and_publish(train, run, folder, request.output, messages)
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
     # A job that made no step would make none after requeueing, either.
     if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
+    return status
+
+
+def _train_and_publish(
+    train: Callable[[], int], run: RunIdentity, folder: Path, output: Path, messages: Messages
+) -> int:
+    """Train, publish the result of a finished training, and run LOG.ON_END in any case.
+
+    Args:
+        train: trains, and returns the exit status.
+        run: the run.
+        folder: folder of the run.
+        output: folder of the result.
+        messages: receives the path of the result.
+
+    Returns:
+        the exit status of the training.
+    """
+    status = 1  # for LOG.ON_END, if the training raises an error
+    try:
+        training_status = train()
+        if training_status == 0:
+            publish(folder, output)
+            messages.note(f"result: {output}")
+        status = training_status
+    finally:
+        run_end_hook(run.settings.LOG.ON_END, status, run.name, folder, output, messages)
     return status
 
 

@@ -15,7 +15,7 @@ from vrtspike.cluster.slurm_job import rendezvous_endpoint, srun_command
 from vrtspike.cluster.time_limit import TimeLimit
 from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
-from vrtspike.launching.torchrun import ProgramExit, run_program, run_training
+from vrtspike.launching.torchrun import ProgramExit, run_program, start_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
 from vrtspike.system.endings import describe_status
@@ -101,7 +101,7 @@ def train_on_machines(
         if messages.log is not None:
             environment[LOG_FILE] = str(messages.log.absolute())
         if machines.nodes == 1:
-            program_exit = run_training(folder, devices, program, environment, limit=limit)
+            program_exit = start_training(folder, devices, program, environment, limit=limit)
         else:
             program_exit = _train_on_nodes(folder, machines, program, environment, limit)
         status = read_status(path)
@@ -161,4 +161,4 @@ def train_on_node(folder: Path, machines: Machines, program: Path, endpoint: str
         RunError: if devices are missing.
     """
     with take_gpus(machines.gpus) as devices:
-        return run_training(folder, devices, program, {}, machines.nodes, endpoint).code
+        return start_training(folder, devices, program, {}, machines.nodes, endpoint).code

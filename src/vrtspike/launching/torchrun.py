@@ -45,7 +45,7 @@ class ProgramExit(NamedTuple):
     was_stopped: bool
 
 
-def run_training(
+def start_training(
     folder: Path,
     devices: Devices,
     program: Path,

@@ -68,7 +68,8 @@ class Restorer(nn.Module):
 
         Returns:
             those of the ``backbone``, which may start from published weights, and of its ``flow``,
-            which may be trained later and more slowly, and has no gradient in clips of one frame.
+            which may be trained later and more slowly, and has no gradient in clips of one frame. A
+            model may leave out a group.
         """
         return {BACKBONE: [], FLOW: []}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from vrtspike.config.workflow_loading import run_folders
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.runs.file_names import LAUNCHER_LOCK, LOCK, RUN_RECORD
@@ -157,26 +158,28 @@ def latest_run(folder: Path) -> Path | None:
     return max(records, key=lambda record: record.stat().st_mtime).parent
 
 
-RUN_FOLDERS = (Path("runs"), Path("results/train"))
-"""Folders that are searched for the runs of a preset, in this order."""
-
-
 def find_run(path: Path) -> Path:
     """Return the folder of the run that a path or the name of a preset selects.
 
     Args:
         path: folder of a run, folder of the runs of a preset, for the latest, or name of a preset
-            in one of :data:`RUN_FOLDERS`.
+            with runs in the folders that ``config/config.yaml`` names.
 
     Raises:
         RunError: if there is none.
+        ConfigError: if ``path`` is none, and the configuration is invalid.
     """
-    for candidate in (path, *(parent / path for parent in RUN_FOLDERS)):
-        folder = latest_run(candidate)
-        if folder is not None:
-            return folder
+    run = latest_run(path)
+    if run is not None:
+        return run
+    folders = run_folders()
+    for folder in folders:
+        run = latest_run(folder / path)
+        if run is not None:
+            return run
+    runs, results = folders
     raise RunError(
-        f"{path}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
-        "prints when it starts, or results/train/<preset>) or a preset with a run in "
-        f"{' or '.join(map(str, RUN_FOLDERS))}"
+        f"{path}: no run there; expected its folder ({runs}/<preset>/<fingerprint>, which training "
+        f"prints when it starts, or {results}/<preset>) or a preset with a run in {runs} or "
+        f"{results}, as RUNS and RESULTS say; name its folder if other configuration set them"
     )

@@ -188,8 +188,11 @@ class _Stripped(ast.NodeTransformer):
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if is_text else node
 
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            return node.orelse
+        return node
 
 
 def _imported_names(node: ast.AST, path: Path) -> set[str]:

@@ -70,17 +70,14 @@ class Trainer:
         checkpoint = latest_checkpoint(log.checkpoints)
         micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
         self.trainable = trainable
-        self.objective = trainable.objective
-        self.batches = trainable.training
         self.settings = settings
-        self.train_settings = settings.TRAIN
         self.ranks = ranks
         self.log = log
         self.timing = timing
         self.display = log.display
         self.micro_batches = micro_batches
-        self.epochs = Epochs(self.batches.per_epoch, micro_batches)
-        self.total_steps = count_steps(settings, self.batches.per_epoch, micro_batches)
+        self.epochs = Epochs(trainable.training.per_epoch, micro_batches)
+        self.total_steps = count_steps(settings, trainable.training.per_epoch, micro_batches)
         self.counters = RunCounters()
         self.learner = Learner(trainable, settings, ranks, micro_batches, self.total_steps)
         self.model = self.learner.model
@@ -99,7 +96,7 @@ class Trainer:
         throughput = Throughput(self.counters.step, self.total_steps)
         first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total_steps * self.micro_batches
-        stream = self.batches.stream(first, self.ranks.world_size, end=last)
+        stream = self.trainable.training.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
         with self._profiler() as profile, self.timing.activate():
@@ -119,7 +116,7 @@ class Trainer:
                 # Timings are written before the checkpoint, so that a crash after it leaves no gap
                 # in them.
                 self.timing.step(self.counters.step, result.samples, result.frames)
-                is_due = self.counters.step % self.train_settings.SAVE_EVERY_STEPS == 0
+                is_due = self.counters.step % self.settings.TRAIN.SAVE_EVERY_STEPS == 0
                 if stopping or is_due or self._is_finished():
                     self._save()
         if stopping:
@@ -155,7 +152,7 @@ class Trainer:
         if self.epochs.end_with(step) or step >= self.total_steps:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.write_memory(step, self.ranks.device, self.batches.cache_use())
+            self.log.write_memory(step, self.ranks.device, self.trainable.training.cache_use())
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
@@ -166,9 +163,9 @@ class Trainer:
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
         ]
-        metric = self.counters.metrics.get(self.objective.metric)
+        metric = self.counters.metrics.get(self.trainable.objective.metric)
         if metric is not None:
-            parts.append(f"{self.objective.metric} {metric:.4g}")
+            parts.append(f"{self.trainable.objective.metric} {metric:.4g}")
         parts.append(f"{throughput.samples_per_second:.3g} samples/s")
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total_steps)
@@ -177,7 +174,7 @@ class Trainer:
         """Return the error of a run whose numbers are no longer finite."""
         rate = self.learner.optimizer.param_groups[0]["lr"]
         precision = self.learner.precision.name
-        return divergence(symptom, self.counters, rate, self.train_settings, precision)
+        return divergence(symptom, self.counters, rate, self.settings.TRAIN, precision)
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
@@ -210,8 +207,12 @@ class Trainer:
     def _record_validation(self, metrics: dict[str, float], pictures: ValidationPictures) -> None:
         """Log and show a validation, and keep the weights if they are the best."""
         step = self.counters.step
-        watched = watched_metric(self.objective.metric, self.train_settings.EARLY_STOPPING, metrics)
-        is_best = self.counters.note_validation(metrics, watched, self.objective.lower_is_better)
+        watched = watched_metric(
+            self.trainable.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
+        )
+        is_best = self.counters.note_validation(
+            metrics, watched, self.trainable.objective.lower_is_better
+        )
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.write_pictures(step, pictures)
@@ -247,7 +248,7 @@ class Trainer:
     def _is_finished(self) -> bool:
         if self.counters.step >= self.total_steps:
             return True
-        stopping = self.train_settings.EARLY_STOPPING
+        stopping = self.settings.TRAIN.EARLY_STOPPING
         return stopping is not None and self.counters.without_improvement >= stopping.PATIENCE
 
     def _epoch(self) -> int:
@@ -274,7 +275,7 @@ class Trainer:
                     "micro_batches": self.micro_batches,
                     **{name: part.state_dict() for name, part in self.parts.items()},
                 }
-                save_checkpoint(self.log.checkpoints, state, self.train_settings.KEEP_LAST)
+                save_checkpoint(self.log.checkpoints, state, self.settings.TRAIN.KEEP_LAST)
                 entries = self.counters.entries()
                 self.log.record.update("running", self.counters.step, **entries)
             self.ranks.barrier()

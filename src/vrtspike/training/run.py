@@ -113,7 +113,7 @@ def train_run(
         return _train(trainer, stop)
 
 
-def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
+def train_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
 
     Args:
@@ -138,11 +138,11 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
     if run.settings.untrained_weights is None:
-        warmup = warmup_steps(trainer.train_settings.SCHED, trainer.total_steps)
+        warmup = warmup_steps(trainer.settings.TRAIN.SCHED, trainer.total_steps)
         plan = (
             f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
             f"steps {trainer.counters.step} to {trainer.total_steps}, {warmup} of them warm-up, "
-            f"{trainer.micro_batches} batches of {trainer.train_settings.BATCH_SIZE} a step"
+            f"{trainer.micro_batches} batches of {trainer.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
         plan = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
@@ -196,7 +196,7 @@ def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
         timing.close()
     log.write_gpu_categories(gpu_categories(trainer.model, trainer.learner.optimizer, device))
     if status == "finished":
-        if trainer.train_settings.EARLY_STOPPING is not None:
+        if trainer.settings.TRAIN.EARLY_STOPPING is not None:
             trainer.load_best()
         log.write_weights(trainer.learner.trained_model(), WEIGHTS)
     log.record.update(status, counters.step, **counters.entries())

@@ -143,7 +143,10 @@ class RunLog:
             self.display.note(categories_line(record))
 
     def flush(self) -> None:
-        """Flush all files, so that a crash after a checkpoint leaves no gap."""
+        """Write TensorBoard's buffer, so that a crash after a checkpoint leaves no gap in it.
+
+        Records are written at once.
+        """
         if self._board is not None:
             self._board.flush()
 

@@ -65,6 +65,21 @@ def test_a_video_is_read_in_any_order_and_not_again_by_neighbouring_windows(vide
     assert len(begun) == 2  # to be read, and again for the first frame
 
 
+def test_frames_of_the_window_before_are_not_decoded_again_while_one_is_read_ahead(
+    video, monkeypatch
+):
+    begun = []
+    monkeypatch.setattr(
+        clip_frames, "read_video", lambda path: begun.append(path) or read_video(path)
+    )
+    frames = open_pictures(video)
+    for window in (slice(0, 20), slice(20, 40)):
+        frames.model_input(window)
+    for index in range(40):
+        assert abs(int(frames.frame(index)[8, 8, 0]) - 5 * index) <= 3
+    assert len(begun) == 1
+
+
 LONG = 60
 """Seconds after which a thread that nobody wakes up gives up; never reached in a sound run."""
 

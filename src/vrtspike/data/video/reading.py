@@ -29,6 +29,12 @@ _MISSING_S = Fraction(1, 10)
 _MISSING_STEPS = Fraction(3, 2)
 """A file is complete if its streams end at most so many seconds, or so many of the longest steps
 between two frames, before the end that its header announces: headers are rounded."""
+_EBML = b"\x1a\x45\xdf\xa3"
+"""The first element of a Matroska file (.mkv, .webm), whose announced length FFmpeg does not check;
+the segment is the second one."""
+_SEGMENT = b"\x18\x53\x80\x67"
+_HEAD = 4096
+"""Bytes that are read; the two elements are at the beginning."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,10 @@ def _decode(path: Path, container: InputContainer, stream: VideoStream) -> Itera
                 yield frame
     except av.error.FFmpegError as error:
         raise _damaged(path, container, stream, count, f" ({error.strerror})") from error
+    length = path.stat().st_size
+    if length < (announced_bytes(path) or 0):
+        cause = f" ({length} bytes of {announced_bytes(path)})"
+        raise _damaged(path, container, stream, count, cause)
     missing = Fraction(container.duration or 0, _MICROSECONDS) - end
     if cut or missing > max(_MISSING_S, _MISSING_STEPS * longest):
         raise _damaged(path, container, stream, count)
@@ -238,3 +248,42 @@ def _rising_stamps(
     if length <= 0 and len(stamps) > 1:
         length = stamps[-1] - stamps[-2]
     return (*stamps, stamps[-1] + max(1, length or typical_length))
+
+
+def announced_bytes(path: Path) -> int | None:
+    """Return length of a Matroska file by its header; None for other files, and if it is not given.
+
+    A file is an EBML header and a segment, each with its identity, its size and its contents.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head.startswith(_EBML):
+        return None
+    size, start = _read_size(head, len(_EBML))
+    if size is None:
+        return None
+    segment = start + size
+    if head[segment : segment + len(_SEGMENT)] != _SEGMENT:
+        return None
+    size, start = _read_size(head, segment + len(_SEGMENT))
+    return None if size is None else start + size
+
+
+def _read_size(head: bytes, offset: int) -> tuple[int | None, int]:
+    """Return the size of an element, None if unknown, and the place of its contents.
+
+    The number of leading zeros of the first byte is the number of bytes that follow it; a size of
+    ones is unknown.
+
+    >>> _read_size(bytes([0x40, 0x05]), 0)
+    (5, 2)
+    >>> _read_size(bytes([0xFF]), 0)
+    (None, 1)
+    """
+    length = 9 - head[offset].bit_length() if offset < len(head) else 9
+    if length > 8 or offset + length > len(head):
+        return None, offset
+    # Behind the leading zeros and a one, 7 bits for each byte are left.
+    all_ones = 2 ** (7 * length) - 1
+    size = int.from_bytes(head[offset : offset + length]) & all_ones
+    return (None if size == all_ones else size), offset + length

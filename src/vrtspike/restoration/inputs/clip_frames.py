@@ -21,8 +21,10 @@ from vrtspike.system.errors import DataError, is_text, list_faults, printable
 
 READABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
-"""Number of frames of a video that stay decoded: neighbouring windows share some, and a writer lags
-behind."""
+"""Least number of frames of a video that stay decoded."""
+KEPT_WINDOWS = 3
+"""Windows of frames that stay decoded: neighbouring ones share some, and while one is read ahead,
+the frames of the one before it are compared with the restored ones."""
 _PLAIN_NAMES = ("blur", "blur_gamma", "frames")
 """Names of folders that are no names of sequences; the folder above then names the sequence."""
 
@@ -62,8 +64,12 @@ class Pictures(ABC):
     def describe(self, index: int) -> str:
         """Return the name of one frame in messages."""
 
+    def keep(self, frames: int) -> None:  # noqa: B027 - most pictures can be read again at any time
+        """Announce windows of a number of frames, of which some will be read again."""
+
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Return consecutive frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
+        """Return a window of frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
+        self.keep(frames.stop - frames.start)
         images = self.read(frames)
         if images.dtype == np.uint8:
             return to_8_bit(images)
@@ -163,6 +169,13 @@ class VideoPictures(Pictures):
     def read(self, frames: slice) -> NDArray[np.uint8]:
         """Return consecutive frames."""
         return np.stack([self._decode(index) for index in range(frames.start, frames.stop)])
+
+    def keep(self, frames: int) -> None:
+        """Keep the frames of several windows decoded."""
+        with self._lock:
+            max_frames = KEPT_WINDOWS * frames
+            if max_frames > (self._kept.maxlen or 0):
+                self._kept = deque(self._kept, maxlen=max_frames)
 
     def describe(self, index: int) -> str:
         """Return the file and the number of a frame."""

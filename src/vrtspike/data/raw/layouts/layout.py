@@ -143,8 +143,7 @@ class Layout:
             raise DataError(
                 f"{file}: nothing says when the shutter was open (the layout {self.name} does not);"
                 f" put a table {EXPOSURE_TABLE} with the columns {', '.join(EXPOSURE_COLUMNS)} "
-                "beside the frames or "
-                "the spikes"
+                "beside the frames or the spikes"
             )
         return exposure
 
