@@ -33,7 +33,9 @@ rule survey:
             dataset_of(wildcards).train_split,
             dataset_of(wildcards).test_split,
         ],
-        names_version=lambda wildcards: names_version(RAW_DATA.survey(dataset_of(wildcards))),
+        names_version=lambda wildcards: names_version(
+            RAW_DATA.survey(dataset_of(wildcards))
+        ),
     shell:
         program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"

@@ -4,8 +4,15 @@ from pathlib import Path
 
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.damage import inputs_version, shard_damage
-from vrtspike.deblurring.planning.options import gate_options, simulated_sequence
-from vrtspike.deblurring.planning.preset_data import statistics_wildcards, unused_data_notes
+from vrtspike.deblurring.planning.options import (
+    gate_options,
+    simulated_sequence,
+    store_options,
+)
+from vrtspike.deblurring.planning.preset_data import (
+    statistics_wildcards,
+    unused_data_notes,
+)
 
 
 @user_errors()
