@@ -8,7 +8,11 @@ import pytest
 
 from tests.endurance.submitted import OnCluster
 from tests.workflow.cluster import Cluster, missing, start_cluster
-from tests.workflow.project import tiny_project
+from tests.workflow.conftest import finished_once
+from tests.workflow.project import Project
+from tests.workflow.staleness import copied
+
+__all__ = ["finished_once"]
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +25,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def prepared(cluster: Cluster, repository, tmp_path_factory: pytest.TempPathFactory) -> OnCluster:
+def prepared(
+    cluster: Cluster, finished_once: Project, tmp_path_factory: pytest.TempPathFactory
+) -> OnCluster:
     """A project whose data is ready, and the cluster that trains on it."""
-    project = tiny_project(repository, tmp_path_factory.mktemp("prepared") / "project")
-    project.make("results/data/tiny/k8/dataset.json")
+    project = copied(finished_once, tmp_path_factory.mktemp("prepared") / "project")
     return OnCluster(project, cluster)
