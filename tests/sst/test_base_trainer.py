@@ -147,6 +147,7 @@ def test_a_run_of_two_processes_goes_on_alone(store, tmp_path, capsys):
     """Its identity has no number that the machine decides, such as the steps of the warm-up."""
     with free_port() as port:
         spawn(stop_one_of_two, (port, store.path, tmp_path), nprocs=2)
+    Interrupting.reads = 30  # past the interruption
     trainer(store, tmp_path, dataset_class=Interrupting).train()
     output = capsys.readouterr().out
     # Three batches an epoch, two a step.
