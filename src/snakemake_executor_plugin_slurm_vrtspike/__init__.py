@@ -12,7 +12,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings
 
 from vrtspike.system.errors import install_advice
-from vrtspike.system.surroundings import set_default_user
+from vrtspike.system.user_environment import set_default_user
 
 PLUGIN_NAME = "snakemake-executor-plugin-slurm"
 LOWEST_VERSION = "2.8"

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from vrtspike.system.surroundings import expand_home
+from vrtspike.system.user_environment import expand_home
 
 _OPERATIONAL = "operational"
 _WEIGHTS = "weights"

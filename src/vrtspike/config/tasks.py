@@ -127,7 +127,11 @@ TaskSettings: TypeAlias = Any
 """Settings of a preset of the task: an instance of its ``SETTINGS``."""
 
 LaterType: TypeAlias = Any
-"""A type of a package that comes later than this one; the docstring names it."""
+"""A type of a package that comes later than this one; the docstring names it.
+
+Imports upward are refused for types, too. A task writes the type itself, so that its own functions
+are checked.
+"""
 
 OptionalPart = Literal["FRAME_KEYS", "prepare", "memory", "advice", "page"]
 """Parts of :class:`Task` that a task may lack; :func:`defines` tells."""

@@ -18,7 +18,7 @@ from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status,
 from vrtspike.launching.torchrun import ProgramExit, run_program, start_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.endings import describe_status
+from vrtspike.system.program_ends import describe_status
 from vrtspike.system.options import integer_from
 from vrtspike.system.processes import stop_with_parent
 

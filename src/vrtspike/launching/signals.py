@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
-from vrtspike.system.endings import is_ignored
+from vrtspike.system.program_ends import is_ignored
 
 EXIT_RESUMABLE = 75
 """Exit status of a run that was stopped and has saved its state (EX_TEMPFAIL)."""

@@ -49,5 +49,5 @@ def colored(values: NDArray[np.float32], top: float) -> ColorMap:
 def error_colors() -> list[str]:
     """Return nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
     levels = np.linspace(0, 255, 9).round().astype(np.uint8)[None]
-    colours = cv2.applyColorMap(levels, _COLORS)[0, :, ::-1]
-    return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
+    colors = cv2.applyColorMap(levels, _COLORS)[0, :, ::-1]
+    return [f"rgb({r} {g} {b})" for r, g, b in colors.tolist()]

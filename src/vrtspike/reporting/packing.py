@@ -29,7 +29,7 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.surroundings import free_bytes
+from vrtspike.system.user_environment import free_bytes
 
 _OTHER_BYTES = 100_000
 """Upper limit of the size of settings, evaluation and card."""

@@ -63,7 +63,7 @@ _LOGS_AND_FILES = (
     "vrtspike.launching",
     "vrtspike.monitoring",
     "vrtspike.runs",
-    "vrtspike.system.endings",
+    "vrtspike.system.program_ends",
     "vrtspike.training.checkpoints",
 )
 """Modules that change no weights: logs, launching, files."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import ConfigError, list_faults
 from vrtspike.system.home import CONFIG
-from vrtspike.system.surroundings import write_fault
+from vrtspike.system.user_environment import write_fault
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from vrtspike.system.endings import exit_on_signals, exit_with_process
+from vrtspike.system.program_ends import exit_on_signals, exit_with_process
 from vrtspike.system.errors import RunError
 
 _PR_SET_PDEATHSIG = 1

@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
+from vrtspike.system.program_ends import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, printable
-from vrtspike.system.surroundings import expand_home, set_default_user
+from vrtspike.system.user_environment import expand_home, set_default_user
 from vrtspike.system.user_faults import user_fault
 
 EXIT_SIGINT = 128 + 2

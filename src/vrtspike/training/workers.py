@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrtspike.launching.signals import HANDLED_SIGNALS, ignore_signals, signal_handlers
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import exit_with_process
+from vrtspike.system.program_ends import exit_with_process
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings

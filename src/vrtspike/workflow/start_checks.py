@@ -23,7 +23,7 @@ from typing import Literal
 from vrtspike.io.files import file_stamp, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.launching.machines import Machines, require_machines
-from vrtspike.system.endings import (
+from vrtspike.system.program_ends import (
     SNAKEMAKE_PROCESS,
     exit_with_snakemake,
     interrupt_once,

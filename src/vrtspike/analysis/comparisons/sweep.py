@@ -128,6 +128,6 @@ def parallel_coordinates(
     axes += [{"label": metric.label, "values": table[metric.name].tolist()} for metric in metrics]
     line = {}
     if metrics:
-        colours = {"colorscale": "Viridis", "showscale": True}
-        line = {"color": table[metrics[0].name].tolist(), **colours}
+        colors = {"colorscale": "Viridis", "showscale": True}
+        line = {"color": table[metrics[0].name].tolist(), **colors}
     return go.Figure(go.Parcoords(dimensions=axes, line=line))

@@ -18,7 +18,7 @@ from vrtspike.commands.doctor.machine_checks import (
 from vrtspike.commands.doctor.project_checks import PRESETS, project_checks
 from vrtspike.deblurring.advice.hardware import find_gpus
 from vrtspike.system.home import DEMO_COMMAND
-from vrtspike.system.surroundings import environment_faults
+from vrtspike.system.user_environment import environment_faults
 
 MACHINE = "every command, the demo too"
 """Title of the checks of what every command needs."""

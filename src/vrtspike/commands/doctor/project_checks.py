@@ -21,7 +21,7 @@ from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError, UserError, named_faults
-from vrtspike.system.surroundings import free_bytes, nearest_existing
+from vrtspike.system.user_environment import free_bytes, nearest_existing
 
 PRESETS = "your presets (PRESETS)"
 """Title of the checks of what the presets need."""

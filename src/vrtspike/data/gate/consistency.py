@@ -111,11 +111,11 @@ class Consistency:
         # Darker sharp frames have less detail, too; other faults are more specific than levels.
         if set(self._faults) - {"detail"}:
             return
-        colours = self._levels.color_fault()
+        colors = self._levels.color_fault()
         brightness = self._levels.brightness_fault()
         contrast = self._levels.contrast_fault()
-        if colours is not None:
-            self._faults["colours"].append(colours)
+        if colors is not None:
+            self._faults["colours"].append(colors)
         elif brightness is not None:
             self._faults.pop("detail", None)
             self._faults["levels"].append(brightness)

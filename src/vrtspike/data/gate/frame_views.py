@@ -43,7 +43,7 @@ class PictureView(NamedTuple):
         coarse: grey picture averaged over areas of :data:`COARSE` pixels, less its local mean.
         detail: energy of the Laplacian.
         coarse: means of areas, less the mean of all; in large frames less a local mean instead.
-        colours: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
+        colors: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
             all.
         mean: mean of each channel.
         brightness: mean of the grey picture.
@@ -56,7 +56,7 @@ class PictureView(NamedTuple):
     digest: str
     coarse: Gray
     detail: float
-    colours: Gray
+    colors: Gray
     mean: Gray
     brightness: float
     spread: Gray
@@ -122,7 +122,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     rows = max(1, height // side)
     columns = max(1, width // side)
     areas = shrink(picture, rows, columns).astype(np.float32)
-    colours = areas - areas.mean(axis=2, keepdims=True)
+    colors = areas - areas.mean(axis=2, keepdims=True)
     coarse = shrink(gray, rows, columns).astype(np.float32)
     if min(coarse.shape) >= _HIGH_PASS_SIDE:
         coarse -= cv2.blur(coarse, (_BOX, _BOX))
@@ -133,7 +133,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
         digest=_digest(gray),
         coarse=coarse,
         detail=detail,
-        colours=np.asarray(colours - colours.mean(axis=(0, 1)), np.float32),
+        colors=np.asarray(colors - colors.mean(axis=(0, 1)), np.float32),
         mean=np.asarray(areas.mean(axis=(0, 1)), np.float32),
         spread=np.asarray(areas.std(axis=(0, 1)), np.float32),
         brightness=float(brightness[0, 0]),

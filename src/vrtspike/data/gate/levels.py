@@ -65,7 +65,7 @@ class LevelComparison:
         self._level_differences.append(blur.mean - sharp.mean)
         spread = blur.spread / np.maximum(sharp.spread, np.float32(1))
         self._spreads.append(np.asarray(spread, np.float32))
-        less_color, more_color = sorted((_rms(blur.colours), _rms(sharp.colours)))
+        less_color, more_color = sorted((_rms(blur.colors), _rms(sharp.colors)))
         if more_color >= MIN_COLORED:
             self._color_shares.append(less_color / more_color)
         if less_color < MIN_COLOR:
@@ -117,10 +117,10 @@ class LevelComparison:
 
 def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
     """Return the fault of a pair whose channels are in another order."""
-    likeness = correlation(blur.colours, sharp.colours)
+    likeness = correlation(blur.colors, sharp.colors)
     if likeness >= MAX_UNLIKE_COLORS:
         return None
-    exchanged = correlation(np.ascontiguousarray(blur.colours[..., ::-1]), sharp.colours)
+    exchanged = correlation(np.ascontiguousarray(blur.colors[..., ::-1]), sharp.colors)
     cause = "the channels of one of them are in another order"
     if exchanged > -likeness / 2:
         cause = f"red and blue are exchanged in one of them (exchanged back: {exchanged:.2f})"
@@ -137,6 +137,6 @@ def median_and_error(values: NDArray[np.floating]) -> tuple[Any, Any]:
     return center, 2 * ERROR_PER_DEVIATION * deviation / len(values) ** 0.5
 
 
-def _rms(colours: Gray) -> float:
+def _rms(colors: Gray) -> float:
     """Return the root of the mean square."""
-    return float(np.sqrt(np.mean(np.square(colours))))
+    return float(np.sqrt(np.mean(np.square(colors))))

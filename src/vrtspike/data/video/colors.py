@@ -40,11 +40,11 @@ def encoded_colors(image: Image) -> av.VideoFrame:
 
 def decoded_colors(frame: av.VideoFrame) -> Image:
     """Convert a decoded frame to uint8 (H, W, 3) RGB, turned as its player would turn it."""
-    colours = int(frame.colorspace)
-    if colours == _UNSPECIFIED:
-        colours = BT709 if frame.height >= _HIGH_DEFINITION else _BT601
+    colors = int(frame.colorspace)
+    if colors == _UNSPECIFIED:
+        colors = BT709 if frame.height >= _HIGH_DEFINITION else _BT601
     converted = frame.reformat(
-        format="rgb24", src_colorspace=colours, dst_color_range="JPEG", interpolation=_EXACT
+        format="rgb24", src_colorspace=colors, dst_color_range="JPEG", interpolation=_EXACT
     )
     image = converted.to_ndarray().astype(np.uint8, copy=False)
     return np.ascontiguousarray(np.rot90(image, frame.rotation // 90))

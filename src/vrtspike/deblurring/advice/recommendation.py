@@ -19,7 +19,7 @@ from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.home import DEMO_COMMAND
-from vrtspike.system.surroundings import free_bytes
+from vrtspike.system.user_environment import free_bytes
 
 PREFERRED = ("light", "light_small", "finetune")
 """Presets to train a model for use, in the order in which they are recommended."""

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.system.surroundings import nearest_existing
+from vrtspike.system.user_environment import nearest_existing
 
 ASK = """
 import os
-from vrtspike.system.surroundings import environment_faults, set_default_user
+from vrtspike.system.user_environment import environment_faults, set_default_user
 set_default_user()
 print(os.environ["USER"], os.environ["HOME"], *environment_faults(), sep="\\n")
 """

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_identity
+from vrtspike.system.program_ends import SNAKEMAKE_PROCESS, is_running, process_identity
 
 PROGRAM = """
 import time
@@ -19,7 +19,7 @@ run(lambda: print("ready", flush=True) or time.sleep(600))
 """
 STARTS = """
 import os, subprocess, sys
-from vrtspike.system.endings import SNAKEMAKE_PROCESS, process_identity
+from vrtspike.system.program_ends import SNAKEMAKE_PROCESS, process_identity
 os.environ[SNAKEMAKE_PROCESS] = process_identity()
 subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, sys.argv[2]])
 """
@@ -67,7 +67,7 @@ def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(plac
 def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
     """A Snakemake that has waited for another one becomes a new one, under ``nohup``, too."""
     program = (
-        "import os, sys, threading; from vrtspike.system.endings import *\n"
+        "import os, sys, threading; from vrtspike.system.program_ends import *\n"
         "given = sys.argv[1]\n"
         "os.environ[SNAKEMAKE_PROCESS] = process_identity() if given == 'own' else given\n"
         "exit_with_snakemake(); print([each.name for each in threading.enumerate()])"
@@ -92,8 +92,6 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
 def test_a_program_bound_to_a_dead_process_ends_at_once():
     with subprocess.Popen(["true"]) as gone:
         pass
-    program = (
-        f"from vrtspike.system import endings as e; e.exit_with_process({gone.pid}); print('on')"
-    )
+    program = f"from vrtspike.system import program_ends as e; e.exit_with_process({gone.pid}); print('on')"
     done = run_python("-c", program)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")
