@@ -16,9 +16,9 @@ from typing import NoReturn
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
-from vrtspike.system.program_ends import write_at_once
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.line_output import write_line
+from vrtspike.system.program_ends import write_at_once
 from vrtspike.system.user_environment import environment_faults
 from vrtspike.workflow.messages import MessageRewriter, config_fault
 from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY, PlanView

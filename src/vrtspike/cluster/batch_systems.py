@@ -27,8 +27,8 @@ from vrtspike.cluster.queries import QUERY_S, query
 from vrtspike.cluster.slurm_job import REQUEUE_FILE
 from vrtspike.cluster.time_limit import JOB_END
 from vrtspike.io.files import json_digest, read_json, write_json
-from vrtspike.system.program_ends import SNAKEMAKE_PROCESS
 from vrtspike.system.errors import RunError
+from vrtspike.system.program_ends import SNAKEMAKE_PROCESS
 
 JOBS_FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""

@@ -18,9 +18,9 @@ from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status,
 from vrtspike.launching.torchrun import ProgramExit, run_program, start_training
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.program_ends import describe_status
 from vrtspike.system.options import integer_from
 from vrtspike.system.processes import stop_with_parent
+from vrtspike.system.program_ends import describe_status
 
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""

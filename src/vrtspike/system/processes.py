@@ -14,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from vrtspike.system.program_ends import exit_on_signals, exit_with_process
 from vrtspike.system.errors import RunError
+from vrtspike.system.program_ends import exit_on_signals, exit_with_process
 
 _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0

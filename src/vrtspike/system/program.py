@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-from vrtspike.system.program_ends import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, printable
+from vrtspike.system.program_ends import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.user_environment import expand_home, set_default_user
 from vrtspike.system.user_faults import user_fault
 

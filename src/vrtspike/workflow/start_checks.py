@@ -23,13 +23,13 @@ from typing import Literal
 from vrtspike.io.files import file_stamp, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.launching.machines import Machines, require_machines
+from vrtspike.system.errors import RunError, is_disk_full, list_faults
 from vrtspike.system.program_ends import (
     SNAKEMAKE_PROCESS,
     exit_with_snakemake,
     interrupt_once,
     process_identity,
 )
-from vrtspike.system.errors import RunError, is_disk_full, list_faults
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 _SUFFIX = ".plan"
