@@ -92,6 +92,9 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
 def test_a_program_bound_to_a_dead_process_ends_at_once():
     with subprocess.Popen(["true"]) as gone:
         pass
-    program = f"from vrtspike.system import program_ends as e; e.exit_with_process({gone.pid}); print('on')"
+    program = (
+        "from vrtspike.system.program_ends import exit_with_process\n"
+        f"exit_with_process({gone.pid}); print('on')"
+    )
     done = run_python("-c", program)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")

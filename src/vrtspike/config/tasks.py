@@ -127,7 +127,6 @@ TaskSettings: TypeAlias = Any
 """Settings of a preset of the task: an instance of its ``SETTINGS``."""
 
 LaterType: TypeAlias = Any
-LaterType: TypeAlias = Any
 """A type of a package that comes later than this one; the docstring names it.
 
 Imports upward are refused for types, too. A task writes the type itself, so that its own functions
