@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.commands.recordings import add_calibrate, calibrate
+from vrtspike.commands.calibration import add_calibrate, calibrate
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
 

@@ -216,6 +216,8 @@ def test_the_rest_is_that_of_the_model(small_vrt_spike: Callable[..., VRTSpike])
     network = small_vrt_spike()
     model = control(network)
     assert model.describe() == f"{network.describe()}; with the spikes of other frames"
+    assert not model.half_weights
+    assert control(small_nafnet()).half_weights
     parameters = dict(model.named_parameters())
     for group, names in network.rate_groups().items():
         expected = [network.get_parameter(name) for name in names]

@@ -37,7 +37,11 @@ def test_types_of_forward_weights_and_losses(name, forward, weights):
 @pytest.mark.filterwarnings("ignore:.*CUDA is not available:UserWarning")
 def test_float16_is_for_gpus_alone():
     train = TrainSettings(PRECISION="16-mixed")
-    assert Precision(train, torch.device("cuda")).compute_type == torch.float16
+    on_gpu = Precision(train, torch.device("cuda"))
+    assert on_gpu.compute_type == torch.float16
+    # Sums over all pixels in float16 would need another scale of the loss.
+    model = nn.Linear(1, 1)
+    assert on_gpu.forward_module(model, half_weights=True) is model
     on_cpu = Precision(train, CPU)
     assert (on_cpu.name, on_cpu.compute_type) == ("32", torch.float32)
     # A checkpoint has the scale, whatever device wrote it.

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from vrtspike.runs.folder import find_run
+from vrtspike.runs.selection import find_run
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import add_configuration, integer_from, positive_int, positive_number
 

@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import vrtspike
-from vrtspike.commands import data, figures, machine, models, projects, recordings, runs, watch
+from vrtspike.commands import (
+    calibration,
+    data,
+    figures,
+    machine,
+    models,
+    projects,
+    recordings,
+    runs,
+    watch,
+)
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
 from vrtspike.system.suggestions import did_you_mean
@@ -25,7 +35,7 @@ COMMANDS: Mapping[str, tuple[AddArguments, Run]] = {
     "restore": (models.add_restore, models.restore),
     "export": (models.add_export, models.export),
     "show": (recordings.add_show, recordings.show),
-    "calibrate": (recordings.add_calibrate, recordings.calibrate),
+    "calibrate": (calibration.add_calibrate, calibration.calibrate),
     "verify": (recordings.add_verify, recordings.verify),
     "data": (data.add_data, data.data),
     "doctor": (machine.add_doctor, machine.doctor),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from vrtspike.commands.recordings import add_sensor, sensor_size
+from vrtspike.commands.sensor_option import add_sensor, sensor_size
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.launching.gpus import DEVICE_NAMES
 from vrtspike.restoration.folder.request import Request

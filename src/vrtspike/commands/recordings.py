@@ -1,4 +1,4 @@
-"""Commands of ``vrtspike`` about recordings: spike files, your own camera, stores."""
+"""Commands of ``vrtspike`` about recordings: spike files and stores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from vrtspike.commands.sensor_option import add_sensor, sensor_size
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
@@ -71,80 +72,6 @@ def show(arguments: argparse.Namespace) -> int:
         film_spikes(view, picture.with_suffix(".mp4"))
         print(f"video: {picture.with_suffix('.mp4')}")
     return 1 if view_faults else 0
-
-
-def add_sensor(parser: argparse.ArgumentParser) -> None:
-    """Add ``--sensor``, the size of the spike sensor."""
-    parser.add_argument(
-        "--sensor",
-        type=positive_int,
-        nargs=2,
-        metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the files, where neither .npz files nor a config.yaml beside "
-        "them tell",
-    )
-
-
-def sensor_size(arguments: argparse.Namespace) -> tuple[int, int] | None:
-    """Return the rows and columns of ``--sensor``; None without it."""
-    if arguments.sensor is None:
-        return None
-    rows, columns = arguments.sensor
-    return rows, columns
-
-
-def add_calibrate(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add = parser.add_argument
-    add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
-    add("--moving", type=Path, metavar="SCENE", help="in which much moves")
-    add_sensor(parser)
-    parser.add_argument(
-        "--max-steps",
-        type=positive_int,
-        default=200,
-        metavar="STEPS",
-        help="of a time offset, either way",
-    )
-    add(
-        "--data",
-        type=Path,
-        help="data set that is to be resampled: <split>/<sequence>/ as a moving scene, sharp/ too",
-    )
-    contents = "folder for calibration.json, calibration.png and the resampled data set"
-    add_output(parser, contents, "OUT", required=True)
-
-
-def calibrate(arguments: argparse.Namespace) -> int:
-    """Find where and when the frames of your own camera see what the spike sensor sees.
-
-    SCENE folders hold blur/* and spike.dat; a moving one also exposures.csv. A static scene gives
-    the homography between two cameras side by side, a moving one the time offset. The result is
-    written with its residual error and a picture. The exit status is 1 if it is not good enough.
-    """
-    from vrtspike.data.calibration.cameras import calibrate_camera, save_calibration
-    from vrtspike.data.calibration.resampling import resample
-
-    result, picture = calibrate_camera(
-        arguments.static, arguments.moving, sensor_size(arguments), arguments.max_steps
-    )
-    save_calibration(arguments.output, result, picture)
-    print(f"homography: {result.residual_pixels:.2f} sensor pixels of residual error")
-    if result.offset is not None:
-        steps, error, correlation = result.offset
-        spread = " (a single frame, error unknown)" if error is None else f" +- {error:.2f}"
-        print(f"time offset: {steps:+.2f}{spread} steps, correlation {correlation:.2f}")
-    else:
-        print("time offset: not measured (--moving), exposures are used as given")
-    print(f"picture: {arguments.output / 'calibration.png'}")
-    for fault in result.faults:
-        print(f"! {fault}")
-    if result.faults:
-        return 1
-    if arguments.data:
-        for folder in resample(result, arguments.data, arguments.output):
-            print(f"resampled: {folder}")
-    return 0
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:

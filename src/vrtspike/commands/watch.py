@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.runs.folder import find_run
+from vrtspike.runs.selection import find_run
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import integer_from
 

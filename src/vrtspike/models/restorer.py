@@ -26,8 +26,8 @@ class Restorer(nn.Module):
     not_exported: ClassVar[str] = ""
     """The reason that the model cannot be exported as ONNX; empty if it can."""
 
-    half_weights: ClassVar[bool] = False
-    """True if the model trains with all of its parameters in half precision, in mixed precision
+    half_weights: bool = False
+    """True if the model trains with all of its parameters in bfloat16 for ``bf16-mixed``
     (:class:`vrtspike.training.half_weights.HalfWeights`)."""
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:

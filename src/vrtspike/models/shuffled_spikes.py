@@ -40,6 +40,7 @@ class ShuffledSpikes(Restorer):
     def __init__(self, model: Restorer, *, bins: int, neighbors: bool, one_by_one: bool) -> None:
         super().__init__()
         self.model = model
+        self.half_weights = model.half_weights
         self.bins = bins
         self.neighbors = neighbors
         self.one_by_one = one_by_one

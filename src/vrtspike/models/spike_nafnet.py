@@ -34,14 +34,12 @@ class ChannelNorm(nn.LayerNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the channels of each pixel, then apply the learned scale and shift."""
         features = x.movedim(1, -1)
-        if x.dtype == torch.float32:
+        if self.weight.dtype == torch.float32:
             return super().forward(features).movedim(-1, 1)
-        # Autocast on CUDA would give float32, twice the bytes. Statistics are in float32 anyway.
+        # With half weights, autocast on CUDA would widen the features to float32, twice the bytes.
+        # Statistics are in float32 in any case.
         with torch.autocast(x.device.type, enabled=False):
-            weight = self.weight.to(x.dtype)
-            bias = self.bias.to(x.dtype)
-            normed = functional.layer_norm(features, self.normalized_shape, weight, bias, self.eps)
-        return normed.movedim(-1, 1)
+            return super().forward(features).movedim(-1, 1)
 
 
 class NAFBlock(nn.Module):

@@ -33,7 +33,7 @@ def psnr_table(frame_psnr: pd.DataFrame) -> pd.DataFrame:
     """The numbers of the figure, with the blurry input as a model of its own.
 
     Args:
-        frame_psnr: table from :func:`~vrtspike.paper_figures.results.joined_frame_psnr`.
+        frame_psnr: table from :meth:`~vrtspike.paper_figures.results.ComparedResults.frame_psnr`.
 
     Returns:
         ``sequence``, ``frame``, ``number``, ``blurry`` and a column for each model, in dB.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.workflow_loading import run_folders
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.runs.file_names import LAUNCHER_LOCK, LOCK, RUN_RECORD
@@ -156,30 +155,3 @@ def latest_run(folder: Path) -> Path | None:
     if not records:
         return None
     return max(records, key=lambda record: record.stat().st_mtime).parent
-
-
-def find_run(path: Path) -> Path:
-    """Return the folder of the run that a path or the name of a preset selects.
-
-    Args:
-        path: folder of a run, folder of the runs of a preset, for the latest, or name of a preset
-            with runs in the folders that ``config/config.yaml`` names.
-
-    Raises:
-        RunError: if there is none.
-        ConfigError: if ``path`` is none, and the configuration is invalid.
-    """
-    run = latest_run(path)
-    if run is not None:
-        return run
-    folders = run_folders()
-    for folder in folders:
-        run = latest_run(folder / path)
-        if run is not None:
-            return run
-    runs, results = folders
-    raise RunError(
-        f"{path}: no run there; expected its folder ({runs}/<preset>/<fingerprint>, which training "
-        f"prints when it starts, or {results}/<preset>) or a preset with a run in {runs} or "
-        f"{results}, as RUNS and RESULTS say; name its folder if other configuration set them"
-    )

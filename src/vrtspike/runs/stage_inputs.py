@@ -60,6 +60,7 @@ _LOGS_AND_FILES = (
     "vrtspike.io.files",
     "vrtspike.io.locks",
     "vrtspike.io.manifests",
+    "vrtspike.io.records",
     "vrtspike.launching",
     "vrtspike.monitoring",
     "vrtspike.runs",

@@ -38,7 +38,7 @@ _WORKER_FAILED = re.compile(
 
 
 class SizedDataset(Protocol):
-    """A map-style data set; it may also be an :class:`EpochDataset` or :class:`BatchedDataset`."""
+    """A map-style data set; it may also be one of the kinds that follow."""
 
     def __len__(self) -> int: ...  # noqa: D105
 
@@ -59,6 +59,11 @@ class BatchedDataset(SizedDataset, Protocol):
 
     def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
         """Return a batch of samples."""
+
+
+@runtime_checkable
+class CachedDataset(SizedDataset, Protocol):
+    """A data set that counts what its cache saves."""
 
     def cache_use(self) -> CacheUse | None:
         """Return the cache counters of the calling process; None without a cache."""
@@ -196,7 +201,7 @@ class _BatchReader(Dataset[Any]):
 
     def cache_use(self) -> CacheUse | None:
         """Return the sum over all reading processes; None without a cache."""
-        if not isinstance(self._dataset, BatchedDataset) or self._dataset.cache_use() is None:
+        if not isinstance(self._dataset, CachedDataset) or self._dataset.cache_use() is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
 
@@ -204,15 +209,21 @@ class _BatchReader(Dataset[Any]):
         epoch, indices = key
         if isinstance(self._dataset, EpochDataset):
             self._dataset.set_epoch(epoch)
-        if not isinstance(self._dataset, BatchedDataset):
-            return default_collate([self._dataset[index] for index in indices])
-        batch = self._dataset.read_batch(indices)
-        use = self._dataset.cache_use()
-        if use is not None:
-            worker = get_worker_info()
-            number = 0 if worker is None else worker.id
-            self._uses[number] = torch.tensor(use)
+        if isinstance(self._dataset, BatchedDataset):
+            batch = self._dataset.read_batch(indices)
+        else:
+            batch = default_collate([self._dataset[index] for index in indices])
+        if isinstance(self._dataset, CachedDataset):
+            self._note_cache_use(self._dataset.cache_use())
         return batch
+
+    def _note_cache_use(self, use: CacheUse | None) -> None:
+        """Share the cache counters of this process with the process that trains."""
+        if use is None:
+            return
+        worker = get_worker_info()
+        number = 0 if worker is None else worker.id
+        self._uses[number] = torch.tensor(use)
 
 
 def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator[Any]:

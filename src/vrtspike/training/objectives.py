@@ -91,9 +91,9 @@ class Trainable:
         note: a line for the log, such as how the model computes.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
-        half_weights: in mixed precision, all parameters take part in the forward pass in half
-            precision (:class:`vrtspike.training.half_weights.HalfWeights`), not only those of
-            products and convolutions.
+        half_weights: with ``bf16-mixed``, all parameters take part in the forward pass in bfloat16
+            (:class:`vrtspike.training.half_weights.HalfWeights`), not only those of products and
+            convolutions.
     """
 
     model: nn.Module

@@ -91,29 +91,28 @@ class Precision:
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
-    @property
-    def is_mixed(self) -> bool:
-        """True if the forward pass is in half precision, and weights are in float32."""
-        return self.name.endswith("-mixed")
-
     def forward_module(self, model: nn.Module, *, half_weights: bool) -> nn.Module:
         """Return the module that a micro-step calls.
 
+        In float16, gradients of parameters that add up all pixels could leave the range of numbers:
+        ``16-mixed`` casts weights one by one.
+
         Args:
             model: the model.
-            half_weights: it computes with all of its weights in half precision, if mixed
+            half_weights: it computes with all of its weights in bfloat16, for ``bf16-mixed``
                 (:attr:`vrtspike.training.objectives.Trainable.half_weights`).
 
         Returns:
             the model itself, or one that calls it with casts of its weights.
         """
-        if half_weights and self.is_mixed:
+        if half_weights and self.name == "bf16-mixed":
             return HalfWeights(model, self.compute_type)
         return model
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context of the forward pass."""
-        return torch.autocast(self._device.type, self.compute_type, enabled=self.is_mixed)
+        is_mixed = self.name.endswith("-mixed")
+        return torch.autocast(self._device.type, self.compute_type, enabled=is_mixed)
 
     def exact(self) -> AbstractContextManager[object]:
         """Return the context of losses: float32, without autocast."""

@@ -104,7 +104,8 @@ class RunView:
                     pass
                 case _:
                     self._on_text(record)
-        except (AttributeError, LookupError, TypeError, ValueError):  # of another Snakemake
+        # Messages of another Snakemake, and logs of jobs that cannot be read.
+        except (AttributeError, LookupError, OSError, TypeError, ValueError):
             self._default(record)
 
     def end(self) -> None:
