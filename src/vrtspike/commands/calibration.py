@@ -1,4 +1,4 @@
-"""The command ``vrtspike calibrate``: cameras of one's own. ``scripts/calibrate.py`` calls it, too."""
+"""The command ``vrtspike calibrate``, cameras of one's own, which is also a stage of the workflow."""
 
 from __future__ import annotations
 
