@@ -26,6 +26,7 @@ TESTED_WITH = {
         "commands/sensor_option",
     ],
     "commands/test_projects.py": ["commands/project/data_inspection", "commands/project/files"],
+    "analysis/test_run_memory.py": ["runs/selection"],
     "commands/test_data.py": ["commands/public_sets/folders", "commands/public_sets/table"],
     "commands/doctor/test_checks.py": ["commands/doctor/check"],
     "commands/test_restore.py": ["commands/models", "restoration/restore_command"],

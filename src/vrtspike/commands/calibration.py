@@ -1,4 +1,4 @@
-"""The command ``vrtspike calibrate``, cameras of one's own, which is also a stage of the workflow."""
+"""The command ``vrtspike calibrate``, which a stage of the workflow runs, too."""
 
 from __future__ import annotations
 

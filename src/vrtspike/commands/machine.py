@@ -7,7 +7,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from vrtspike.runs.selection import find_run
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import add_configuration, integer_from, positive_int, positive_number
 
@@ -80,6 +79,7 @@ def memory(arguments: argparse.Namespace) -> None:
     counts shared pages in each process; PSS divides them among the processes.
     """
     from vrtspike.analysis.run_memory import memory_lines
+    from vrtspike.runs.selection import find_run
 
     print("\n".join(memory_lines(find_run(arguments.run_path))))
 

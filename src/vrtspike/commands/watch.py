@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.runs.selection import find_run
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import integer_from
 
@@ -65,6 +64,7 @@ def watch(arguments: argparse.Namespace) -> None:
         )
     from vrtspike.reporting.live_state import LiveRun
     from vrtspike.reporting.live_words import text_lines
+    from vrtspike.runs.selection import find_run
 
     run = LiveRun(find_run(arguments.run_path))
     serves = arguments.no_browser or bool(arguments.port) or has_display()
