@@ -80,6 +80,11 @@ def test_frames_of_the_window_before_are_not_decoded_again_while_one_is_read_ahe
     assert len(begun) == 1
 
 
+def test_a_window_may_be_the_whole_clip():
+    frames = np.stack([gray(level) for level in (1, 2, 3)])
+    np.testing.assert_equal(ArrayPictures(frames).model_input(slice(None)), frames)
+
+
 LONG = 60
 """Seconds after which a thread that nobody wakes up gives up; never reached in a sound run."""
 

@@ -69,7 +69,7 @@ class Pictures(ABC):
 
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Return a window of frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
-        self.keep(frames.stop - frames.start)
+        self.keep(len(range(*frames.indices(len(self.names)))))
         images = self.read(frames)
         if images.dtype == np.uint8:
             return to_8_bit(images)
