@@ -213,6 +213,7 @@ def test_the_real_training_is_timed(repository, tmp_path, temporary, monkeypatch
     project = tiny_project(repository, tmp_path / "project")
     project.make(str(MANIFEST))
     monkeypatch.chdir(project.folder)
+    monkeypatch.setenv(HOME_VARIABLE, str(project.folder))
     before = files(project.folder)
     # A preset of two steps, of which four are needed; twice the clips in a step.
     twice = ["--against", "TRAIN.GRADIENT_ACCUMULATION_STEPS=2"]
