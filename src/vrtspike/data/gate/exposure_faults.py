@@ -134,7 +134,7 @@ class OtherLength(NamedTuple):
 
     @property
     def kind(self) -> Literal["longer", "shorter"]:
-        """Whether the window is longer than the exposure, or shorter."""
+        """Length of the window in comparison with the exposure."""
         return "longer" if self.steps > self.exposure else "shorter"
 
 
