@@ -20,7 +20,7 @@ import torch
 from real_samples import sample_psnr
 from vrtspike.deblurring import task
 from vrtspike.io.files import atomic_write_text, read_json, write_json
-from vrtspike.launching.launch import Launch, launch
+from vrtspike.launching.launch import launch
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
@@ -86,7 +86,8 @@ def train_preset(
 ) -> PublishedRun:
     """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
     pairs = " ".join(f"{key}={value}" for key, value in changes.items())
-    request = Launch(
+    status = launch(
+        ROOT / "scripts" / "train.py",
         preset=preset,
         configfile=[ROOT / "config" / "config.yaml"],
         config={"SET": pairs, "RUNS": str(folder / "runs")},
@@ -94,7 +95,6 @@ def train_preset(
         output=folder / "result",
         gpus=0,
     )
-    status = launch(ROOT / "scripts" / "train.py", request)
     if status:
         raise SystemExit(f"{preset}, {pairs}: the training ended with {status}")
     return read_published(folder / "result")

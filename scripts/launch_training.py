@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.config.yaml_documents import read_overrides
-from vrtspike.launching.launch import Launch, launch
+from vrtspike.launching.launch import launch
 from vrtspike.launching.machines import gpus_option
 from vrtspike.system.options import add_preset, positive_int
 from vrtspike.system.program import run
@@ -49,7 +49,7 @@ def main() -> int:
     program = Path(__file__).with_name("train.py")
     options = vars(parser.parse_args())
     options["config"] = read_overrides(options["config"]).tree
-    return launch(program, Launch(**options))
+    return launch(program, **options)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 
 from vrtspike.launching.signals import leave, process_rank, report_status, restore_stops
-from vrtspike.runs.identity import RunIdentity, prepare_folder
+from vrtspike.runs.identity import prepare_folder
 from vrtspike.runs.training_code import record_code
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
 from vrtspike.system.processes import stop_with_parent
@@ -45,15 +45,14 @@ def main() -> int:
     restore_stops()
     stop_with_parent()
     try:
-        prepare_folder(arguments.run_dir)
-        task = RunIdentity.read(arguments.run_dir).settings.TASK
-        changed = record_code(arguments.run_dir, Path(__file__), task)
+        training_run = prepare_folder(arguments.run_dir)
+        changed = record_code(arguments.run_dir, Path(__file__), training_run.settings.TASK)
         if changed and not process_rank():
             print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.
         from vrtspike.training.run import train_preset
 
-        status = train_preset(arguments.run_dir, changed)
+        status = train_preset(training_run, arguments.run_dir, changed)
     except UserError as error:
         rank = process_rank()
         process = f" (process {rank})" if rank else ""

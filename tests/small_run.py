@@ -105,8 +105,9 @@ def write_run(
     train.mkdir(parents=True)
     save_file(network.state_dict(), train / "weights.safetensors")
     digest = load_dataset(dataset).digest
-    RunIdentity(name, settings, str(dataset), "0123456789ab", digest).write(train)
-    write_statistics(train)
+    run = RunIdentity(name, settings, str(dataset), "0123456789ab", digest)
+    run.write(train)
+    write_statistics(run, train)
     write_json(train / "run.json", {"status": "finished"})
 
 

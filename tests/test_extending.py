@@ -41,9 +41,10 @@ def test_the_example_is_prepared_trained_and_measured(preset, tmp_path):
     manifest.parent.mkdir()
     task.prepare(settings, manifest, print)
     run, output = tmp_path / "run", tmp_path / "evaluation"
-    identify("waves", settings, manifest).write(run)
-    write_statistics(run)
-    assert train_preset(run) == 0
+    identity = identify("waves", settings, manifest)
+    identity.write(run)
+    write_statistics(identity, run)
+    assert train_preset(identity, run) == 0
     output.mkdir()
     job = EvaluationJob(
         run / "weights.safetensors", read_published(run), manifest, output, torch.device("cpu")

@@ -154,7 +154,7 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     shutil.copytree(result, tmp_path / "run")
     # As after a crash: two steps are computed again.
     (tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}.pt").unlink()
-    assert train_preset(tmp_path / "run") == 0
+    assert train_preset(RunIdentity.read(tmp_path / "run"), tmp_path / "run") == 0
     board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
         assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
@@ -214,7 +214,7 @@ def test_a_run_goes_on_from_a_trained_model_and_resumes_exactly(
     # As after a crash: the last two steps are computed again.
     shutil.copytree(run, stopped)
     (stopped / "checkpoints" / "step_00000004.pt").unlink()
-    assert train_preset(stopped) == 0
+    assert train_preset(RunIdentity.read(stopped), stopped) == 0
     weights, again = (load_file(folder / "weights.safetensors") for folder in (run, stopped))
     assert all(torch.equal(again[name], weights[name]) for name in weights)
     assert any(not torch.equal(weights[name], trained[name]) for name in weights)

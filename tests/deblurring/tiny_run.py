@@ -69,7 +69,8 @@ def write_place(folder: Path) -> None:
 def write_run(place: Path, folder: Path) -> None:
     """Train the preset by the program itself, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml")
-    identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
+    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    run.write(folder)
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / "train.py"), "--run-dir", str(folder)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
@@ -89,8 +90,9 @@ def metrics(folder: Path) -> list[dict]:
 def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
-    identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
+    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    run.write(folder)
     record_code(folder, SCRIPTS / "train.py", settings.TASK)
-    write_statistics(folder)
-    assert train_preset(folder) == 0
+    write_statistics(run, folder)
+    assert train_preset(run, folder) == 0
     return settings

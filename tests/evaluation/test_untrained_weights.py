@@ -83,10 +83,11 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
     assert isinstance(settings, Settings)
     kept = Kept(start, folder / "run", folder / "results")
     kept.run.mkdir(parents=True)
-    identify("kept", settings, small_run.dataset).write(kept.run)
+    identity = identify("kept", settings, small_run.dataset)
+    identity.write(kept.run)
     record_code(kept.run, Path(__file__).parents[2] / "scripts/train.py", settings.TASK)
-    write_statistics(kept.run)
-    assert train_preset(kept.run) == 0
+    write_statistics(identity, kept.run)
+    assert train_preset(identity, kept.run) == 0
     publish(kept.run, kept.train)
     output = kept.results / "evaluate/kept"
     output.mkdir(parents=True)

@@ -46,7 +46,7 @@ def make_run(tmp_path, **sections):
 
 def finish(folder):
     """Add the further files of a finished run."""
-    write_statistics(folder)
+    write_statistics(RunIdentity.read(folder), folder)
     write_json(folder / "run.json", {"status": "finished"})
     for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
         (folder / name).parent.mkdir(exist_ok=True)

@@ -178,7 +178,7 @@ def test_a_run_continues_with_its_settings_and_statistics(place):
     assert run.dataset == str(place / "dataset.json")
     statistics = place / "run" / "statistics.json"
     statistics.unlink()
-    prepare_folder(place / "run")
+    assert prepare_folder(place / "run") == run
     assert RunIdentity.read(place / "run") == run
     assert read_json(statistics)["statistics"] == STATISTICS
 

@@ -5,10 +5,11 @@ The launcher does not import PyTorch, so that it starts at once.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,6 @@ from vrtspike.cluster.slurm_job import requeue
 from vrtspike.cluster.time_limit import time_limit
 from vrtspike.config.loading import require_trainable
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.launching.end_hook import run_end_hook
 from vrtspike.launching.machines import Machines, train_on_machines
 from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.monitoring.display import Messages
@@ -30,12 +30,27 @@ from vrtspike.system.errors import first_few
 LAUNCHER_TIMEOUT_S = 7 * 86400.0
 """Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
 
+_END_STATUS = {0: "finished", EXIT_RESUMABLE: "interrupted"}
+"""Texts for LOG.ON_END by exit status."""
 
-@dataclass(frozen=True)
-class Launch:
-    """A training to launch.
 
-    Attributes:
+def launch(
+    program: Path,
+    *,
+    preset: str,
+    configfile: Sequence[str | Path],
+    config: Mapping[str, Any],
+    dataset: Path,
+    output: Path,
+    gpus: int | Literal["auto"] | None = None,
+    max_gpus: int | None = None,
+    retrain: bool = False,
+    log: Path | None = None,
+) -> int:
+    """Train, or continue, publish the result, and run LOG.ON_END.
+
+    Args:
+        program: the training program.
         preset: name of the preset.
         configfile: workflow configuration files, later ones win.
         config: values that override them.
@@ -46,25 +61,6 @@ class Launch:
         retrain: if true, a run whose code has changed is set aside and trained from the start.
         log: file for the complete log, emptied when training starts, once no other launcher holds
             the run; a launcher of a finished run appends to it. None logs to standard output.
-    """
-
-    preset: str
-    configfile: Sequence[str | Path]
-    config: Mapping[str, Any]
-    dataset: Path
-    output: Path
-    gpus: int | Literal["auto"] | None = None
-    max_gpus: int | None = None
-    retrain: bool = False
-    log: Path | None = None
-
-
-def launch(program: Path, request: Launch) -> int:
-    """Train, or continue, publish the result, and run LOG.ON_END.
-
-    Args:
-        program: the training program.
-        request: the training.
 
     Returns:
         the exit status: 0 when the result is published, ``EXIT_RESUMABLE`` when the run was
@@ -75,17 +71,18 @@ def launch(program: Path, request: Launch) -> int:
         ConfigError: if the configuration is wrong.
         RunError: if devices or data are missing.
     """
-    workflow = load_workflow(request.configfile, request.config)
-    settings = workflow.preset(request.preset)
+    workflow = load_workflow(configfile, config)
+    settings = workflow.preset(preset)
     require_trainable(settings)
-    run = identify(request.preset, settings, request.dataset)
+    run = identify(preset, settings, dataset)
     folder = Path(workflow.settings.RUNS) / run.name / run.fingerprint
-    gpus = workflow.settings.GPUS if request.gpus is None else request.gpus
-    machines = Machines(gpus, workflow.settings.NODES, request.max_gpus)
-    messages = Messages(request.log)
-    code_message = _compare_code(folder, program, settings.TASK, request)
-    if request.log is not None:
-        request.log.parent.mkdir(parents=True, exist_ok=True)
+    machines = Machines(
+        workflow.settings.GPUS if gpus is None else gpus, workflow.settings.NODES, max_gpus
+    )
+    messages = Messages(log)
+    code_message = _compare_code(run, folder, program, retrain)
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
     # A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
     # submits another job for the same run, which waits here before it takes a GPU. Until then the
     # log is that of the running job.
@@ -100,14 +97,21 @@ def launch(program: Path, request: Launch) -> int:
             messages.show(code_message)
         run.write(folder)
         if was_finished:
-            publish(folder, request.output)
-            messages.note(f"result: {request.output} (the run was finished before)")
+            publish(folder, output)
+            messages.note(f"result: {output} (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
         record = read_record(folder)
         starts = 0 if record is None else len(record["starts"])
-        train = partial(train_on_machines, folder, machines, program, messages, limit)
-        status = _train_and_publish(train, run, folder, request.output, messages)
+        status = 1  # for LOG.ON_END, if training or publishing raises an error
+        try:
+            training_status = train_on_machines(folder, machines, program, messages, limit)
+            if training_status == 0:
+                publish(folder, output)
+                messages.note(f"result: {output}")
+            status = training_status
+        finally:
+            run_end_hook(settings.LOG.ON_END, status, preset, folder, output, messages)
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
     # A job that made no step would make none after requeueing, either.
     if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
@@ -115,51 +119,24 @@ def launch(program: Path, request: Launch) -> int:
     return status
 
 
-def _train_and_publish(
-    train: Callable[[], int], run: RunIdentity, folder: Path, output: Path, messages: Messages
-) -> int:
-    """Train, publish the result of a finished training, and run LOG.ON_END in any case.
-
-    Args:
-        train: trains, and returns the exit status.
-        run: the run.
-        folder: folder of the run.
-        output: folder of the result.
-        messages: receives the path of the result.
-
-    Returns:
-        the exit status of the training.
-    """
-    status = 1  # for LOG.ON_END, if the training raises an error
-    try:
-        training_status = train()
-        if training_status == 0:
-            publish(folder, output)
-            messages.note(f"result: {output}")
-        status = training_status
-    finally:
-        run_end_hook(run.settings.LOG.ON_END, status, run.name, folder, output, messages)
-    return status
-
-
-def _compare_code(folder: Path, program: Path, task: str, request: Launch) -> str | None:
+def _compare_code(run: RunIdentity, folder: Path, program: Path, retrain: bool) -> str | None:
     """Compare the code with that of the run, which is set aside for retraining if it has changed.
 
     Returns:
         a message; None if there is nothing to report.
     """
-    changed = code_changes(folder, program, task)
+    changed = code_changes(folder, program, run.settings.TASK)
     if changed is None:
         return None
-    if changed and request.retrain:
+    if changed and retrain:
         former = set_aside(folder)
         return f"the former run is now {former}: {first_few(changed)}"
     if changed:
         return (
             f"code has changed since this run began: {first_few(changed)}; to train it "
-            f"again: snakemake --cores all train_{request.preset} --config RETRAIN={request.preset}"
+            f"again: snakemake --cores all train_{run.name} --config RETRAIN={run.name}"
         )
-    if request.retrain:
+    if retrain:
         return "the run's code has not changed; remove its folder to train it again"
     return None
 
@@ -176,3 +153,52 @@ def has_advanced(folder: Path, starts: int) -> bool:
         return False
     last_start = record["starts"][-1]
     return bool(record["step"] > last_start["step"])
+
+
+def run_end_hook(
+    command: str | None, status: int, preset: str, folder: Path, output: Path, messages: Messages
+) -> None:
+    """Run LOG.ON_END in a shell; its failure is only a warning.
+
+    The environment of the command has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished,
+    interrupted or failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
+    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published
+    result).
+
+    Args:
+        command: command for ``sh``; None for none.
+        status: exit status of the training.
+        preset: name of the preset.
+        folder: folder of the run.
+        output: folder of the published result; it exists only if the run is finished.
+        messages: receiver of the output of the command.
+    """
+    if command is None:
+        return
+    record = read_record(folder) or {}
+    variables = {
+        "VRTSPIKE_PRESET": preset,
+        "VRTSPIKE_STATUS": _END_STATUS.get(status, "failed"),
+        "VRTSPIKE_STEP": str(record.get("step", 0)),
+        "VRTSPIKE_METRICS": json.dumps(record.get("metrics", {})),
+        "VRTSPIKE_RUN": str(folder.absolute()),
+        "VRTSPIKE_RESULT": str(output.absolute()),
+    }
+    with contextlib.ExitStack() as stack:
+        output_file = None
+        if messages.log is not None:
+            output_file = stack.enter_context(messages.log.open("a"))
+        completed = subprocess.run(
+            command,
+            shell=True,
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if completed.returncode:
+        location = messages.log or "above"
+        messages.show(
+            f"warning: LOG.ON_END ended with {completed.returncode}; its output: {location}"
+        )

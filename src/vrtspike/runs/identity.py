@@ -197,11 +197,14 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
     return digests
 
 
-def prepare_folder(folder: Path) -> None:
+def prepare_folder(folder: Path) -> RunIdentity:
     """Require the data and weights that a run began with, and write ``statistics.json``.
 
     Args:
         folder: the run's folder, with its ``settings.json``.
+
+    Returns:
+        the run of that file.
 
     Raises:
         RunError: if the folder holds no run, or data or weights have changed since the run began.
@@ -221,18 +224,19 @@ def prepare_folder(folder: Path) -> None:
             f"other {', '.join(changes) or 'settings'}. Train the preset again for a new run, or "
             "undo the change to continue"
         )
-    write_statistics(folder)
+    write_statistics(earlier, folder)
+    return earlier
 
 
-def write_statistics(folder: Path) -> None:
+def write_statistics(run: RunIdentity, folder: Path) -> None:
     """Write ``statistics.json``: statistics of the data set that standardise the model's inputs.
 
     Args:
-        folder: folder with the ``settings.json`` of the run.
+        run: identity of the run.
+        folder: folder of the run.
 
     Raises:
         DataError: if the data set is missing.
     """
-    run = RunIdentity.read(folder)
     contents = find_task(run.settings.TASK).statistics(run.settings, Path(run.dataset))
     write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

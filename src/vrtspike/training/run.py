@@ -113,10 +113,11 @@ def train_run(
         return _train(trainer, stop)
 
 
-def train_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
-    """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
+def train_preset(run: RunIdentity, folder: Path, code_changed: Sequence[str] = ()) -> int:
+    """Train the run of a preset, as one of the processes that torchrun started.
 
     Args:
+        run: identity of the run.
         folder: folder of the run.
         code_changed: source files that have changed since the run began, for ``run.json``.
 
@@ -127,7 +128,6 @@ def train_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
         UserError: if the data, weights or settings cannot be used; the same on all processes if it
             concerns all of them.
     """
-    run = RunIdentity.read(folder)
     task = find_task(run.settings.TASK)
     outcome = train_run(run, folder, partial(task.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE

@@ -14,7 +14,7 @@ from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.files import read_json, write_json
-from vrtspike.runs.identity import write_statistics
+from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
@@ -34,7 +34,7 @@ from vrtspike.system.errors import RunError
 )
 def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, read):
     folder = make_run(tmp_path, **sections)
-    write_statistics(folder)
+    write_statistics(RunIdentity.read(folder), folder)
     assert read_json(folder / "statistics.json") == {
         "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": kept,
     }  # fmt: skip
