@@ -21,7 +21,7 @@ from vrtspike.data.clips.samples import Sample
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.data.voxels.normalization import Statistics
-from vrtspike.deblurring.trainable import training_batches, validation_batches
+from vrtspike.deblurring.training_parts import training_batches, validation_batches
 from vrtspike.models import Restorer, build_model
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_source import StoredSequence

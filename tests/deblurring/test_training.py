@@ -21,7 +21,7 @@ from tests.deblurring.tiny_run import STEPS, metrics, train_here
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store
-from vrtspike.deblurring.trainable import build_training_model
+from vrtspike.deblurring.training_parts import build_training_model
 from vrtspike.io.files import read_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model

@@ -18,7 +18,7 @@ from vrtspike.system.seeds import seed_everything
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.workers import Workers
 
@@ -93,7 +93,7 @@ def forecast_trainer(
     seed_everything(settings.SEED)
     processes = loading(workers)
     display = display or Display()
-    trainable = Trainable(
+    parts = TrainingParts(
         model().to(ranks.device),
         objective or ForecastObjective(),
         ShuffledBatches(Waves(samples), settings, processes, ranks),
@@ -108,7 +108,7 @@ def forecast_trainer(
         enabled=ranks.is_main,
     )
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return Trainer(trainable, settings, ranks, log, timer)
+    return Trainer(parts, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

@@ -11,7 +11,7 @@ from tests.training.setup_run import ALONE, batches_of, forecast_settings
 from vrtspike.training import flops
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.flops import estimate_arithmetic, measure_peak
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
 KERNEL = 3
@@ -27,9 +27,9 @@ def model() -> nn.Module:
 
 def estimated(model: nn.Module, ranks: Ranks = ALONE) -> flops.Arithmetic:
     batches = batches_of(Waves(4), BATCH)
-    trainable = Trainable(model, ForecastObjective(), batches, None)
+    parts = TrainingParts(model, ForecastObjective(), batches, None)
     batch = next(batches.stream(0, 1, 1))
-    return estimate_arithmetic(trainable, batch, Precision(forecast_settings().TRAIN, CPU), ranks)
+    return estimate_arithmetic(parts, batch, Precision(forecast_settings().TRAIN, CPU), ranks)
 
 
 def test_a_sample_counts_forward_and_backward_of_its_products(model, monkeypatch):

@@ -10,7 +10,7 @@ from tests.training.forecast import ForecastObjective
 from tests.training.setup_run import forecast_settings, records, train
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import NoBatches
-from vrtspike.training.objectives import Objective, Trainable
+from vrtspike.training.objectives import Objective, TrainingParts
 
 STEPS = 4
 MICRO_BATCHES = 2
@@ -80,4 +80,4 @@ def test_an_objective_of_another_class_is_refused():
         metric = "skill"
 
     with pytest.raises(RunError, match=r"test_objectives\..*Other, expected one of a subclass of"):
-        Trainable(nn.Identity(), Other(), NoBatches(), None)
+        TrainingParts(nn.Identity(), Other(), NoBatches(), None)

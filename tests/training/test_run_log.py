@@ -18,6 +18,7 @@ from vrtspike.monitoring import memory
 from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.display import Display
 from vrtspike.training.run_log import RunLog
+from vrtspike.training.trackers import TensorBoard, Tracker
 
 CPU = torch.device("cpu")
 
@@ -27,19 +28,19 @@ def step_values(step: int) -> dict[str, Any]:
     return {"loss": 0.5 * step + 0.25, "losses": losses, "lr": 1e-3 / step, "skipped": step == 2}
 
 
-class Tracked(list):
-    """A tracker that keeps what it is given."""
+class ListTracker(Tracker):
+    """A tracker that keeps the values."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, dict[str, float]]] = []
 
     def log(self, step: int, values: dict[str, float]) -> None:
-        self.append((step, dict(values)))
-
-    def close(self, finished: bool) -> None:
-        """It keeps them."""
+        self.values.append((step, dict(values)))
 
 
 @pytest.fixture
-def tracked() -> Tracked:
-    return Tracked()
+def tracked() -> ListTracker:
+    return ListTracker()
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def log(tmp_path, tracked) -> RunLog:
         RunSettings(),
         Display(),
         enabled=True,
-        trackers=[tracked],
+        trackers=[TensorBoard(tmp_path / "tensorboard"), tracked],
     )
     log.begin(0)
     return log
@@ -76,8 +77,8 @@ def test_values_are_in_records_tensorboard_and_trackers(log, tmp_path, tracked):
         assert shown == [(step, pytest.approx(value)) for step, value in enumerate(values, 1)]
     (event,) = board.Scalars("validation/psnr")
     assert (event.step, event.value) == (3, 31.5)
-    assert {tag for _, curves in tracked for tag in curves} == set(board.Tags()["scalars"])
-    step, curves = tracked[1]
+    assert {tag for _, curves in tracked.values for tag in curves} == set(board.Tags()["scalars"])
+    step, curves = tracked.values[1]
     assert (step, curves["train/lr"], curves["loss/other"]) == (2, 5e-4, 0.25)
 
 
@@ -87,6 +88,9 @@ def test_pictures_keep_their_colours(log, tmp_path):
     log.close()
     stored = read_rgb(tmp_path / "pictures" / "step_00000007_restored.png")
     np.testing.assert_array_equal(stored, picture)
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    (event,) = board.Images("restored")
+    assert (event.step, event.height, event.width) == (7, 8, 12)
 
 
 def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
@@ -110,14 +114,12 @@ class CachedSettings(RunSettings):
 
 def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(memory, "HIGH_PERCENT", 0.0)
-    settings = CachedSettings(LOG={"TENSORBOARD": False})
-    log = RunLog(tmp_path, "f", settings, Display(sys.stdout), enabled=True)
+    log = RunLog(tmp_path, "f", CachedSettings(), Display(sys.stdout), enabled=True)
     log.begin(0)
     log.write_memory(1, CPU)
     log.close()
     shown = capsys.readouterr().out
     assert "lower SST.CACHE_GB or DATALOADER.TRAIN_WORKERS before" in shown
-    assert not (tmp_path / "tensorboard").exists()
 
 
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vrtspike.io.files import read_json
 from vrtspike.runs.identity import RunIdentity
@@ -15,7 +16,8 @@ from vrtspike.system.errors import RunError
 from vrtspike.training.trackers import RUN_IDS, open_trackers
 
 
-def run(**log: str) -> RunIdentity:
+def run(**log: str | bool) -> RunIdentity:
+    log = {"TENSORBOARD": False, **log}
     settings = Settings.model_validate({"LOG": log, "TRAIN": {"BATCH_SIZE": 3}})
     return RunIdentity("small", settings, "dataset.json", "abc123", "d")
 
@@ -24,9 +26,22 @@ def fail(text: str) -> None:
     raise AssertionError(text)
 
 
-def test_no_tracker_by_default(tmp_path):
+def test_no_tracker_without_a_key(tmp_path):
     assert open_trackers(run(), tmp_path, fail) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard_drops_steps_that_are_computed_again(tmp_path):
+    for first, last, value in ((1, 4, 1.0), (3, 5, 2.0)):
+        (board,) = open_trackers(run(TENSORBOARD=True), tmp_path, fail)
+        board.begin(first - 1)
+        for step in range(first, last + 1):
+            board.log(step, {"train/loss": value})
+        board.close(finished=False)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("train/loss")
+    assert [(event.step, event.value) for event in events] == [
+        (1, 1), (2, 1), (3, 2), (4, 2), (5, 2),
+    ]  # fmt: skip
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.training.setup_run import ALONE, batches_of, forecast_settings, loadi
 from vrtspike.config.run_schema import EarlyStoppingSettings
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ValidationBatches
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 from vrtspike.training.validation import validate_model, watched_metric
 
@@ -43,9 +43,9 @@ class Recording(ForecastObjective):
 
 def validated(model: nn.Module, objective: ForecastObjective, stop=RUNNING):
     held_out = ValidationBatches(Waves(SAMPLES), SETTINGS, loading(0), ALONE)
-    trainable = Trainable(model, objective, batches_of(Waves(SAMPLES), 2), held_out)
+    parts = TrainingParts(model, objective, batches_of(Waves(SAMPLES), 2), held_out)
     precision = Precision(SETTINGS.TRAIN, ALONE.device)
-    return validate_model(model, trainable, ALONE, precision, stop)
+    return validate_model(model, parts, ALONE, precision, stop)
 
 
 def test_metrics_are_means_over_samples_not_over_batches():

@@ -230,7 +230,7 @@ class Task(Protocol):
             workers: :class:`vrtspike.training.workers.Workers`.
 
         Returns:
-            :class:`vrtspike.training.objectives.Trainable`.
+            :class:`vrtspike.training.objectives.TrainingParts`.
 
         Raises:
             UserError: if the data, weights or settings cannot be used; the same on all processes if

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrtspike.runs.evaluation_job import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.objectives import Trainable
+    from vrtspike.training.objectives import TrainingParts
     from vrtspike.training.workers import Workers
 
 SETTINGS = Settings
@@ -108,11 +108,11 @@ def statistics(settings: Settings, manifest_path: Path) -> Mapping[str, Any]:
     return run_statistics(settings, manifest_path)
 
 
-def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
     """Build model, objective and batches for one process of a training."""
-    from vrtspike.deblurring import trainable
+    from vrtspike.deblurring.training_parts import build_training_parts
 
-    return trainable.build_trainable(run, ranks, workers)
+    return build_training_parts(run, ranks, workers)
 
 
 def evaluate(job: EvaluationJob) -> list[str]:

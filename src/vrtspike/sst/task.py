@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.sst.generate import Globe
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.objectives import Trainable
+    from vrtspike.training.objectives import TrainingParts
     from vrtspike.training.workers import Workers
 
 SETTINGS = SSTSettings
@@ -163,7 +163,7 @@ def statistics(settings: SSTSettings, manifest_path: Path) -> Mapping[str, Any]:
     return {"dataset": manifest_path.parent.name, "dataset_digest": facts["digest"], **entries}
 
 
-def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
@@ -173,7 +173,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     from vrtspike.sst.model import build_sst_model
     from vrtspike.sst.objective import SSTObjective
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
-    from vrtspike.training.objectives import Trainable
+    from vrtspike.training.objectives import TrainingParts
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
@@ -186,10 +186,10 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     model = model.to(ranks.device)
     objective = SSTObjective.of(samples)
     if settings.untrained_weights is not None:
-        return Trainable(model, objective, NoBatches(), None, note=note)
+        return TrainingParts(model, objective, NoBatches(), None, note=note)
     training = ShuffledBatches(samples, settings, workers, ranks)
     validation = ValidationBatches(held_out, settings, workers, ranks)
-    return Trainable(model, objective, training, validation, note=note)
+    return TrainingParts(model, objective, training, validation, note=note)
 
 
 def evaluate(job: EvaluationJob) -> list[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
@@ -38,35 +38,21 @@ _WORKER_FAILED = re.compile(
 
 
 class SizedDataset(Protocol):
-    """A map-style data set; it may also be one of the kinds that follow."""
+    """A map-style data set.
+
+    It may have further methods, which are called in the process that reads a batch:
+
+    - ``set_epoch(epoch: int) -> None``, before each batch, so that augmentation may depend on
+      (seed, epoch, index);
+    - ``read_batch(indices: Sequence[int]) -> Any``, which returns a batch; without it, PyTorch
+      stacks samples;
+    - ``cache_use() -> CacheUse | None``, which returns the counters of the process's cache, None
+      without a cache.
+    """
 
     def __len__(self) -> int: ...  # noqa: D105
 
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
-
-
-@runtime_checkable
-class EpochDataset(SizedDataset, Protocol):
-    """A data set whose augmentation depends on (seed, epoch, index) alone."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch; called before each batch is read, in the process that reads it."""
-
-
-@runtime_checkable
-class BatchedDataset(SizedDataset, Protocol):
-    """A data set that makes batches itself; PyTorch stacks the samples of others."""
-
-    def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
-        """Return a batch of samples."""
-
-
-@runtime_checkable
-class CachedDataset(SizedDataset, Protocol):
-    """A data set that counts what its cache saves."""
-
-    def cache_use(self) -> CacheUse | None:
-        """Return the cache counters of the calling process; None without a cache."""
 
 
 class ShuffledBatches:
@@ -195,25 +181,25 @@ class _BatchReader(Dataset[Any]):
 
     def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
-        self._dataset = dataset
+        self._dataset: Any = dataset  # with further methods
         shape = (max(1, workers), len(CacheUse._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
     def cache_use(self) -> CacheUse | None:
         """Return the sum over all reading processes; None without a cache."""
-        if not isinstance(self._dataset, CachedDataset) or self._dataset.cache_use() is None:
+        if not hasattr(self._dataset, "cache_use") or self._dataset.cache_use() is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
 
     def __getitem__(self, key: BatchKey) -> Any:  # noqa: ANN401 - any batch
         epoch, indices = key
-        if isinstance(self._dataset, EpochDataset):
+        if hasattr(self._dataset, "set_epoch"):
             self._dataset.set_epoch(epoch)
-        if isinstance(self._dataset, BatchedDataset):
+        if hasattr(self._dataset, "read_batch"):
             batch = self._dataset.read_batch(indices)
         else:
             batch = default_collate([self._dataset[index] for index in indices])
-        if isinstance(self._dataset, CachedDataset):
+        if hasattr(self._dataset, "cache_use"):
             self._note_cache_use(self._dataset.cache_use())
         return batch
 

@@ -124,7 +124,7 @@ def micro_batches_per_step(
 
 
 def restore_training_state(
-    folder: Path, checkpoint: dict[str, Any], fingerprint: str, parts: Mapping[str, Stateful]
+    folder: Path, checkpoint: dict[str, Any], fingerprint: str, objects: Mapping[str, Stateful]
 ) -> None:
     """Load a checkpoint into the objects of a run.
 
@@ -132,7 +132,7 @@ def restore_training_state(
         folder: folder of the checkpoints, for messages.
         checkpoint: checkpoint from :func:`read_checkpoint`.
         fingerprint: digest that identifies the run's computation.
-        parts: the objects with a state, by their keys in a checkpoint; loss scaling
+        objects: the objects with a state, by their keys in a checkpoint; loss scaling
             (``precision``) must stay on or off.
 
     Raises:
@@ -143,10 +143,10 @@ def restore_training_state(
             f"{folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this is run "
             f"{fingerprint}: settings, data or weights have changed. Use a new run folder"
         )
-    if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
+    if bool(checkpoint["precision"]) != bool(objects["precision"].state_dict()):
         raise RunError(
             f"{folder}: TRAIN.PRECISION mixed was another half precision on the device of the "
             "start; continue on one of that kind, or remove the folder to begin again"
         )
-    for name, part in parts.items():
-        part.load_state_dict(checkpoint[name])
+    for name, stateful in objects.items():
+        stateful.load_state_dict(checkpoint[name])

@@ -17,7 +17,7 @@ from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.objectives import Objective, Trainable
+from vrtspike.training.objectives import Objective, TrainingParts
 from vrtspike.training.run import TrainingOutcome, train_run
 from vrtspike.training.workers import Workers, hide_main_script
 
@@ -98,14 +98,14 @@ def fit(
     name = type(objective).__name__
     run = RunIdentity(name, run_settings, _dotted_name(dataset_class), fingerprint)
 
-    def build(ranks: Ranks, workers: Workers) -> Trainable:
+    def build(ranks: Ranks, workers: Workers) -> TrainingParts:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
         validation = None
         if validation_parameters is not None:
             held_out = dataset_class(**validation_parameters)
             validation = ValidationBatches(held_out, run_settings, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Trainable(model, objective, batches, validation, rate_factors=rate_factors or {})
+        return TrainingParts(model, objective, batches, validation, rate_factors=rate_factors or {})
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)

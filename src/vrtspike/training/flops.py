@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vrtspike.monitoring.timing import time_call
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
 TRAINING_FACTOR = 3
@@ -24,7 +24,7 @@ _REPEATS = 5
 
 @torch.no_grad()
 def estimate_arithmetic(
-    trainable: Trainable,
+    parts: TrainingParts,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
     ranks: Ranks,
@@ -32,13 +32,13 @@ def estimate_arithmetic(
     """Estimate the FLOPs of a sample and the peak FLOP/s of the run's devices.
 
     Args:
-        trainable: model and objective; the model is run once, in evaluation mode.
+        parts: model and objective; the model is run once, in evaluation mode.
         batch: batch from the data loader.
         precision: precision of the run.
         ranks: the processes; their devices are assumed to be equal.
     """
-    model = trainable.model
-    objective = trainable.objective
+    model = parts.model
+    objective = parts.objective
     prepared = objective.prepare(batch, ranks.device)
     samples, _ = objective.size(prepared)
     was_training = model.training

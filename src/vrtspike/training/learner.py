@@ -16,7 +16,7 @@ from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
-from vrtspike.training.objectives import Batch, Trainable
+from vrtspike.training.objectives import Batch, TrainingParts
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -37,7 +37,7 @@ class Learner:
     """Model, optimiser and moving average of a run, and their optimiser steps.
 
     Args:
-        trainable: model and objective.
+        parts: model and objective.
         settings: the section TRAIN and SEED are read.
         ranks: the processes of the run.
         micro_batches: number of micro-batches of an optimiser step, of all processes.
@@ -51,13 +51,13 @@ class Learner:
 
     def __init__(
         self,
-        trainable: Trainable,
+        parts: TrainingParts,
         settings: RunSettings,
         ranks: Ranks,
         micro_batches: int,
         total_steps: int,
     ) -> None:
-        self._objective = trainable.objective
+        self._objective = parts.objective
         self._seed = settings.SEED
         self._train_settings = settings.TRAIN
         self._ranks = ranks
@@ -66,14 +66,14 @@ class Learner:
         self._total_steps = total_steps
         self._learning_rate = scaled_learning_rate(self._train_settings, micro_batches)
         self.precision = Precision(self._train_settings, ranks.device)
-        self.model = trainable.model
+        self.model = parts.model
         # Weights that are not trained are not rounded either (bf16-true).
         if settings.untrained_weights is None:
             self.model = self.precision.prepare(self.model)
         groups = trainable_groups(self.model)
-        self._frozen = frozen_parameters(groups, trainable.frozen_steps)
+        self._frozen = frozen_parameters(groups, parts.frozen_steps)
         self.optimizer = build_optimizer(
-            parameter_groups(groups, self._learning_rate, trainable.rate_factors),
+            parameter_groups(groups, self._learning_rate, parts.rate_factors),
             self._train_settings.OPTIM,
         )
         self._average: AveragedModel | None = None
@@ -84,7 +84,7 @@ class Learner:
         if self._train_settings.COMPILE_MODEL:
             self.model.compile(mode=self._train_settings.COMPILE_MODE)
         self._forward_module = self.precision.forward_module(
-            self.model, half_weights=trainable.half_weights
+            self.model, half_weights=parts.half_weights
         )
         self._all_reduce = AllReduce()
         self._replica = replicate(self._forward_module, ranks, self._all_reduce)
@@ -95,16 +95,16 @@ class Learner:
             return self.model
         return self._average.module
 
-    def parts(self) -> dict[str, Stateful]:
+    def stateful_objects(self) -> dict[str, Stateful]:
         """Return the objects whose states a checkpoint holds, by their keys in it."""
-        parts: dict[str, Stateful] = {
+        objects: dict[str, Stateful] = {
             "model": self.model,
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
         if self._average is not None:
-            parts["average"] = self._average
-        return parts
+            objects["average"] = self._average
+        return objects
 
     def step(self, stream: Iterator[Any], step: int, stop: StopRequest) -> tuple[StepResult, bool]:
         """Take the optimiser step after ``step`` finished ones.

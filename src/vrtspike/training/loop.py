@@ -29,7 +29,7 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.divergence import divergence
 from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.learner import Learner
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.optimizers import count_steps
 from vrtspike.training.profiling import profiler
 from vrtspike.training.progress import Epochs, RunCounters, StepResult, Throughput
@@ -48,7 +48,7 @@ class Trainer:
     """Training of a model for an objective, from the newest checkpoint of its run, if any.
 
     Args:
-        trainable: model, objective and batches of this process.
+        parts: model, objective and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
         log: the run's records and messages; nothing is written before :meth:`run`.
@@ -61,7 +61,7 @@ class Trainer:
 
     def __init__(
         self,
-        trainable: Trainable,
+        parts: TrainingParts,
         settings: RunSettings,
         ranks: Ranks,
         log: RunLog,
@@ -69,22 +69,25 @@ class Trainer:
     ) -> None:
         checkpoint = latest_checkpoint(log.checkpoints)
         micro_batches = micro_batches_per_step(settings.TRAIN, ranks.world_size, checkpoint)
-        self.trainable = trainable
+        self.parts = parts
         self.settings = settings
         self.ranks = ranks
         self.log = log
         self.timing = timing
         self.display = log.display
         self.micro_batches = micro_batches
-        self.epochs = Epochs(trainable.training.per_epoch, micro_batches)
-        self.total_steps = count_steps(settings, trainable.training.per_epoch, micro_batches)
+        self.epochs = Epochs(parts.training.per_epoch, micro_batches)
+        self.total_steps = count_steps(settings, parts.training.per_epoch, micro_batches)
         self.counters = RunCounters()
-        self.learner = Learner(trainable, settings, ranks, micro_batches, self.total_steps)
+        self.learner = Learner(parts, settings, ranks, micro_batches, self.total_steps)
         self.model = self.learner.model
         # The objects whose states a checkpoint holds, by their keys in it.
-        self.parts: dict[str, Stateful] = {"progress": self.counters, **self.learner.parts()}
+        self.stateful: dict[str, Stateful] = {
+            "progress": self.counters,
+            **self.learner.stateful_objects(),
+        }
         if checkpoint is not None:
-            restore_training_state(log.checkpoints, checkpoint, log.fingerprint, self.parts)
+            restore_training_state(log.checkpoints, checkpoint, log.fingerprint, self.stateful)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop, and save the state in both cases.
@@ -96,7 +99,7 @@ class Trainer:
         throughput = Throughput(self.counters.step, self.total_steps)
         first = self.counters.step * self.micro_batches + self.ranks.rank
         last = self.total_steps * self.micro_batches
-        stream = self.trainable.training.stream(first, self.ranks.world_size, end=last)
+        stream = self.parts.training.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
         with self._profiler() as profile, self.timing.activate():
@@ -139,7 +142,7 @@ class Trainer:
         """Estimate the arithmetic of a step with the next batch; return all batches."""
         batch = next(stream)
         precision = self.learner.precision
-        arithmetic = estimate_arithmetic(self.trainable, batch, precision, self.ranks)
+        arithmetic = estimate_arithmetic(self.parts, batch, precision, self.ranks)
         self.timing.note_arithmetic(arithmetic)
         return chain([batch], stream)
 
@@ -152,7 +155,7 @@ class Trainer:
         if self.epochs.end_with(step) or step >= self.total_steps:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.write_memory(step, self.ranks.device, self.trainable.training.cache_use())
+            self.log.write_memory(step, self.ranks.device, self.parts.training.cache_use())
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
@@ -163,9 +166,9 @@ class Trainer:
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
         ]
-        metric = self.counters.metrics.get(self.trainable.objective.metric)
+        metric = self.counters.metrics.get(self.parts.objective.metric)
         if metric is not None:
-            parts.append(f"{self.trainable.objective.metric} {metric:.4g}")
+            parts.append(f"{self.parts.objective.metric} {metric:.4g}")
         parts.append(f"{throughput.samples_per_second:.3g} samples/s")
         parts.append(f"data {result.data_ms:.1f} ms")
         self.display.update(" | ".join(parts), step / self.total_steps)
@@ -178,7 +181,7 @@ class Trainer:
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
-        if self.trainable.validation is None or self.counters.validated_step == step:
+        if self.parts.validation is None or self.counters.validated_step == step:
             return False
         if step >= self.total_steps:
             return True
@@ -193,7 +196,7 @@ class Trainer:
         with section("validation"):
             try:
                 outcome = validate_model(
-                    self.learner.trained_model(), self.trainable, self.ranks, precision, stop
+                    self.learner.trained_model(), self.parts, self.ranks, precision, stop
                 )
             except FloatingPointError as error:
                 raise self._divergence(f"training has diverged, {error}") from error
@@ -208,10 +211,10 @@ class Trainer:
         """Log and show a validation, and keep the weights if they are the best."""
         step = self.counters.step
         watched = watched_metric(
-            self.trainable.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
+            self.parts.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
         )
         is_best = self.counters.note_validation(
-            metrics, watched, self.trainable.objective.lower_is_better
+            metrics, watched, self.parts.objective.lower_is_better
         )
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
@@ -273,7 +276,7 @@ class Trainer:
                     "step": self.counters.step,
                     "fingerprint": self.log.fingerprint,
                     "micro_batches": self.micro_batches,
-                    **{name: part.state_dict() for name, part in self.parts.items()},
+                    **{name: stateful.state_dict() for name, stateful in self.stateful.items()},
                 }
                 save_checkpoint(self.log.checkpoints, state, self.settings.TRAIN.KEEP_LAST)
                 entries = self.counters.entries()

@@ -79,7 +79,7 @@ class Objective(ABC):
 
 
 @dataclass(frozen=True)
-class Trainable:
+class TrainingParts:
     """Everything that one process needs for a training.
 
     Attributes:

@@ -100,7 +100,7 @@ class Precision:
         Args:
             model: the model.
             half_weights: it computes with all of its weights in bfloat16, for ``bf16-mixed``
-                (:attr:`vrtspike.training.objectives.Trainable.half_weights`).
+                (:attr:`vrtspike.training.objectives.TrainingParts.half_weights`).
 
         Returns:
             the model itself, or one that calls it with casts of its weights.

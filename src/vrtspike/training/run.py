@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.run_schema import LogSettings, untrained_note
 from vrtspike.config.tasks import find_task
 from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest, report_start
 from vrtspike.monitoring.display import LOG_FILE, Display
@@ -28,7 +28,7 @@ from vrtspike.system.seeds import seed_everything
 from vrtspike.training.distributed import Ranks, join_process_group
 from vrtspike.training.environment import describe_environment
 from vrtspike.training.loop import Trainer
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
 from vrtspike.training.run_log import RunLog
@@ -57,7 +57,7 @@ class TrainingOutcome:
 def train_run(
     run: RunIdentity,
     folder: Path,
-    build: Callable[[Ranks, Workers], Trainable],
+    build: Callable[[Ranks, Workers], TrainingParts],
     *,
     device: str | None = None,
     **facts: Any,  # noqa: ANN401 - JSON values
@@ -86,18 +86,10 @@ def train_run(
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
-        trainable = build(ranks, workers)
-        if trainable.note:
-            display.note(trainable.note)
-        keys = run.settings.LOG
-        timing = TimingLogger(
-            folder / LOGS if keys.TIMING_FILE else None,
-            ranks.device,
-            enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
-            console=display if keys.TIMING_CONSOLE else None,
-            console_interval=keys.TIMING_CONSOLE_INTERVAL,
-            file_interval=keys.TIMING_FILE_INTERVAL,
-        )
+        parts = build(ranks, workers)
+        if parts.note:
+            display.note(parts.note)
+        timing = _timing_logger(run.settings.LOG, folder, ranks, display)
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(
             folder,
@@ -108,7 +100,7 @@ def train_run(
             trackers=trackers,
         )
         stack.callback(log.close)
-        trainer = Trainer(trainable, run.settings, ranks, log, timing)
+        trainer = Trainer(parts, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop)
 
@@ -131,6 +123,18 @@ def train_preset(run: RunIdentity, folder: Path, code_changed: Sequence[str] = (
     task = find_task(run.settings.TASK)
     outcome = train_run(run, folder, partial(task.build, run), code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
+
+
+def _timing_logger(keys: LogSettings, folder: Path, ranks: Ranks, display: Display) -> TimingLogger:
+    """Return the timing logger of a run by the section LOG."""
+    return TimingLogger(
+        folder / LOGS if keys.TIMING_FILE else None,
+        ranks.device,
+        enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
+        console=display if keys.TIMING_CONSOLE else None,
+        console_interval=keys.TIMING_CONSOLE_INTERVAL,
+        file_interval=keys.TIMING_FILE_INTERVAL,
+    )
 
 
 def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:

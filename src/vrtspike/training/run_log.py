@@ -1,18 +1,18 @@
-"""Logs of a run: records, TensorBoard, pictures and weights."""
+"""Logs of a run: records, trackers, pictures and weights."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
+from vrtspike.io.files import atomic_path, remove_leftovers
 from vrtspike.io.images import write_png
 from vrtspike.io.records import RecordWriter, truncate_records
 from vrtspike.monitoring.cache_use import CacheUse
@@ -23,9 +23,6 @@ from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.runs.validation_pictures import picture_file
 from vrtspike.training.trackers import Tracker
 from vrtspike.training.validation import ValidationPictures
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 _MEMORY = f"{file_names.LOGS}/{file_names.MEMORY_LOG}"
 
@@ -39,7 +36,7 @@ class RunLog:
         settings: settings of the run.
         display: display for messages.
         enabled: true if this process writes.
-        trackers: experiment trackers, which get all values.
+        trackers: TensorBoard and other trackers, which get all values.
     """
 
     def __init__(
@@ -62,7 +59,6 @@ class RunLog:
         self._trackers = trackers
         self._metrics: RecordWriter | None = None
         self._memory: RecordWriter | None = None
-        self._board: SummaryWriter | None = None
 
     def begin(self, step: int, validated_step: int = 0, epoch_is_open: bool = False) -> None:
         """Open the logs to continue after ``step``; later records are removed.
@@ -83,16 +79,11 @@ class RunLog:
             truncate_records(path, step, **limits)
         self._metrics = RecordWriter(self.folder / file_names.METRICS_LOG)
         self._memory = RecordWriter(self.folder / _MEMORY)
-        if self._settings.LOG.TENSORBOARD:
-            # Imported here, because the import takes time.
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(
-                str(self.folder / file_names.TENSORBOARD), purge_step=step + 1
-            )
+        for tracker in self._trackers:
+            tracker.begin(step)
 
     def write(self, kind: str, step: int, epoch: int, values: Mapping[str, Any]) -> None:
-        """Add a record to ``metrics.jsonl``, and its values to TensorBoard and the trackers.
+        """Add a record to ``metrics.jsonl``, and its values to the trackers.
 
         Args:
             kind: ``train``, ``epoch`` or ``validation``.
@@ -107,11 +98,6 @@ class RunLog:
         self._metrics.write({"kind": kind, "step": step, "epoch": epoch, **values, "time": now})
         curves = {f"loss/{name}": value for name, value in values.get("losses", {}).items()}
         curves |= {f"{kind}/{name}": float(v) for name, v in values.items() if name != "losses"}
-        if self._board is not None:
-            # An error of TensorBoard's writer thread is raised here.
-            with writes_to(self.folder / file_names.TENSORBOARD):
-                for name, value in curves.items():
-                    self._board.add_scalar(name, value, step)
         for tracker in self._trackers:
             tracker.log(step, curves)
 
@@ -121,8 +107,8 @@ class RunLog:
             return
         for name, picture in pictures.items():
             write_png(picture_file(self.folder, step, name), picture)
-            if self._board is not None:
-                self._board.add_image(name, picture, step, dataformats="HWC")
+        for tracker in self._trackers:
+            tracker.log_pictures(step, pictures)
 
     def write_memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
         """Record and show memory, and warn if it is nearly full."""
@@ -143,12 +129,9 @@ class RunLog:
             self.display.note(categories_line(record))
 
     def flush(self) -> None:
-        """Write TensorBoard's buffer, so that a crash after a checkpoint leaves no gap in it.
-
-        Records are written at once.
-        """
-        if self._board is not None:
-            self._board.flush()
+        """Have the trackers write what they buffer; records are written at once."""
+        for tracker in self._trackers:
+            tracker.flush()
 
     def write_weights(self, model: nn.Module, name: str) -> None:
         """Write weights to a file of the run's folder."""
@@ -164,7 +147,7 @@ class RunLog:
 
     def close(self) -> None:
         """Close all files."""
-        for stream in (self._metrics, self._memory, self._board):
+        for stream in (self._metrics, self._memory):
             if stream is not None:
                 stream.close()
         for tracker in self._trackers:

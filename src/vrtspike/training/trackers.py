@@ -1,6 +1,6 @@
-"""Experiment trackers: Weights & Biases (LOG.WANDB) and MLflow (LOG.MLFLOW).
+"""Trackers of a run: TensorBoard, Weights & Biases (LOG.WANDB) and MLflow (LOG.MLFLOW).
 
-The packages of both services are optional. The run ID of a tracker is kept in the run's folder, so
+The packages of both services are optional. The run ID of a service is kept in the run's folder, so
 that a resumed run continues there.
 """
 
@@ -9,33 +9,89 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vrtspike.config.fields import shown_tree
-from vrtspike.io.files import read_json, write_json
+from vrtspike.io.files import read_json, write_json, writes_to
 from vrtspike.io.flatten import flatten
-from vrtspike.runs.file_names import LOGS
+from vrtspike.runs.file_names import LOGS, TENSORBOARD
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import RunError
+from vrtspike.training.validation import ValidationPictures
 
 if TYPE_CHECKING:
     from mlflow.utils.async_logging.run_operations import RunOperations
+    from torch.utils.tensorboard import SummaryWriter
 
 RUN_IDS = f"{LOGS}/trackers.json"
-"""File in a run's folder: run ID by tracker."""
+"""File in a run's folder: run ID by service."""
 
 
-class Tracker(Protocol):
-    """Receiver of a run's values."""
+class Tracker:
+    """Receiver of a run's values; a method does nothing unless a tracker defines it."""
+
+    def begin(self, step: int) -> None:
+        """Begin, or continue after ``step``; what was logged of later steps does not count."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log the values of a step, by name; steps are increasing."""
+
+    def log_pictures(self, step: int, pictures: ValidationPictures) -> None:
+        """Log the pictures of a validation."""
+
+    def flush(self) -> None:
+        """Write what is buffered, before a checkpoint."""
 
     def close(self, finished: bool) -> None:
         """Send remaining values and the final state."""
 
 
-class Wandb:
+class TensorBoard(Tracker):
+    """Event files of TensorBoard.
+
+    Args:
+        folder: folder of the files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._board: SummaryWriter | None = None
+
+    def begin(self, step: int) -> None:
+        """Open a file that hides what earlier ones have of the steps after ``step``."""
+        # Imported here, because the import takes time.
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._board = SummaryWriter(str(self._folder), purge_step=step + 1)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step."""
+        if self._board is None:
+            return
+        # An error of TensorBoard's writer thread is raised here.
+        with writes_to(self._folder):
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+
+    def log_pictures(self, step: int, pictures: ValidationPictures) -> None:
+        """Log the pictures of a validation."""
+        if self._board is None:
+            return
+        for name, picture in pictures.items():
+            self._board.add_image(name, picture, step, dataformats="HWC")
+
+    def flush(self) -> None:
+        """Write the buffer, so that a crash after a checkpoint leaves no gap."""
+        if self._board is not None:
+            self._board.flush()
+
+    def close(self, finished: bool) -> None:
+        """Close the file."""
+        if self._board is not None:
+            self._board.close()
+
+
+class Wandb(Tracker):
     """A run of Weights & Biases; its variables (WANDB_MODE, WANDB_API_KEY ...) are respected.
 
     Args:
@@ -78,7 +134,7 @@ class Wandb:
         self._run.finish(exit_code=0 if finished else 1)
 
 
-class Mlflow:
+class Mlflow(Tracker):
     """A run of MLflow, on the server or store MLFLOW_TRACKING_URI.
 
     Args:
@@ -132,7 +188,7 @@ class Mlflow:
 
 
 def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -> list[Tracker]:
-    """Open the trackers that LOG.WANDB and LOG.MLFLOW name.
+    """Open the trackers of LOG.TENSORBOARD, LOG.WANDB and LOG.MLFLOW.
 
     Args:
         run: identity of the training.
@@ -140,18 +196,19 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
         warn: function called with a message if the last values could not be sent.
 
     Raises:
-        RunError: if a tracker cannot start.
+        RunError: if a service cannot start.
     """
     log = run.settings.LOG
     earlier_ids: dict[str, str] = {}
     if (folder / RUN_IDS).is_file():
         earlier_ids = read_json(folder / RUN_IDS)
-    trackers: dict[str, Wandb | Mlflow] = {}
+    services: dict[str, Wandb | Mlflow] = {}
     if log.WANDB is not None:
-        trackers["wandb"] = Wandb(log.WANDB, run, folder, earlier_ids.get("wandb"))
+        services["wandb"] = Wandb(log.WANDB, run, folder, earlier_ids.get("wandb"))
     if log.MLFLOW is not None:
-        trackers["mlflow"] = Mlflow(log.MLFLOW, run, earlier_ids.get("mlflow"), warn)
-    run_ids = earlier_ids | {name: tracker.run_id for name, tracker in trackers.items()}
+        services["mlflow"] = Mlflow(log.MLFLOW, run, earlier_ids.get("mlflow"), warn)
+    run_ids = earlier_ids | {name: service.run_id for name, service in services.items()}
     if run_ids != earlier_ids:
         write_json(folder / RUN_IDS, run_ids)
-    return list(trackers.values())
+    boards = [TensorBoard(folder / TENSORBOARD)] if log.TENSORBOARD else []
+    return [*boards, *services.values()]

@@ -16,7 +16,7 @@ from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.errors import RunError
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
 ValidationPictures: TypeAlias = dict[str, NDArray[np.uint8]]
@@ -25,7 +25,7 @@ ValidationPictures: TypeAlias = dict[str, NDArray[np.uint8]]
 
 @torch.no_grad()
 def validate_model(
-    model: nn.Module, trainable: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
+    model: nn.Module, parts: TrainingParts, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], ValidationPictures] | None:
     """Run the model over the validation samples of a training.
 
@@ -38,8 +38,8 @@ def validate_model(
     """
     was_training = model.training
     model.eval()
-    objective = trainable.objective
-    batches = trainable.validation
+    objective = parts.objective
+    batches = parts.validation
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: ValidationPictures = {}

@@ -16,10 +16,10 @@ from vrtspike.config import load_preset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.clips.samples import Sample
 from vrtspike.data.store.reading import Store
-from vrtspike.deblurring.trainable import (
+from vrtspike.deblurring.training_parts import (
     build_objective,
-    build_trainable,
     build_training_model,
+    build_training_parts,
     load_teacher,
     training_batches,
     validation_batches,
@@ -43,16 +43,16 @@ def test_parts_of_a_model_learn_as_the_preset_says(place):
     ):
         settings = load_preset(place / "presets" / "tiny.yaml", options)
         run = identify("tiny", settings, place / "k4" / "dataset.json")
-        trainable = build_trainable(run, ALONE, NO_WORKERS)
-        assert (trainable.rate_factors, trainable.frozen_steps) == (rates, frozen)
+        parts = build_training_parts(run, ALONE, NO_WORKERS)
+        assert (parts.rate_factors, parts.frozen_steps) == (rates, frozen)
 
 
 def test_a_model_may_leave_out_groups_of_parameters(place, monkeypatch):
     monkeypatch.setattr(VRTSpike, "rate_groups", lambda model: {"backbone": []})
     settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
     run = identify("tiny", settings, place / "k4" / "dataset.json")
-    trainable = build_trainable(run, ALONE, NO_WORKERS)
-    assert (trainable.rate_factors, trainable.frozen_steps) == (
+    parts = build_training_parts(run, ALONE, NO_WORKERS)
+    assert (parts.rate_factors, parts.frozen_steps) == (
         {"others": 1.0, "backbone": 1.0},
         {},
     )

@@ -29,14 +29,14 @@ from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.objectives import Trainable
+from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.workers import Workers
 
 T = TypeVar("T")
 
 
-def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+def build_training_parts(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
@@ -52,7 +52,7 @@ def build_trainable(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainab
     if settings.untrained_weights is None:
         training = training_batches(settings, manifest, workers, ranks)
         validation = validation_batches(settings, manifest, workers, ranks)
-    return Trainable(
+    return TrainingParts(
         model,
         objective,
         training,
