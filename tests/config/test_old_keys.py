@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.loading import build_settings
-from vrtspike.config.yaml_documents import overlay, parse_overrides
+from vrtspike.config.loading import build_settings, present_names
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.yaml_documents import Document, overlay, parse_overrides
 from vrtspike.system.errors import ConfigError
+
+
+def settings_of(document: Document) -> RunSettings:
+    return build_settings(present_names(document))
 
 
 @pytest.mark.parametrize(
@@ -32,16 +37,16 @@ from vrtspike.system.errors import ConfigError
     ],
 )
 def test_other_spellings(override: str, name: str, value: object) -> None:
-    assert build_settings(parse_overrides([override])).value(name) == value
+    assert settings_of(parse_overrides([override])).value(name) == value
     # Also where the key itself says the same, and not where it says something else.
     key, _, old = override.partition("=")
     if not isinstance(value, tuple) and old != "null":
         text = str(value).lower() if isinstance(value, bool) else repr(value)
-        build_settings(overlay(parse_overrides([override]), parse_overrides([f"{name}={text}"])))
+        settings_of(overlay(parse_overrides([override]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
-            build_settings(parse_overrides([override, f"{name}=other"]))
+            settings_of(parse_overrides([override, f"{name}=other"]))
 
 
 def test_half_precision_is_off_if_disabled_at_any_level() -> None:
     off = parse_overrides(["TRAIN.AMP_ENABLED=off", "TRAIN.AMP_OPT_LEVEL=O2"])
-    assert build_settings(off).TRAIN.PRECISION == "32"
+    assert settings_of(off).TRAIN.PRECISION == "32"

@@ -40,6 +40,10 @@ def test_a_model_is_known_by_its_settings_whatever_its_weights():
     begun = preset("baseline", "MODEL.VRT.PRETRAINED=a.pth", "MODEL.VRT.SPYNET=b.pth")
     assert clip_cost("mine", begun) == clip_cost("baseline", preset("baseline"))
     assert clip_cost("baseline", preset("baseline", "MODEL.WINDOW_SIZE=4")) is None
+    # Windows are VRT's, and the light model has none.
+    light = clip_cost("light", preset("light"))
+    assert light is not None
+    assert clip_cost("light", preset("light", "MODEL.WINDOW_SIZE=4")) == light
     assert training_cost("mine", preset("demo", "MODEL.VRT.NUM_HEADS=4"), 1, 9, 1) is None
 
 

@@ -183,6 +183,16 @@ def test_a_run_continues_with_its_settings_and_statistics(place):
     assert read_json(statistics)["statistics"] == STATISTICS
 
 
+def test_a_run_of_an_older_version_is_read_with_its_names_of_keys(place, recwarn):
+    contents = start_run(place).contents()
+    del contents["settings"]["DATA"]["CROP_SIZE"]
+    contents["settings"]["DATA"]["TRAIN_CROP_SIZE"] = 64
+    contents["settings"]["LOG"]["SAVE_DIR"] = "log"
+    run = RunIdentity.parse(contents, Path("settings.json"))
+    assert run.settings.DATA.CROP_SIZE == 64
+    assert not recwarn.list
+
+
 def test_settings_of_another_run_are_refused(place):
     run = start_run(place)
     replace(run, settings=run.settings.model_copy(update={"SEED": 5})).write(place / "run")

@@ -98,6 +98,17 @@ def test_keys_of_vrt_say_nothing_about_the_light_model() -> None:
     assert settings.MODEL.network.bytes_per_pixel == 400
 
 
+def test_keys_of_other_networks_are_all_sections_but_those_of_the_network() -> None:
+    light, vrt, third = (
+        ModelSettings.model_construct(TYPE=name)
+        for name in ("spike_nafnet", "vrt_spike", "residual_3d")
+    )
+    assert vrt.keys_of_other_networks == {"NAF"}
+    common = {"TYPE", "PRETRAINED", "USE_SPIKE", "SPIKE_ORDER"}
+    assert light.keys_of_other_networks == set(ModelSettings.model_fields) - common - {"NAF"}
+    assert third.keys_of_other_networks == set(ModelSettings.model_fields) - common
+
+
 def test_a_network_without_keys_is_assumed_to_need_the_most_memory() -> None:
     network = ModelSettings.model_construct(TYPE="residual_3d").network
     assert network.bytes_per_pixel > Settings().MODEL.network.bytes_per_pixel

@@ -11,6 +11,7 @@ import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from vrtspike.config.fields import Section
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.images import read_rgb
 from vrtspike.io.records import read_records
@@ -105,11 +106,15 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
     assert (used["step"], none["step"], none["cache"]) == (4, 5, None)
 
 
+class CacheSection(Section):
+    CACHE_GB: float = 1.0
+
+
 class CachedSettings(RunSettings):
     """Settings of a task that reads its data through a cache."""
 
     cache_key: ClassVar[str] = "SST.CACHE_GB"
-    cache_gb: ClassVar[float] = 1.0
+    SST: CacheSection = CacheSection()
 
 
 def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch, capsys):

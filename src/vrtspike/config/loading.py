@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -18,6 +19,7 @@ from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.yaml_documents import (
     Document,
     document_of,
+    dotted,
     overlay,
     parse_overrides,
     read_yaml,
@@ -141,9 +143,21 @@ def task_name(document: Document) -> str:
 
 
 def build_settings(document: Document) -> RunSettings:
-    """Validate a document as a preset."""
+    """Validate a document as a preset.
+
+    Args:
+        document: keys of the preset by their present names.
+    """
     kind = find_task(task_name(document)).SETTINGS
-    return validate_document(kind, kind.completed(document), _ADVICE)
+    for path, read in kind.included_files.items():
+        name = document.values.get(path)
+        if not isinstance(name, str):
+            continue
+        file = Path(os.path.expanduser(name))  # noqa: PTH111 - keeps ~ of unknown users
+        # A missing file is refused by require_trainable, before a run starts.
+        if file.is_file():
+            document = overlay(read(file), document)
+    return validate_document(kind, document, _ADVICE)
 
 
 def require_trainable(
@@ -164,8 +178,9 @@ def require_trainable(
         ConfigError: naming each key, and its file or package.
     """
     prefix = f"preset {preset}: " if preset else ""
+    included = {dotted(path): settings.value(dotted(path)) for path in settings.included_files}
     faults = [
-        *_missing_files({**settings.named_files, **(weights or {})}, remedies or {}),
+        *_missing_files({**included, **(weights or {})}, remedies or {}),
         *settings.training_faults(),
         *_missing_packages(settings),
     ]

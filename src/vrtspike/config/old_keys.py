@@ -46,19 +46,6 @@ COMMON: OldKeys = {
 """Old keys of every preset; a task adds its own (``old_keys`` of its settings)."""
 
 
-def has_key(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
-    """Return whether nested mappings have a key.
-
-    >>> has_key({"A": {"B": None}}, ("A", "B")), has_key({"A": 1}, ("A", "B"))
-    (True, False)
-    """
-    for name in path:
-        if not isinstance(tree, Mapping) or name not in tree:
-            return False
-        tree = tree[name]
-    return True
-
-
 def _overridden_precision(values: Mapping[KeyPath, Any]) -> KeyPath | None:
     """Return the one of the two old keys of precision that the other overrides; None without both.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -21,9 +21,9 @@ from vrtspike.config.fields import (
     operational,
     private,
 )
-from vrtspike.config.old_keys import COMMON, OldKeys, has_key, replace_old_keys
+from vrtspike.config.old_keys import COMMON, OldKeys
 from vrtspike.config.seed_names import MAX_SEEDS
-from vrtspike.config.yaml_documents import Document, document_of
+from vrtspike.config.yaml_documents import Document, KeyPath
 
 PrecisionName = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
@@ -220,8 +220,8 @@ class RunSettings(Section):
         old_keys: other names of keys; a task's own include these.
         ablation: the task's ablation, if it has one.
         workflow: the task's keys and sections of ``config/config.yaml``.
-        cache_key: the key with the size of the cache that data are read through; empty if the
-            task has no cache.
+        included_files: readers of files whose keys a preset includes beneath its own, by the key
+            that names the file.
         root_keys: keys that describe the data at a root, by the key of that root. These keys do not
             apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
@@ -230,7 +230,7 @@ class RunSettings(Section):
     old_keys: ClassVar[OldKeys] = COMMON
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
-    cache_key: ClassVar[str] = ""
+    included_files: ClassVar[Mapping[KeyPath, Callable[[Path], Document]]] = {}
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
@@ -266,20 +266,10 @@ class RunSettings(Section):
         """
         return {}
 
-    @classmethod
-    def completed(cls, document: Document) -> Document:
-        """Return the keys of a preset, merged over those of files that it includes."""
-        return document
-
     @property
     def inactive_keys(self) -> frozenset[tuple[str, str]]:
         """Section and name of keys that have no effect in these settings."""
         return frozenset()
-
-    @property
-    def named_files(self) -> dict[str, str | None]:
-        """Files that a preset includes, by the key that names them."""
-        return {}
 
     @property
     def test_validation(self) -> str:
@@ -287,9 +277,14 @@ class RunSettings(Section):
         return ""
 
     @property
+    def cache_key(self) -> str:
+        """The key with the size of the cache that data are read through; empty without a cache."""
+        return ""
+
+    @property
     def cache_gb(self) -> float:
         """Size of the cache that data are read through; 0 without one."""
-        return 0.0
+        return self.value(self.cache_key) if self.cache_key else 0.0
 
     @property
     def memory_changes(self) -> list[str]:
@@ -369,13 +364,6 @@ class RunSettings(Section):
                 "would rise; lower it, or raise that"
             )
         return faults
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        if not isinstance(data, dict) or not any(has_key(data, path) for path in cls.old_keys):
-            return data
-        return replace_old_keys(document_of(data, "settings"), cls.old_keys).tree
 
 
 def untrained_note(start: str) -> str:

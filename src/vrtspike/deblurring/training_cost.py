@@ -76,8 +76,7 @@ class ClipCost:
 def model_digest(settings: Settings) -> str:
     """Return a digest of the network of a preset, independent of its initial weights."""
     exclude: dict[str, Any] = {"PRETRAINED": True, "VRT": {"PRETRAINED", "SPYNET"}}
-    if settings.MODEL.TYPE == "vrt_spike":
-        exclude["NAF"] = True  # sizes of the light model
+    exclude |= dict.fromkeys(settings.MODEL.keys_of_other_networks, True)
     return json_digest(settings.MODEL.model_dump(mode="json", exclude=exclude))
 
 

@@ -14,7 +14,7 @@ from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
-from vrtspike.settings import Settings
+from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.differences import differing_model_keys
 from vrtspike.settings.model import ModelSettings
 from vrtspike.settings.names import ModelName
@@ -72,7 +72,8 @@ def _load_pretrained(model: nn.Module, source: str, settings: Settings) -> None:
     path = pretrained_file(source)
     state = read_weights(path)
     require_published(path)
-    differences = differing_model_keys(RunIdentity.read(path.parent).settings, settings)
+    trained = deblurring_settings(RunIdentity.read(path.parent).settings)
+    differences = differing_model_keys(trained, settings)
     advice = "Name weights of this model, or give MODEL the sizes of that one"
     if differences:
         advice += f": {'; '.join(differences.values())}"

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
-
-_COMMON = ("TYPE", "USE_SPIKE", "SPIKE_ORDER")
-"""Keys of MODEL that every model has."""
-_LIGHT = "NAF"
-"""The section of MODEL that describes the light model; all other keys describe other models."""
+from vrtspike.settings.schema import Settings
 
 
-def differing_model_keys(
-    trained_settings: RunSettings, preset_settings: RunSettings
-) -> dict[str, str]:
+def differing_model_keys(trained: Settings, preset: Settings) -> dict[str, str]:
     """Compare the MODEL sections of a trained model and a preset.
 
-    Keys that describe another network than the model's are left out: they have no effect.
+    Keys that describe another network than that of one of both are left out.
 
     Args:
-        trained_settings: settings of the trained model.
-        preset_settings: settings of the preset that starts from the model.
+        trained: settings of the trained model.
+        preset: settings of the preset that starts from the model.
 
     Returns:
         a line with both values for each key that differs.
     """
-    trained = result_settings(trained_settings)["MODEL"]
-    preset = result_settings(preset_settings)["MODEL"]
-    names = list(_COMMON)
-    if trained.get("TYPE") == preset.get("TYPE"):
-        if preset.get("TYPE") == "spike_nafnet":
-            names.append(_LIGHT)
-        else:
-            names += [name for name in preset if name not in (_LIGHT, *_COMMON)]
-    documents = [
-        {"MODEL": {name: model[name] for name in names if name in model}}
-        for model in (trained, preset)
-    ]
+    without_effect = trained.MODEL.keys_of_other_networks | preset.MODEL.keys_of_other_networks
+    documents = []
+    for settings in (trained, preset):
+        model = result_settings(settings)["MODEL"]
+        kept = {name: value for name, value in model.items() if name not in without_effect}
+        documents.append({"MODEL": kept})
     return {
         key: f"{key} is {value} there, {other} here"
         for key, (value, other) in unequal(*documents).items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -20,7 +19,7 @@ from vrtspike.config.fields import (
     operational,
     weights,
 )
-from vrtspike.config.yaml_documents import Document, KeyPath, dotted, overlay, read_yaml
+from vrtspike.config.yaml_documents import Document, KeyPath, dotted, read_yaml
 from vrtspike.settings.names import ModelName
 from vrtspike.system.errors import ConfigError
 
@@ -42,6 +41,8 @@ class NetworkSettings(Section):
     The defaults are those of a network without keys of its own.
 
     Attributes:
+        type_name: value of MODEL.TYPE; empty for a network without keys.
+        section_keys: names of the keys of MODEL that describe this network alone.
         depth_key: the key with the number of blocks; None for none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
@@ -49,6 +50,8 @@ class NetworkSettings(Section):
             with shuffled spikes then gives it single frames.
     """
 
+    type_name: ClassVar[str] = ""
+    section_keys: ClassVar[tuple[str, ...]] = ()
     depth_key: ClassVar[str | None] = None
     recompute_keys: ClassVar[tuple[str, ...]] = ()
     keys_without_shape: ClassVar[tuple[str, ...]] = ()
@@ -72,6 +75,15 @@ class NetworkSettings(Section):
 class VRTSettings(NetworkSettings):
     """Arguments of the VRT backbone (published names in upper case)."""
 
+    type_name: ClassVar[str] = "vrt_spike"
+    section_keys: ClassVar[tuple[str, ...]] = (
+        "VRT_CFG",
+        "VRT_DEPTHS",
+        "WINDOW_SIZE",
+        "VRT",
+        "SPIKE_TSA",
+        "FUSE",
+    )
     depth_key: ClassVar[str | None] = "MODEL.VRT_DEPTHS"
     recompute_keys: ClassVar[tuple[str, ...]] = (
         "MODEL.VRT.USE_CHECKPOINT_FFN",
@@ -144,6 +156,8 @@ class FuseSettings(TemporalAttentionSettings):
 class NAFSettings(NetworkSettings):
     """Size of the light model, SpikeNAFNet."""
 
+    type_name: ClassVar[str] = "spike_nafnet"
+    section_keys: ClassVar[tuple[str, ...]] = ("NAF",)
     takes_neighbors: ClassVar[bool] = True
 
     WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
@@ -242,8 +256,21 @@ class ModelSettings(Section):
     @property
     def network(self) -> NetworkSettings:
         """The section of the network that TYPE names."""
-        sections = {"vrt_spike": self.VRT, "spike_nafnet": self.NAF}
-        return sections.get(self.TYPE, NetworkSettings())
+        for network in self._networks:
+            if network.type_name == self.TYPE:
+                return network
+        return NetworkSettings()
+
+    @property
+    def keys_of_other_networks(self) -> frozenset[str]:
+        """Names of keys of this section without effect: they describe other networks."""
+        keys = {name for network in self._networks for name in network.section_keys}
+        return frozenset(keys.difference(self.network.section_keys))
+
+    @property
+    def _networks(self) -> list[NetworkSettings]:
+        """The sections of all networks."""
+        return [value for _, value in self if isinstance(value, NetworkSettings)]
 
     @property
     def gives_other_spikes(self) -> bool:
@@ -339,18 +366,12 @@ _VRT_ARGUMENTS: dict[str, KeyPath] = {
 """VRT's own arguments and the keys that they set."""
 
 
-def with_vrt_arguments(document: Document) -> Document:
-    """Merge the arguments of the file named by MODEL.VRT_CFG beneath the document.
+def read_vrt_arguments(file: Path) -> Document:
+    """Read the file named by MODEL.VRT_CFG, as keys of a preset.
 
     Raises:
         ConfigError: if the file cannot be read, or has an unknown argument.
     """
-    name = document.values.get(("MODEL", "VRT_CFG"))
-    if not isinstance(name, str):
-        return document
-    file = os.path.expanduser(name)  # noqa: PTH111
-    if not Path(file).is_file():
-        return document  # a missing file is refused by require_trainable, before a run starts
     arguments = read_yaml(file)
     result = Document({}, {})
     for argument, value in arguments.values.items():
@@ -361,4 +382,4 @@ def with_vrt_arguments(document: Document) -> Document:
             raise ConfigError(f"{location}: unknown argument {dotted(argument)}; known: {names}")
         result.values[key] = value
         result.locations[key] = location
-    return overlay(result, document)
+    return result

@@ -8,7 +8,7 @@ test compares them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,12 +19,12 @@ from vrtspike.config.fields import NormalizedPath, Section, key, operational
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import OldKeys
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.yaml_documents import Document
+from vrtspike.config.yaml_documents import Document, KeyPath
 from vrtspike.settings.data import ROOT_KEYS, DataSettings
 from vrtspike.settings.evaluation import TestSettings
 from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.losses import LossSettings
-from vrtspike.settings.model import ModelSettings, with_vrt_arguments
+from vrtspike.settings.model import ModelSettings, read_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS
 from vrtspike.settings.shuffled_spikes import require_other_spikes
 from vrtspike.settings.stores import StoreOptions
@@ -77,7 +77,9 @@ class Settings(RunSettings):
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = DeblurringWorkflowSettings
-    cache_key: ClassVar[str] = "DATA.CACHE_SIZE_GB"
+    included_files: ClassVar[Mapping[KeyPath, Callable[[Path], Document]]] = {
+        ("MODEL", "VRT_CFG"): read_vrt_arguments
+    }
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = VALIDATION_METRICS
 
@@ -92,11 +94,6 @@ class Settings(RunSettings):
     def preset_defaults(cls, workflow: DeblurringWorkflowSettings) -> dict[str, Any]:
         """Return ``DATA`` of ``config/config.yaml``; without ROOT it describes the default one."""
         return {"DATA": {"ROOT": cls().DATA.ROOT, **workflow.DATA}}
-
-    @classmethod
-    def completed(cls, document: Document) -> Document:
-        """Complete a preset with the arguments of the file that ``MODEL.VRT_CFG`` names."""
-        return with_vrt_arguments(document)
 
     @property
     def dataset_name(self) -> str:
@@ -120,19 +117,14 @@ class Settings(RunSettings):
         return frozenset(("LOSS", name) for name in names if name not in self.LOSS.active)
 
     @property
-    def named_files(self) -> dict[str, str | None]:
-        """Files that a preset includes, by the key that names them."""
-        return {"MODEL.VRT_CFG": self.MODEL.VRT_CFG}
-
-    @property
     def test_validation(self) -> str:
         """Value of DATA.VALIDATION if it is the test split; else empty."""
         return "DATA.VALIDATION is test" if self.DATA.VALIDATION == "test" else ""
 
     @property
-    def cache_gb(self) -> float:
-        """Size of the cache of decoded chunks of the stores; 0 without one."""
-        return self.DATA.CACHE_SIZE_GB if self.DATA.USE_RAM_CACHE else 0.0
+    def cache_key(self) -> str:
+        """The key with the size of the cache of decoded chunks of the stores."""
+        return "DATA.CACHE_SIZE_GB" if self.DATA.USE_RAM_CACHE else ""
 
     @property
     def memory_changes(self) -> list[str]:

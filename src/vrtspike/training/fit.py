@@ -10,6 +10,7 @@ from torch import nn
 
 from vrtspike.config.checking import validate_document
 from vrtspike.config.loading import require_trainable
+from vrtspike.config.old_keys import replace_old_keys
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import document_of
 from vrtspike.io.files import json_digest
@@ -125,7 +126,8 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    result = validate_document(RunSettings, document_of(settings, "settings"), _ADVICE)
+    document = replace_old_keys(document_of(settings, "settings"), RunSettings.old_keys)
+    result = validate_document(RunSettings, document, _ADVICE)
     require_trainable(result)
     if result.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
