@@ -27,6 +27,7 @@ try:
     from snakemake_executor_plugin_slurm_vrtspike.executor import Executor
 except ImportError as error:
     _FAULT = str(error)
+    ExecutorSettings = None
     common_settings = CommonSettings(
         non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False
     )

@@ -29,7 +29,7 @@ from vrtspike.metrics.metric import FunctionMetric
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
-from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inference.tiling import InputArrays
 from vrtspike.restoration.inputs.clip_source import Frames
 from vrtspike.settings import Settings

@@ -48,7 +48,7 @@ sys.exit(report_status(75))
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from vrtspike.cluster.time_limit import time_limit
+from vrtspike.cluster.current_job import time_limit
 from vrtspike.launching.machines import Machines, gpus_option, train_on_machines
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])

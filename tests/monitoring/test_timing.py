@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tests.clock import Clock
 from vrtspike.io.records import read_records
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.monitoring.timing import Stopwatch, TimingLogger, section
 
 
 def logger(folder: Path | None, **options: Any) -> TimingLogger:
@@ -236,3 +237,30 @@ def test_cuda_sections_measure_the_device(tmp_path):
     ms = records(tmp_path)[0]["ms"]
     assert ms["step/ten"] > 4 * ms["step/one"]
     assert ms["step"] >= ms["step/ten"]
+
+
+@pytest.mark.parametrize(
+    ("laps", "seconds"),
+    [([], 0.0), ([8.0], 8.0), ([8.0, 2.0], 4.0), ([8.0, 2.0, 4.0, 3.0], 12.0)],
+)
+def test_the_first_of_several_laps_counts_as_the_mean_of_the_others(clock: Clock, laps, seconds):
+    watch = Stopwatch(torch.device("cpu"))
+    for lap in laps:
+        clock.pass_by(50.0)
+        with watch.lap():
+            clock.pass_by(lap)
+    assert watch.seconds == seconds
+
+
+@pytest.mark.gpu
+def test_a_lap_ends_when_the_device_has_finished():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    matrix = torch.randn(8192, 8192, device="cuda")
+    ends = torch.cuda.Event()
+    with Stopwatch(torch.device("cuda")).lap():
+        for _ in range(20):
+            matrix @ matrix
+        ends.record()
+        assert not ends.query()
+    assert ends.query()

@@ -22,10 +22,9 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
+from vrtspike.cluster.current_job import JOB_END, REQUEUE_FILE
 from vrtspike.cluster.failures import is_permanent
 from vrtspike.cluster.queries import QUERY_S, query
-from vrtspike.cluster.slurm_job import REQUEUE_FILE
-from vrtspike.cluster.time_limit import JOB_END
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.errors import RunError
 from vrtspike.system.program_ends import SNAKEMAKE_PROCESS

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 
 from vrtspike.launching.gpus import DEVICE_NAMES
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, did_you_mean
 from vrtspike.system.options import output_path
-from vrtspike.system.suggestions import did_you_mean
 
 FIGURE_NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
 """Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They stand here

@@ -21,9 +21,9 @@ from vrtspike.commands import (
     runs,
     watch,
 )
+from vrtspike.system.errors import did_you_mean
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
-from vrtspike.system.suggestions import did_you_mean
 
 AddArguments: TypeAlias = Callable[[argparse.ArgumentParser], None]
 """Function that adds the arguments of a command to its parser."""

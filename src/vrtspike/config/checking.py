@@ -10,8 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vrtspike.config.yaml_documents import Document, KeyPath, dotted
-from vrtspike.system.errors import ConfigError
-from vrtspike.system.suggestions import nearest_name
+from vrtspike.system.errors import ConfigError, nearest_name
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -23,7 +23,7 @@ from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_deblurring_results
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
-from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inference.tiling import TileRestorer
 from vrtspike.restoration.inputs.clip_source import (
     StoredSequence,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
-from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
 from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.restore import restore_frames

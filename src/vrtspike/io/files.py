@@ -273,6 +273,7 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
         advice: the remedy if it is damaged, such as ``evaluate again``.
 
     Raises:
+        FileNotFoundError: if there is no such file.
         RunError: if the file is damaged or contains something else.
     """
     try:

@@ -30,6 +30,8 @@ FREE_FRACTION = 0.8
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
 
+GPU_TIMEOUT_S = 30.0
+"""For a GPU that may be about to be free, while a person waits, who can choose the CPU."""
 _POLL_S = (0.2, 0.8)
 """Bounds of the seconds between two attempts."""
 _SILENT_S = 2.0

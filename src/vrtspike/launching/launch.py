@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from vrtspike.cluster.slurm_job import requeue
-from vrtspike.cluster.time_limit import time_limit
+from vrtspike.cluster.current_job import requeue, time_limit
 from vrtspike.config.loading import require_trainable
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.launching.machines import Machines, train_on_machines

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.cluster.slurm_job import rendezvous_endpoint, srun_command
-from vrtspike.cluster.time_limit import TimeLimit
+from vrtspike.cluster.current_job import TimeLimit, rendezvous_endpoint, srun_command
 from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
 from vrtspike.launching.torchrun import ProgramExit, run_program, start_training

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import psutil
 
+from vrtspike.cluster.current_job import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.cluster.failures import NEAR_END
-from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.launching.gpus import Devices
 from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block_signals, signal_handlers
 from vrtspike.system.cpus import available_cpus

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self, TextIO, TypeAlias
 
 import torch
 
 from vrtspike.io.files import writes_to
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.stopwatch import Stopwatch
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
     console_text,
@@ -276,6 +276,37 @@ class TimingLogger:
         for stream in self._files:
             with writes_to(Path(stream.name)):
                 stream.flush()
+
+
+class Stopwatch:
+    """Stopwatch for repeated work of one kind, such as the calls of a model.
+
+    Args:
+        device: device of the work; the end of a lap waits for it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._laps: list[float] = []
+
+    @contextlib.contextmanager
+    def lap(self) -> Iterator[None]:
+        """Time the body and the work that it launches on the device, as one lap."""
+        started = time.perf_counter()
+        yield
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self._laps.append(time.perf_counter() - started)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all laps; the first of several counts as the mean of the others.
+
+        In the first one the device loads its kernels.
+        """
+        if not self._laps:
+            return 0.0
+        return fmean(self._laps[1:] or self._laps) * len(self._laps)
 
 
 def time_call(device: torch.device, call: Callable[[], object]) -> float:

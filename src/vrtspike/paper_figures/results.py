@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
-from vrtspike.system.errors import ConfigError, DataError
-from vrtspike.system.suggestions import did_you_mean
+from vrtspike.system.errors import ConfigError, DataError, did_you_mean
 
 FRAME_COLUMNS = ["sequence", "frame", "psnr_blur", "psnr"]
 """Columns of a table of PSNR by frame: names, PSNR of the blurry and of the restored frame."""

@@ -29,7 +29,7 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.launching.gpus import DeviceName, take_device
+from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, ModelResult
 from vrtspike.reporting.run_quality import read_examples, read_table
@@ -47,7 +47,6 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.system.progress_bar import Progresses
 
 _ADVICE = "evaluate the run again"
-_GPU_TIMEOUT_S = 30.0
 
 _Pictures: TypeAlias = Mapping[str, Path]
 """Files of the pictures of a frame that an evaluation kept, by kind."""
@@ -77,7 +76,7 @@ class Restoring:
     @cached_property
     def device(self) -> torch.device:
         """The device that computes."""
-        return self._taken.enter_context(take_device(self._device_name, _GPU_TIMEOUT_S))
+        return self._taken.enter_context(take_device(self._device_name, GPU_TIMEOUT_S))
 
 
 class RestoringRun:

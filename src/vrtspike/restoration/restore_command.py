@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.launching.gpus import DeviceName, take_device
+from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
 from vrtspike.restoration.folder.request import Request
 from vrtspike.restoration.folder.result_record import COMPARED, RestoreRecord
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from vrtspike.restoration.folder.restored_folder import RestoredFolder
     from vrtspike.restoration.trained_model import TrainedModel
     from vrtspike.runs.identity import RunIdentity
-
-_GPU_TIMEOUT_S = 30.0
-"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def open_device(
         name: ``--device``.
     """
     needs_gpu = any(model.exported is None for model in models)
-    return take_device(name if needs_gpu else "cpu", timeout_s=_GPU_TIMEOUT_S)
+    return take_device(name if needs_gpu else "cpu", timeout_s=GPU_TIMEOUT_S)
 
 
 def _second_request(request: Request, output: Path, run: RunIdentity) -> Request:

@@ -26,7 +26,6 @@ from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.losses import LossSettings
 from vrtspike.settings.model import ModelSettings, read_vrt_arguments
 from vrtspike.settings.old_keys import OLD_KEYS
-from vrtspike.settings.shuffled_spikes import require_other_spikes
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import ConfigError
@@ -69,6 +68,13 @@ class WeightsSettings(Section):
 
 VALIDATION_METRICS = ("psnr", "ssim")
 """Metrics of every validation; the first is the main one, which selects the best weights."""
+
+
+_MIN_TRAINED_FRAMES = 3
+"""Frames of the shortest training clips without neighbours: two frames can only change places,
+which is an order that a model learns like the recorded one."""
+_MIN_RESTORED_FRAMES = 2
+"""Frames of the shortest temporal window of a restoration."""
 
 
 class Settings(RunSettings):
@@ -173,8 +179,40 @@ class Settings(RunSettings):
     @model_validator(mode="after")
     def _other_spikes_are_those_of_other_frames(self) -> Self:
         if self.MODEL.gives_other_spikes:
-            require_other_spikes(self.DATA, self.TEST)
+            _require_other_spikes(self.DATA, self.TEST)
         return self
+
+
+def _require_other_spikes(data: DataSettings, test: TestSettings) -> None:
+    """Refuse clips in which a frame could get no spikes but those of its own exposure.
+
+    Raises:
+        ValueError: naming the keys.
+    """
+    if data.CONTEXT_STEPS:
+        raise ValueError(
+            f"MODEL.SPIKE_ORDER is shuffled and DATA.CONTEXT_STEPS is {data.CONTEXT_STEPS}; "
+            "expected 0, because the spikes of another frame would include some of the frame's own "
+            "exposure: set DATA.CONTEXT_STEPS to 0 in all models that you compare"
+        )
+    if not data.NEIGHBOURS:
+        _require_frames("DATA.CLIP_LEN", data.CLIP_LEN, _MIN_TRAINED_FRAMES)
+    window = test.TILE.FRAMES or data.CLIP_LEN
+    _require_frames("TEST.TILE.FRAMES (null: DATA.CLIP_LEN)", window, _MIN_RESTORED_FRAMES)
+
+
+def _require_frames(name: str, frames: int, min_frames: int) -> None:
+    """Refuse clips without other frames whose spikes a frame could get.
+
+    Raises:
+        ValueError: naming the key.
+    """
+    if frames < min_frames:
+        raise ValueError(
+            f"MODEL.SPIKE_ORDER is shuffled and {name} is {frames}; expected {min_frames} or "
+            f"more, so that there are other frames' spikes to give: raise {name}, or set "
+            "MODEL.SPIKE_ORDER to recorded"
+        )
 
 
 def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:

@@ -12,7 +12,7 @@ import xarray
 from torch import nn
 from torch.utils.data import DataLoader
 
-from vrtspike.monitoring.stopwatch import Stopwatch
+from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.sst.baselines import Baselines, trend_line
 from vrtspike.sst.comparison import compare_with_baselines
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset

@@ -8,8 +8,7 @@ from typing import Any
 from vrtspike.config.checking import validate_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import Document, KeyPath
-from vrtspike.system.errors import ConfigError
-from vrtspike.system.suggestions import nearest_name
+from vrtspike.system.errors import ConfigError, nearest_name
 
 PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "epochs": ("TRAIN.EPOCHS", 100),

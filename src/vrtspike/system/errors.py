@@ -7,10 +7,11 @@ else is a defect of this project and keeps its traceback.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 EXIT_USER_ERROR = 2
 
@@ -100,6 +101,39 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
     if len(names) <= limit:
         return listed
     return f"{listed}, and {len(names) - limit} more"
+
+
+def nearest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the name nearest to a mistyped one; None if none is near.
+
+    Args:
+        name: name as it was typed; case is ignored.
+        names: names to choose from.
+        cutoff: lowest similarity, from 0 to 1 (``difflib.SequenceMatcher.ratio``); 0 accepts any
+            name.
+
+    >>> nearest_name("RESTOR", ["restore", "export"])
+    'restore'
+    """
+    by_lower_case = {candidate.lower(): candidate for candidate in names}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
+    if not matches:
+        return None
+    return by_lower_case[matches[0]]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error message: the nearest name; empty without one.
+
+    >>> did_you_mean("restor", ["restore", "export"])
+    '; did you mean restore?'
+    >>> did_you_mean("tarin", ["doctor"])
+    ''
+    """
+    near = nearest_name(name, names)
+    if near is None:
+        return ""
+    return f"; did you mean {near}?"
 
 
 def printable(name: str) -> str:

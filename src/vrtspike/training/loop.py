@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.run_schema import RunSettings, TrainSettings
 from vrtspike.io.weights import load_trained
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import TimingLogger, section
@@ -26,7 +26,6 @@ from vrtspike.training.checkpoints import (
     save_checkpoint,
 )
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.divergence import divergence
 from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.learner import Learner
 from vrtspike.training.objectives import TrainingParts
@@ -177,7 +176,7 @@ class Trainer:
         """Return the error of a run whose numbers are no longer finite."""
         rate = self.learner.optimizer.param_groups[0]["lr"]
         precision = self.learner.precision.name
-        return divergence(symptom, self.counters, rate, self.settings.TRAIN, precision)
+        return divergence_error(symptom, self.counters, rate, self.settings.TRAIN, precision)
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
@@ -282,3 +281,40 @@ class Trainer:
                 entries = self.counters.entries()
                 self.log.record.update("running", self.counters.step, **entries)
             self.ranks.barrier()
+
+
+def divergence_error(
+    symptom: str, counters: RunCounters, rate: float, train: TrainSettings, precision: str
+) -> RunError:
+    """Return the error of a training that has diverged.
+
+    Args:
+        symptom: beginning of the message.
+        counters: counters of the run.
+        rate: present learning rate.
+        train: settings of TRAIN, which the advice names.
+        precision: name of the arithmetic.
+    """
+    skipped = counters.skipped_in_a_row
+    if skipped:
+        first = counters.step - skipped + 1
+        symptom += f"; no gradient is finite and nothing is learned since step {first}"
+    return RunError(
+        f"step {counters.step}, learning rate {rate:.3g}: {symptom}. The same command would fail "
+        f"again. Any of these may help: {', '.join(_remedies(train, precision))}; with other "
+        "settings the run starts from the beginning"
+    )
+
+
+def _remedies(train: TrainSettings, precision: str) -> list[str]:
+    """Return the keys that may help, with their present values."""
+    remedies = [f"lower TRAIN.OPTIM.LR (now {train.OPTIM.LR:g})"]
+    if train.MAX_GRAD_NORM is None:
+        remedies.append("set TRAIN.MAX_GRAD_NORM (now null)")
+    else:
+        remedies.append(f"lower TRAIN.MAX_GRAD_NORM (now {train.MAX_GRAD_NORM:g})")
+    if precision in ("16-mixed", "bf16-true"):
+        remedies.append(f"set TRAIN.PRECISION to bf16-mixed or 32 (now {precision})")
+    if precision == "16-mixed":
+        remedies.append(f"lower TRAIN.AMP_INIT_SCALE (now {train.AMP_INIT_SCALE:g})")
+    return remedies

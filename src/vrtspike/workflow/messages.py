@@ -16,9 +16,8 @@ from typing import Any, NoReturn
 
 from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.runs.file_names import WEIGHTS
-from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
+from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError, did_you_mean
 from vrtspike.system.line_output import write_line
-from vrtspike.system.suggestions import did_you_mean
 from vrtspike.system.user_faults import memory_fault
 
 RULE_NAMES = "rule_names"

@@ -84,5 +84,5 @@ def test_a_gpu_of_this_machine_is_measured(install_gpus, monkeypatch):
 def test_the_bytes_of_a_copy_are_those_read_and_written(monkeypatch):
     clock = iter([0.0, 2.0, 2.0, 3.0, 3.0, 5.0, 5.0, 7.0, 7.0, 9.0])
     moved = SimpleNamespace(perf_counter=lambda: next(clock))
-    monkeypatch.setattr("vrtspike.monitoring.stopwatch.time", moved)
+    monkeypatch.setattr("vrtspike.monitoring.timing.time", moved)
     assert measure_bandwidth(torch.device("cpu")) == pytest.approx(2 * 2**28 / 1e12)
