@@ -216,3 +216,13 @@ def test_machines_that_a_training_cannot_reach_are_refused(monkeypatch, install_
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     # The nodes have GPUs of their own.
     require_machines(Machines(3, nodes=2))
+
+
+def test_a_node_runs_the_program_and_ends_with_its_status(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nprint(*sys.argv[1:])\nsys.exit(3)\n")
+    command = [sys.executable, "-m", "vrtspike.launching.machines", "--run-dir", str(tmp_path)]
+    command += ["--program", str(program), "--gpus", "0", "--nodes", "1", "--endpoint", "here:1"]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.returncode == 3, completed.stderr
+    assert completed.stdout == f"--run-dir {tmp_path}\n"

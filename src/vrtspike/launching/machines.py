@@ -1,7 +1,12 @@
-"""Training processes on one or several machines: their devices, their start, their exit status."""
+"""Training processes on one or several machines: their devices, their start, their exit status.
+
+``python -m vrtspike.launching.machines`` starts the processes of one of several nodes; the launcher
+calls it on each.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -19,6 +24,7 @@ from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.folder import read_record
 from vrtspike.system.options import integer_from
 from vrtspike.system.processes import stop_with_parent
+from vrtspike.system.program import run
 from vrtspike.system.program_ends import describe_status
 
 _FORWARDED = signal.SIGUSR1
@@ -126,13 +132,12 @@ def _train_on_nodes(
     environment: dict[str, str],
     limit: TimeLimit | None,
 ) -> ProgramExit:
-    """Start ``train_node.py`` on each node of this Slurm job, and wait for the end of all.
+    """Start :func:`main` on each node of this Slurm job, and wait for the end of all.
 
     Raises:
         ConfigError: if this is no Slurm job of that size.
     """
-    starter = program.with_name("train_node.py")
-    command = [*srun_command(machines.nodes, machines.gpus), sys.executable, str(starter)]
+    command = [*srun_command(machines.nodes, machines.gpus), sys.executable, "-m", __name__]
     command += ["--run-dir", str(folder)]
     command += ["--program", str(program)]
     command += ["--gpus", str(machines.gpus)]
@@ -161,3 +166,23 @@ def train_on_node(folder: Path, machines: Machines, program: Path, endpoint: str
     """
     with take_gpus(machines.gpus) as devices:
         return start_training(folder, devices, program, {}, machines.nodes, endpoint).code
+
+
+def main() -> int:
+    """Parse the arguments, and train on this node.
+
+    SIGTERM, SIGUSR1 and SIGINT are forwarded: the processes save their state and end.
+    """
+    parser = argparse.ArgumentParser(description="Start the training processes of one node.")
+    parser.add_argument("--run-dir", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--program", type=Path, required=True, help="the training program")
+    parser.add_argument("--gpus", type=gpus_option, default="auto", help="of this node, or auto")
+    parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
+    parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
+    arguments = parser.parse_args()
+    machines = Machines(arguments.gpus, arguments.nodes)
+    return train_on_node(arguments.run_dir, machines, arguments.program, arguments.endpoint)
+
+
+if __name__ == "__main__":
+    run(main)
