@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.config import load_preset
 from vrtspike.config.loading import require_trainable
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
@@ -141,9 +142,9 @@ def test_keys_without_effect_are_dropped_with_a_warning(tmp_path, text, name):
         tree = tree[section]
     assert key not in tree
     # As the settings of an older run are read.
-    with pytest.warns(DeprecationWarning, match=f"{name} has no effect"):
-        older = Settings.model_validate(YAML(typ="safe").load(text))
-    assert older == Settings()
+    contents = RunIdentity("demo", Settings(), "dataset.json", "abc").contents()
+    contents["settings"] = YAML(typ="safe").load(text)
+    assert RunIdentity.parse(contents, tmp_path / "settings.json").settings == Settings()
 
 
 @pytest.mark.shared
