@@ -140,12 +140,13 @@ def test_messages_about_changed_code_are_in_the_log(small, folder, tmp_path):
     assert is_finished(Path(f"{folder}.1"))
 
 
-@pytest.mark.parametrize("program", ["stopped.py", "none.py"])
-def test_on_end_runs_after_every_training(small, folder, tmp_path, program):
+@pytest.mark.parametrize(
+    ("program", "status", "word"), [("stopped.py", 75, "interrupted"), ("none.py", 1, "failed")]
+)
+def test_on_end_runs_after_every_training(small, folder, tmp_path, program, status, word):
     PRESET.write_text("SEED: 5\nLOG:\n  ON_END: echo $VRTSPIKE_STATUS of $VRTSPIKE_PRESET\n")
     (tmp_path / "stopped.py").write_text(STOPPED)
-    status = launch(tmp_path / program, **small)
-    word = {75: "interrupted", 1: "failed"}[status]
+    assert launch(tmp_path / program, **small) == status
     assert small["log"].read_text().splitlines()[-1] == f"{word} of small"
 
 
