@@ -187,6 +187,7 @@ def test_a_folder_belongs_to_one_task(finished):
         ({"dataset_class": partial(Waves, 4)}, "named class or function"),
         ({"settings": {"TRAIN": {"EARLY_STOPPING": {}}}}, "give validation_parameters"),
         ({"settings": {"TRAIN": {"DISTILL": {}}}}, r"unknown key TRAIN\.DISTILL"),
+        ({"settings": {"TRAIN": {"AMP_OPT_LEVEL": "O7"}}}, "is 'O7', expected one of O0, O1, O2"),
         # There is no MODEL, so that no weights could be kept.
         ({"settings": {"TRAIN": {"MAX_STEPS": 0}}}, r"MAX_STEPS is 0, .* MODEL\.PRETRAINED"),
     ],
