@@ -22,12 +22,13 @@ set_default_user()  # this is read before Snakemake asks for a home
 try:
     if Version(installed := version(PLUGIN_NAME)) < Version(LOWEST_VERSION):
         raise ImportError(f"{installed} is installed, {LOWEST_VERSION} or newer is needed")
-    from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
+    # A plugin may lack ExecutorSettings, so that the fallback below has none.
+    from snakemake_executor_plugin_slurm import ExecutorSettings as ExecutorSettings
+    from snakemake_executor_plugin_slurm import common_settings
 
     from snakemake_executor_plugin_slurm_vrtspike.executor import Executor
 except ImportError as error:
     _FAULT = str(error)
-    ExecutorSettings = None
     common_settings = CommonSettings(
         non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False
     )
@@ -43,4 +44,4 @@ except ImportError as error:
             )
 
 
-__all__ = ["Executor", "ExecutorSettings", "common_settings"]
+__all__ = ["Executor", "common_settings"]
