@@ -10,8 +10,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
 from vrtspike.deblurring.alignment_part import alignment_part
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data import ExtraReference, MetricMeans, TableRow
-from vrtspike.reporting.report_data import DataPart, Remark
+from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
 from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.settings import deblurring_settings

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
 from vrtspike.io.images import read_rgb
-from vrtspike.reporting.page_data import PictureFacts, Video
+from vrtspike.reporting.page_data import EvaluationOnPage, PictureFacts, RunOnPage, Video
 from vrtspike.reporting.picture_encoding import LEVELS, encode, encode_examples, encode_within
-from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
 from vrtspike.reporting.run_quality import in_base64, read_examples
 from vrtspike.reporting.task_page import task_page
 from vrtspike.runs.validation_pictures import find_pictures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
 from vrtspike.reporting.page_data import Curve, Curves
-from vrtspike.reporting.report_data import PerformanceOnPage
 from vrtspike.reporting.run_quality import json_rows
 from vrtspike.system.rounding import divide_up
 
@@ -88,8 +88,15 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
     return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
-def performance(analysis: Analysis) -> PerformanceOnPage:
-    """Return time and memory of a run, with findings."""
+def performance(analysis: Analysis) -> dict[str, Any]:
+    """Return time and memory of a run, with findings.
+
+    Returns:
+        ``step_ms``, ``samples_per_second``, ``data_share`` (share of a step that waits for data),
+        ``process_mb`` and ``gpu_peak_mb`` (units of 2**20 bytes), each None if unknown; ``parts``,
+        shares of a step by the name of its part; ``sections``, rows of the table of sections;
+        ``throughput`` and ``memory``, curves by title; and ``findings``.
+    """
     speed = analysis.measurements.speed
     memory = analysis.measurements.memory
     logs = analysis.logs

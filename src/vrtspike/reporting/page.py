@@ -9,7 +9,7 @@ from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.embedding import embed_examples, embed_validation_pictures, embed_videos
 from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import Headline, OfflinePage
-from vrtspike.reporting.report_data import DataPart, ReportData, RunOnPage
+from vrtspike.reporting.page_data import DataPart, ReportData, RunOnPage
 from vrtspike.reporting.run_data import read_run_on_page
 from vrtspike.reporting.task_page import TaskPage, task_pages, validation_note
 from vrtspike.reporting.verdict import verdict

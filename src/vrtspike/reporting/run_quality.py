@@ -29,8 +29,13 @@ from vrtspike.analysis.evaluation_files import (
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data import MetricMeans, TableRow
-from vrtspike.reporting.report_data import EvaluationOnPage, ExampleOnPage, NotEvaluated
+from vrtspike.reporting.page_data import (
+    EvaluationOnPage,
+    Example,
+    MetricMeans,
+    NotEvaluated,
+    TableRow,
+)
 from vrtspike.reporting.task_page import TaskPage, task_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
@@ -266,7 +271,7 @@ def read_examples(folder: Path) -> Mapping[str, Any]:
     return index
 
 
-def _example(entry: Mapping[str, Any]) -> ExampleOnPage:
+def _example(entry: Mapping[str, Any]) -> Example:
     """Return an entry of the index of examples, without pictures."""
     return {
         "label": entry["label"],

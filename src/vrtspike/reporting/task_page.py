@@ -9,8 +9,14 @@ from pathlib import Path
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric, defines, find_task
-from vrtspike.reporting.page_data import ExtraReference, Gallery, MetricMeans, TableRow
-from vrtspike.reporting.report_data import DataPart, Remark
+from vrtspike.reporting.page_data import (
+    DataPart,
+    ExtraReference,
+    Gallery,
+    MetricMeans,
+    Remark,
+    TableRow,
+)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import Any
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedding import evaluation_of
 from vrtspike.reporting.offline_page import Headline
-from vrtspike.reporting.page_data import MetricMeans
-from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
+from vrtspike.reporting.page_data import EvaluationOnPage, MetricMeans, RunOnPage
 from vrtspike.reporting.task_page import task_page
 
 
