@@ -25,7 +25,7 @@ __all__, __getattr__, __dir__ = attach_stub(__name__, __file__)
 
 @pytest.fixture
 def package(tmp_path):
-    """A folder with the package ``small``, of which one module cannot be imported twice."""
+    """A folder with the package ``small``, whose modules print that they are imported."""
     files = {
         "__init__.py": INIT,
         "__init__.pyi": STUB,
