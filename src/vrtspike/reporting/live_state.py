@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.run_logs import LiveLogs, RunLogs
+from vrtspike.analysis.run_logs import RunLogs, read_live_logs, require_metrics
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
@@ -86,7 +86,7 @@ class LiveRun:
         self.folder = folder
         self.identity = RunIdentity.read(folder)
         self._metrics = find_task(self.identity.settings.TASK).METRICS
-        self._logs = LiveLogs(folder)
+        require_metrics(folder)
 
     def read_record(self) -> dict[str, Any]:
         """Return the run's ``run.json``.
@@ -114,7 +114,7 @@ class LiveRun:
         """
         # The status is read before the logs, so that the logs of a run that has ended are complete.
         record = self.read_record()
-        logs = self._logs.read()
+        logs = read_live_logs(self.folder)
         moment = time.time() if now is None else now
         settings = self.identity.settings
         curves = training_curves(logs, self._metrics)
