@@ -14,6 +14,7 @@ import pandas as pd
 from vrtspike.analysis.run_logs import RunLogs, read_live_logs, require_metrics
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
+from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
 from vrtspike.reporting.page_data import Curves
 from vrtspike.runs.folder import read_record
@@ -132,8 +133,8 @@ class LiveRun:
             step=int(last.get("step", record.get("step", 0))),
             total_steps=record.get("total_steps"),
             losses=_losses(last),
-            learning_rate=_finite(last, "lr"),
-            samples_per_second=_finite(last, "samples_per_second"),
+            learning_rate=finite_or_null(last.get("lr")),
+            samples_per_second=finite_or_null(last.get("samples_per_second")),
             speed=measurements.speed,
             remaining_s=_remaining_s(record, logs.train),
             idle_s=_idle_s(logs, moment),
@@ -155,12 +156,6 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 def _number(value: float | None) -> float:
     """Return a logged number; null, which replaces values that are not finite, is no number."""
     return math.nan if value is None else float(value)
-
-
-def _finite(row: Mapping[Any, Any], name: str) -> float | None:
-    """Return a number of a step; None if it was not logged or is not finite."""
-    number = _number(row.get(name))
-    return number if math.isfinite(number) else None
 
 
 def _remaining_s(record: Mapping[str, Any], train: pd.DataFrame) -> float | None:
