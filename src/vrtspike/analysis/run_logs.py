@@ -139,7 +139,7 @@ def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.D
 
 
 def read_live_logs(folder: Path) -> RunLogs:
-    """Read the logs of a run that may still train, without those that take long.
+    """Read the logs of a run that may still train, with its last timings only.
 
     The logs of a hundred thousand steps take about a second.
 

@@ -69,7 +69,7 @@ class Snapshot:
 
     @property
     def has_ended(self) -> bool:
-        """True if no training runs any more, by its own record."""
+        """True if its own record says that the training has ended."""
         return self.status != RUNNING
 
 
@@ -101,7 +101,7 @@ class LiveRun:
         return record
 
     def has_ended(self) -> bool:
-        """Return whether no training runs any more, by its own record."""
+        """Return whether the training has ended, by its own record."""
         return bool(self.read_record()["status"] != RUNNING)
 
     def read(self, now: float | None = None) -> Snapshot:
@@ -154,7 +154,7 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """Return a logged number; null, which replaces values that are not finite, is no number."""
+    """Return a logged number; NaN for null, which stands for values that are not finite."""
     return math.nan if value is None else float(value)
 
 

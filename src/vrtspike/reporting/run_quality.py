@@ -103,7 +103,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: Summary, folder: Path) -> None:
-    """Refuse a summary without a key that every task writes.
+    """Require the keys that every task writes.
 
     Raises:
         RunError: naming the keys.
@@ -157,7 +157,7 @@ def _metrics(
 def _metric(
     page: TaskPage, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
 ) -> MetricMeans:
-    """Return a metric with its means, which are None, with the reason, if they are not finite."""
+    """Return a metric with its means: None, with the reason, for one that is not finite."""
     means = summary["metrics"][metric.name]
     return {
         # Names contain the protocol, because the page compares metrics of one name.
