@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import tracemalloc
 
+import pandas as pd
 import pytest
 
-from tests.published_runs import write_lines
-from vrtspike.analysis.run_logs import read_run_logs
+from tests.published_runs import metric_lines, timing_lines, write_lines
+from vrtspike.analysis import run_logs
+from vrtspike.analysis.run_logs import read_live_logs, read_run_logs
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.system.errors import RunError
 
@@ -113,3 +115,33 @@ def test_timings_of_several_starts_are_in_order_and_missing_values_stay_missing(
     assert logs.steps["frames"].fillna(-1).tolist() == [6, -1, 8]
     assert logs.steps["time"].fillna(-1).tolist() == [10, -1, -1]
     assert logs.timing["ms"].tolist() == [1.0, 2.0]
+
+
+def test_logs_of_a_training_are_the_first_lines_of_the_whole_ones(tmp_path):
+    lines = metric_lines(6, 30.0)
+    # A loss that is not finite is null.
+    lines[1]["loss"] = None
+    for count in (0, 1, len(lines)):
+        write_lines(tmp_path / "metrics.jsonl", lines[:count])
+        write_lines(tmp_path / "timing.jsonl", timing_lines(count))
+        live = read_live_logs(tmp_path)
+        whole = read_run_logs(tmp_path)
+        for name in ("train", "validation", "timing", "steps"):
+            pd.testing.assert_frame_equal(getattr(live, name), getattr(whole, name))
+    assert live.train["step"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert live.steps["step"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert live.validation["step"].tolist() == [6]
+
+
+def test_timings_of_a_training_are_those_of_the_last_start_and_of_its_end(tmp_path, monkeypatch):
+    write_lines(tmp_path / "metrics.jsonl", [])
+    write_lines(tmp_path / "logs/timing_1.jsonl", timing_lines(9)[:9])
+    write_lines(tmp_path / "logs/timing_2.jsonl", timing_lines(20)[:20])
+    size = sum(len(json.dumps(line)) + 1 for line in timing_lines(20)[17:20])
+    monkeypatch.setattr(run_logs, "TIMING_BYTES", size)
+    assert read_live_logs(tmp_path).steps["step"].tolist() == [18, 19, 20]
+
+
+def test_a_training_without_log_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"no metrics\.jsonl, which every training run writes"):
+        read_live_logs(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from tests.reporting.results import picture, write_picture
 from vrtspike.reporting import picture_encoding
 from vrtspike.reporting.picture_encoding import SAMPLE, encode, encode_examples, encode_within
-from vrtspike.reporting.task_page import ExampleKinds
+from vrtspike.reporting.task_report import ExampleKinds
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.system.errors import DataError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,6 +188,48 @@ def test_another_start_is_another_run(trained, store, tmp_path):
     trainer(store, tmp_path, trainer_params=short).train()
     with pytest.raises(RunError, match=r"belong to run .* Use a new run folder"):
         trainer(store, tmp_path, trainer_params=short, pre_model=done.save_path).train()
+
+
+@pytest.mark.parametrize("start", [True, "path"])
+def test_a_call_from_the_saved_model_gives_its_result_when_it_is_repeated(
+    trained, store, tmp_path, capsys, start
+):
+    """As a cell of a notebook that is run twice, although the result has replaced its start."""
+    first = trained[0].save_path.read_bytes()
+    path = tmp_path / "model.pkl"
+    path.write_bytes(first)
+    changes: dict[str, Any] = {
+        "pre_model": True if start is True else path,
+        "trainer_params": FAST | {"max_steps": 1},
+    }
+    once = trainer(store, tmp_path, **changes).train()
+    assert path.read_bytes() != first
+    again = trainer(store, tmp_path, **changes).train()
+    assert capsys.readouterr().out.count("tiny: finished after 1 steps") == 2
+    for one, other in zip(once.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+    # Another uid trains the result further, and the first call then has another start.
+    further = trainer(store, tmp_path, uid="two", **changes).train()
+    assert not torch.equal(next(further.parameters()), next(once.parameters()))
+    with pytest.raises(RunError, match=r"belong to run .* Use a new run folder"):
+        trainer(store, tmp_path, **changes).train()
+
+
+def test_a_result_is_not_the_start_of_its_own_run(store, tmp_path):
+    short = FAST | {"max_steps": 1}
+    trainer(store, tmp_path, trainer_params=short).train()
+    with pytest.raises(RunError, match=r"belong to run .* Use a new run folder"):
+        trainer(store, tmp_path, trainer_params=short, pre_model=True).train()
+
+
+def test_a_result_starts_a_run_anew_without_its_folder(trained, store, tmp_path):
+    (tmp_path / "model.pkl").write_bytes(trained[0].save_path.read_bytes())
+    changes: dict[str, Any] = {"pre_model": True, "trainer_params": FAST | {"max_steps": 1}}
+    first = trainer(store, tmp_path, **changes)
+    once = first.train()
+    shutil.rmtree(first.folder)
+    again = trainer(store, tmp_path, **changes).train()
+    assert not torch.equal(next(once.parameters()), next(again.parameters()))
 
 
 @pytest.mark.parametrize("kind", ["missing", "text", "weights", "code"])

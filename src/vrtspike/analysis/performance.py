@@ -64,7 +64,7 @@ class Analysis:
 
 
 def read_analysis(folder: Path) -> Analysis:
-    """Analyse a run, finished or not.
+    """Analyse a run, which may still train.
 
     Args:
         folder: the run's result folder, or its run folder (``runs/<preset>/<fingerprint>``).

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.io.records import GrowingRecords, iter_records, last_records
+from vrtspike.io.records import iter_records, last_records, read_records
 from vrtspike.runs.file_names import LOGS, METRICS_LOG, TIMING_LOG, TIMING_OF_STARTS
 from vrtspike.system.errors import RunError
 
@@ -59,7 +59,7 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         RunError: if there is no ``metrics.jsonl`` or a complete line is not JSON.
     """
     folder = Path(folder)
-    records = list(iter_records(require_metrics(folder)))
+    records = read_records(require_metrics(folder))
     memory = list(_records(folder, "memory"))
     step_records = (record for record in _records(folder, "timing") if record["kind"] == "step")
     timing, steps = timing_tables(step_records)
@@ -138,57 +138,36 @@ def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.D
     return timing, latest.reset_index(drop=True)
 
 
-class LiveLogs:
-    """Reads the logs of a run that may still train, on from where the last reading ended.
+def read_live_logs(folder: Path) -> RunLogs:
+    """Read the logs of a run that may still train, with its last timings only.
+
+    The logs of a hundred thousand steps take about a second.
 
     Args:
         folder: a run folder or a published result folder.
 
+    Returns:
+        the logs so far; timings cover the last steps of the last start, memory is left out.
+
     Raises:
-        RunError: if there is no ``metrics.jsonl``.
+        RunError: if there is no ``metrics.jsonl`` or a complete line is not JSON.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._metrics = GrowingRecords(require_metrics(folder))
-        self._train = log_table([], "train", "loss")
-        self._validation = log_table([], "validation")
-
-    def read(self) -> RunLogs:
-        """Return the logs so far; timings cover the last steps only, memory is left out.
-
-        Raises:
-            RunError: if a complete line is not JSON.
-        """
-        records, is_anew = self._metrics.read()
-        train = log_table(records, "train", "loss")
-        validation = log_table(records, "validation")
-        if is_anew:
-            self._train = train
-            self._validation = validation
-        else:
-            self._train = _join(self._train, train)
-            self._validation = _join(self._validation, validation)
-        timing, steps = self._last_timings()
-        memory = log_table([], "memory")
-        return RunLogs(timing, steps, self._train, self._validation, memory)
-
-    def _last_timings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the timings of the last steps of the last start, and the steps."""
-        published = self._folder / TIMING_LOG
-        files = sorted((self._folder / LOGS).glob(TIMING_OF_STARTS))
-        if published.is_file():
-            files = [published]
-        records = last_records(files[-1], TIMING_BYTES) if files else []
-        return timing_tables(record for record in records if record["kind"] == "step")
+    records = read_records(require_metrics(folder))
+    timing, steps = _last_timings(folder)
+    return RunLogs(
+        timing=timing,
+        steps=steps,
+        train=log_table(records, "train", "loss"),
+        validation=log_table(records, "validation"),
+        memory=log_table([], "memory"),
+    )
 
 
-def _join(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
-    """Join tables of a log; the later row of a step counts."""
-    tables = [table for table in (earlier, later) if not table.empty]
-    if len(tables) < 2:
-        return (tables or [earlier])[0]
-    # Columns without a number would have different types in the two tables.
-    numbers = [table.apply(pd.to_numeric) for table in tables]
-    joined = pd.concat(numbers, ignore_index=True).drop_duplicates("step", keep="last")
-    return joined.sort_values("step", kind="stable", ignore_index=True)
+def _last_timings(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the timings of the last steps of the last start, and the steps."""
+    published = folder / TIMING_LOG
+    files = sorted((folder / LOGS).glob(TIMING_OF_STARTS))
+    if published.is_file():
+        files = [published]
+    records = last_records(files[-1], TIMING_BYTES) if files else []
+    return timing_tables(record for record in records if record["kind"] == "step")

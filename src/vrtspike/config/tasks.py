@@ -266,7 +266,7 @@ class Task(Protocol):
     def page(self) -> LaterType:
         """Return the words, columns and pictures of the task on the report page.
 
-        Optional; a subclass of :class:`vrtspike.reporting.task_page.TaskPage`.
+        Optional; a subclass of :class:`vrtspike.reporting.task_report.TaskReport`.
         """
 
 

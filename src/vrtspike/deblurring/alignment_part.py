@@ -8,7 +8,7 @@ from typing import cast
 
 import pandas as pd
 
-from vrtspike.reporting.report_data import DataPart, Dot, DotPlot
+from vrtspike.reporting.page_data import DataPart, Dot, DotPlot
 from vrtspike.reporting.run_quality import json_rows, read_table
 
 _MISSING = "Nothing can be said: these sequences do not move enough."

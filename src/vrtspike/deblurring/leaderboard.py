@@ -12,25 +12,20 @@ import pandas as pd
 from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     STANDARD_ERROR,
+    EvaluatedRun,
     column_name,
+    find_evaluated,
     protocols,
     quality_table,
     require_seeds,
 )
-from vrtspike.analysis.evaluation_files import (
-    NOT_COUNTED,
-    NOT_COUNTED_NOTE,
-    Summary,
-    find_evaluation,
-    reasons_not_to_count,
-)
+from vrtspike.analysis.evaluation_files import NOT_COUNTED, NOT_COUNTED_NOTE, reasons_not_to_count
 from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.markdown_tables import markdown_table
 from vrtspike.plotting.pages import Table, note_lines, table_texts, write_page
-from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.settings import Settings
 
 COLUMNS = {
@@ -63,7 +58,7 @@ FORMATS = {
 }
 NOTE = (
     "A table for each protocol (docs/metrics.md): values of two tables do not compare, nor do "
-    "those of two data sets. What an empty cell would say is not known here, or was not measured. "
+    "those of two data sets. Empty cells: unknown, or not measured. "
     "GFLOP: forward pass for a frame of 256 x 256 pixels, two for each multiplication with its "
     "addition, matrix products and convolutions alone."
 )
@@ -83,33 +78,29 @@ def own_results(folders: Sequence[Path]) -> pd.DataFrame:
     Returns:
         :data:`COLUMNS`, ``protocol``, and ``counts``: False for results that are no test.
     """
-    presets: dict[str, list[tuple[PublishedRun, Summary]]] = {}
+    presets: dict[str, list[EvaluatedRun]] = {}
     for folder in folders:
-        run = read_published(folder)
-        evaluation = find_evaluation(folder, run)
-        if evaluation is not None:
-            preset, _ = split_seed(run.name)
-            presets.setdefault(preset, []).append((run, evaluation))
+        member = find_evaluated(folder)
+        if member is not None:
+            preset, _ = split_seed(member.run.name)
+            presets.setdefault(preset, []).append(member)
     rows = []
-    for name, evaluations in presets.items():
-        runs = [run for run, _ in evaluations]
-        summaries = [summary for _, summary in evaluations]
-        require_seeds(runs)
-        rows += _rows(name, runs, summaries)
+    for name, seeds in presets.items():
+        require_seeds([member.run for member in seeds])
+        rows += _rows(name, seeds)
     return pd.DataFrame(rows, columns=["protocol", "counts", *COLUMNS])
 
 
-def _rows(
-    name: str, runs: Sequence[PublishedRun], summaries: Sequence[Summary]
-) -> list[dict[str, object]]:
-    """Return the rows of a preset, one for each protocol."""
+def _rows(name: str, seeds: Sequence[EvaluatedRun]) -> list[dict[str, object]]:
+    """Return the rows of a preset, one for each protocol: means over its seeds."""
+    summaries = [member.summary for member in seeds]
     first = summaries[0]
-    settings = runs[0].settings
+    settings = seeds[0].run.settings
     table, _ = quality_table([summaries])
     means = table.iloc[0]
     notes = [means.get("note")]
-    if len(runs) > 1:
-        notes.append(f"mean of {len(runs)} seeds")
+    if len(seeds) > 1:
+        notes.append(f"mean of {len(seeds)} seeds")
     gflops = None
     has_spikes = False
     if isinstance(settings, Settings):
@@ -120,9 +111,9 @@ def _rows(
         "model": name,
         "dataset": f"{first['dataset']}, {first['split']}",
         "inputs": "RGB and spikes" if has_spikes else "RGB",
-        "parameters": runs[0].parameters,
+        "parameters": seeds[0].run.parameters,
         "gflops": gflops,
-        "source": f"this project, run {', '.join(run.fingerprint for run in runs)}",
+        "source": f"this project, run {', '.join(member.run.fingerprint for member in seeds)}",
         "note": "; ".join(filter(None, notes)),
     }
     rows = []

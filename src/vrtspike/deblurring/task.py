@@ -21,7 +21,7 @@ from vrtspike.settings import Settings
 
 if TYPE_CHECKING:
     from vrtspike.analysis.advice.task_advice import TaskAdvice
-    from vrtspike.reporting.task_page import TaskPage
+    from vrtspike.reporting.task_report import TaskReport
     from vrtspike.runs.evaluation_job import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
@@ -130,8 +130,8 @@ def advice(settings: Settings) -> TaskAdvice:
     return DeblurringAdvice(settings)
 
 
-def page() -> TaskPage:
+def page() -> TaskReport:
     """Return the words, columns and pictures of the deblurring on the report page."""
-    from vrtspike.deblurring.page import DeblurringPage
+    from vrtspike.deblurring.report import DeblurringReport
 
-    return DeblurringPage()
+    return DeblurringReport()

@@ -22,7 +22,7 @@ _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 
 
 def require_fitting_start(settings: Settings) -> None:
-    """Refuse a preset with another network than its start (MODEL.PRETRAINED), or other inputs.
+    """Refuse a preset whose network or inputs differ from those of MODEL.PRETRAINED.
 
     Shapes are compared when the weights are loaded.
 
@@ -55,7 +55,7 @@ def require_fitting_start(settings: Settings) -> None:
 
 
 def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: Settings) -> None:
-    """Refuse a teacher that needs spikes or other voxels than the data set has.
+    """Refuse a teacher whose spikes or voxels differ from those of the data set.
 
     Args:
         folder: result folder of the teacher.
@@ -95,7 +95,7 @@ def voxel_differences(
         std: the same for the standard deviation.
 
     Returns:
-        a line with both values for each key that differs.
+        a line for each differing key, with both values.
 
     Raises:
         RunError: if the statistics of the model are missing or damaged.

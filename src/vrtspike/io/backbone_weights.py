@@ -22,6 +22,11 @@ PUBLISHED = {
 }
 """SHA-256 of torchvision's ImageNet weights, by their published file names."""
 
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+"""Mean and standard deviation of ImageNet's RGB values (0 to 1), by which published networks
+standardise their input."""
+
 Net = Literal["alex", "vgg"]
 
 BACKBONES: dict[Net, str] = {"alex": ALEXNET, "vgg": VGG16}

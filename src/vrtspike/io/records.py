@@ -68,49 +68,6 @@ def _parse(path: str | Path, line: str | bytes, location: str) -> dict[str, Any]
     return record
 
 
-class GrowingRecords:
-    """Reads a file of records that another process writes, each time what was added.
-
-    A line counts once it is complete. A file that was replaced or cut, as when a run is resumed
-    (:func:`truncate_records`), is read from its start.
-
-    Args:
-        path: the file; it may not exist yet.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-        self._inode: int | None = None
-        self._offset = 0
-
-    def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """Read the records since the last call.
-
-        Returns:
-            the records; and true if they begin at the start of the file, so that earlier ones are
-            void.
-
-        Raises:
-            RunError: if a complete line is not JSON.
-        """
-        if not self._path.is_file():
-            return [], False
-        with self._path.open("rb") as stream:
-            state = os.fstat(stream.fileno())
-            is_anew = state.st_ino != self._inode or state.st_size < self._offset
-            offset = 0 if is_anew else self._offset
-            stream.seek(offset)
-            records = []
-            for line in stream:
-                if not line.endswith(b"\n"):
-                    break
-                records.append(_parse(self._path, line, f"byte {offset}"))
-                offset += len(line)
-        self._inode = state.st_ino
-        self._offset = offset
-        return records, is_anew
-
-
 def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
     """The complete records within the last bytes of a file, without reading the others.
 

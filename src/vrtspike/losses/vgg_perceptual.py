@@ -8,13 +8,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.io.backbone_weights import VGG16, read_backbone
+from vrtspike.io.backbone_weights import IMAGENET_MEAN, IMAGENET_STD, VGG16, read_backbone
 from vrtspike.losses.term import Term
 from vrtspike.settings.losses import VggSettings
 from vrtspike.system.seeds import mix_seed
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 RELUS = {
     "relu1_1": 1,
     "relu1_2": 3,

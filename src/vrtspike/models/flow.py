@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.io.backbone_weights import IMAGENET_MEAN, IMAGENET_STD
 from vrtspike.models.layers import Recomputed, start_at_zero
 from vrtspike.models.mixed_precision import without_autocast
 from vrtspike.system.rounding import round_up
@@ -127,8 +128,6 @@ def gather_neighbors(x: Tensor, clips: int, dim: int) -> Tensor:
     return torch.cat((next_padded, previous_padded), dim=dim)
 
 
-_MEAN = (0.485, 0.456, 0.406)
-_STD = (0.229, 0.224, 0.225)
 _LEVELS = 6
 _MULTIPLE = 2 ** (_LEVELS - 1)
 _WIDTHS = (8, 32, 64, 32, 16, 2)
@@ -163,8 +162,8 @@ class SpyNet(Recomputed):
     def __init__(self) -> None:
         super().__init__()
         self.basic_module = nn.ModuleList(FlowLevel() for _ in range(_LEVELS))
-        self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(_STD).view(1, 3, 1, 1))
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1))
 
     def _pyramid(self, x: Tensor) -> list[Tensor]:
         """Normalised picture at six sizes, the coarsest first."""

@@ -13,7 +13,7 @@ from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import Headline, OfflinePage
 from vrtspike.reporting.page_data import Curves
-from vrtspike.reporting.task_page import validation_note
+from vrtspike.reporting.task_report import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 
 CURVES_PAGE = "curves.html"

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, VIDEOS, evaluation_folder
 from vrtspike.io.images import read_rgb
-from vrtspike.reporting.page_data import PictureFacts, Video
+from vrtspike.reporting.page_data import EvaluationOnPage, PictureFacts, RunOnPage, Video
 from vrtspike.reporting.picture_encoding import LEVELS, encode, encode_examples, encode_within
-from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
 from vrtspike.reporting.run_quality import in_base64, read_examples
-from vrtspike.reporting.task_page import task_page
+from vrtspike.reporting.task_report import task_report
 from vrtspike.runs.validation_pictures import find_pictures
 
 VIDEO_BYTES = 2_000_000
@@ -47,7 +46,7 @@ def embed_examples(runs: Sequence[RunOnPage], results: Path, budget: int) -> Pic
     pictures = []
     for run in runs:
         evaluation = evaluation_of(run)
-        kinds = task_page(run["task"]).examples
+        kinds = task_report(run["task"]).examples
         if evaluation is None or kinds is None:
             continue
         folder = evaluation_folder(results / "train" / run["name"]) / EXAMPLES

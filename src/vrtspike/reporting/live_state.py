@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.run_logs import LiveLogs, RunLogs
+from vrtspike.analysis.run_logs import RunLogs, read_live_logs, require_metrics
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
+from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
 from vrtspike.reporting.page_data import Curves
 from vrtspike.runs.folder import read_record
@@ -68,7 +69,7 @@ class Snapshot:
 
     @property
     def has_ended(self) -> bool:
-        """True if no training runs any more, by its own record."""
+        """True if its own record says that the training has ended."""
         return self.status != RUNNING
 
 
@@ -86,7 +87,7 @@ class LiveRun:
         self.folder = folder
         self.identity = RunIdentity.read(folder)
         self._metrics = find_task(self.identity.settings.TASK).METRICS
-        self._logs = LiveLogs(folder)
+        require_metrics(folder)
 
     def read_record(self) -> dict[str, Any]:
         """Return the run's ``run.json``.
@@ -100,7 +101,7 @@ class LiveRun:
         return record
 
     def has_ended(self) -> bool:
-        """Return whether no training runs any more, by its own record."""
+        """Return whether the training has ended, by its own record."""
         return bool(self.read_record()["status"] != RUNNING)
 
     def read(self, now: float | None = None) -> Snapshot:
@@ -114,7 +115,7 @@ class LiveRun:
         """
         # The status is read before the logs, so that the logs of a run that has ended are complete.
         record = self.read_record()
-        logs = self._logs.read()
+        logs = read_live_logs(self.folder)
         moment = time.time() if now is None else now
         settings = self.identity.settings
         curves = training_curves(logs, self._metrics)
@@ -132,8 +133,8 @@ class LiveRun:
             step=int(last.get("step", record.get("step", 0))),
             total_steps=record.get("total_steps"),
             losses=_losses(last),
-            learning_rate=_finite(last, "lr"),
-            samples_per_second=_finite(last, "samples_per_second"),
+            learning_rate=finite_or_null(last.get("lr")),
+            samples_per_second=finite_or_null(last.get("samples_per_second")),
             speed=measurements.speed,
             remaining_s=_remaining_s(record, logs.train),
             idle_s=_idle_s(logs, moment),
@@ -153,14 +154,8 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """Return a logged number; null, which replaces values that are not finite, is no number."""
+    """Return a logged number; NaN for null, which stands for values that are not finite."""
     return math.nan if value is None else float(value)
-
-
-def _finite(row: Mapping[Any, Any], name: str) -> float | None:
-    """Return a number of a step; None if it was not logged or is not finite."""
-    number = _number(row.get(name))
-    return number if math.isfinite(number) else None
 
 
 def _remaining_s(record: Mapping[str, Any], train: pd.DataFrame) -> float | None:

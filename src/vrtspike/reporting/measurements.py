@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,8 @@ from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.tasks import Metric
+from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.page_data import Curve, Curves
-from vrtspike.reporting.report_data import PerformanceOnPage
 from vrtspike.reporting.run_quality import json_rows
 from vrtspike.system.rounding import divide_up
 
@@ -88,17 +88,24 @@ def loss_terms(columns: Iterable[Hashable]) -> dict[str, str]:
     return {name: f"loss: {name.partition('.')[2]}" for name in names}
 
 
-def performance(analysis: Analysis) -> PerformanceOnPage:
-    """Return time and memory of a run, with findings."""
+def performance(analysis: Analysis) -> dict[str, Any]:
+    """Return time and memory of a run, with findings.
+
+    Returns:
+        ``step_ms``, ``samples_per_second``, ``data_share`` (share of a step that waits for data),
+        ``process_mb`` and ``gpu_peak_mb`` (units of 2**20 bytes), each None if unknown; ``parts``,
+        shares of a step by the name of its part; ``sections``, rows of the table of sections;
+        ``throughput`` and ``memory``, curves by title; and ``findings``.
+    """
     speed = analysis.measurements.speed
     memory = analysis.measurements.memory
     logs = analysis.logs
     return {
-        "step_ms": _finite(speed.step_ms),
-        "samples_per_second": _finite(speed.samples_per_second),
-        "data_share": _finite(speed.data_share),
-        "process_mb": _finite(memory.process_mb),
-        "gpu_peak_mb": _finite(memory.gpu_peak_mb),
+        "step_ms": finite_or_null(speed.step_ms),
+        "samples_per_second": finite_or_null(speed.samples_per_second),
+        "data_share": finite_or_null(speed.data_share),
+        "process_mb": finite_or_null(memory.process_mb),
+        "gpu_peak_mb": finite_or_null(memory.gpu_peak_mb),
         "parts": dict(speed.step_parts),
         "sections": json_rows(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
@@ -115,8 +122,3 @@ def performance(analysis: Analysis) -> PerformanceOnPage:
             for finding in analysis.findings
         ],
     }
-
-
-def _finite(value: float | None) -> float | None:
-    """Return a number if it is finite, else None."""
-    return None if value is None or not math.isfinite(value) else value

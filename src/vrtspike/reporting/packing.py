@@ -16,7 +16,7 @@ from typing import Any
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.reporting.task_page import task_page
+from vrtspike.reporting.task_report import task_report
 from vrtspike.runs.file_names import (
     CARD,
     EVALUATION,
@@ -133,7 +133,7 @@ def _card(
         licence=licence if _PLAIN.fullmatch(licence) else _quote(licence),
         run=run,
         model=settings.value("MODEL.TYPE"),
-        words=task_page(settings.TASK).card(settings),
+        words=task_report(settings.TASK).card(settings),
         kept=settings.untrained_weights is not None,
         dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],

@@ -9,9 +9,9 @@ from vrtspike.io.files import atomic_write_text
 from vrtspike.reporting.embedding import embed_examples, embed_validation_pictures, embed_videos
 from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import Headline, OfflinePage
-from vrtspike.reporting.report_data import DataPart, ReportData, RunOnPage
+from vrtspike.reporting.page_data import DataPart, ReportData, RunOnPage
 from vrtspike.reporting.run_data import read_run_on_page
-from vrtspike.reporting.task_page import TaskPage, task_pages, validation_note
+from vrtspike.reporting.task_report import TaskReport, task_reports, validation_note
 from vrtspike.reporting.verdict import verdict
 from vrtspike.runs.published import read_published
 
@@ -72,34 +72,36 @@ def write_report_page(
         DataError: if a picture cannot be read.
     """
     runs = [read_run_on_page(results, name, preset_folder) for name in presets]
-    pages = task_pages(run["task"] for run in runs)
+    reports = task_reports(run["task"] for run in runs)
     embed_videos(runs, results, output)
     embed_validation_pictures(runs, results)
     headline = verdict(runs)
-    data = _report_data(headline, pages, runs, results)
+    data = _report_data(headline, reports, runs, results)
     sections = SECTIONS.copy()
     if not data["data"]:
         del sections[DATA]
-    intro = _joined(page.about for page in pages.values())
-    page = OfflinePage(headline, sections, SCRIPTS, intro)
-    budget = page_bytes - len(page.render(data).encode())
+    intro = _joined(report.about for report in reports.values())
+    html_page = OfflinePage(headline, sections, SCRIPTS, intro)
+    budget = page_bytes - len(html_page.render(data).encode())
     data["pictures"] = embed_examples(runs, results, budget)
-    atomic_write_text(output, page.render(data))
+    atomic_write_text(output, html_page.render(data))
     return headline
 
 
 def _report_data(
-    headline: Headline, pages: Mapping[str, TaskPage], runs: list[RunOnPage], results: Path
+    headline: Headline, reports: Mapping[str, TaskReport], runs: list[RunOnPage], results: Path
 ) -> ReportData:
     """Return the data of the page, without example pictures."""
     # Runs of several tasks share the general words.
-    words = next(iter(pages.values())) if len(pages) == 1 else TaskPage()
+    words = next(iter(reports.values())) if len(reports) == 1 else TaskReport()
     return {
         "best": headline.preset,
         "runs": runs,
-        "data": _data_parts(pages, runs, results),
+        "data": _data_parts(reports, runs, results),
         "galleries": {
-            name: page.examples.gallery for name, page in pages.items() if page.examples is not None
+            name: report.examples.gallery
+            for name, report in reports.items()
+            if report.examples is not None
         },
         "colours": error_colors(),
         "words": {
@@ -109,27 +111,31 @@ def _report_data(
             "seconds": words.seconds,
         },
         "orders": ORDERS,
-        "training_note": _training_note(pages, runs, results),
+        "training_note": _training_note(reports, runs, results),
         "pictures": {"form": "", "left_out": 0, "folder": None},
     }
 
 
 def _data_parts(
-    pages: Mapping[str, TaskPage], runs: Sequence[RunOnPage], results: Path
+    reports: Mapping[str, TaskReport], runs: Sequence[RunOnPage], results: Path
 ) -> list[DataPart]:
     """Return the parts of the section on the data, of all tasks."""
     parts = []
-    for name, page in pages.items():
+    for name, report in reports.items():
         datasets = dict.fromkeys(run["dataset"] for run in runs if run["task"] == name)
-        parts += page.data_parts(results, list(datasets))
+        parts += report.data_parts(results, list(datasets))
     return parts
 
 
-def _training_note(pages: Mapping[str, TaskPage], runs: Sequence[RunOnPage], results: Path) -> str:
+def _training_note(
+    reports: Mapping[str, TaskReport], runs: Sequence[RunOnPage], results: Path
+) -> str:
     """Return the sentences below the curves of training."""
     names = [run["name"] for run in runs]
     settings = {name: read_published(results / "train" / name).settings for name in names}
-    return _joined([validation_note(settings), *(page.values_note for page in pages.values())])
+    return _joined(
+        [validation_note(settings), *(report.values_note for report in reports.values())]
+    )
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.reporting.error_maps import ERROR, ColorMap, error_map
-from vrtspike.reporting.task_page import ExampleKinds
+from vrtspike.reporting.task_report import ExampleKinds
 from vrtspike.system.cpus import available_cpus
 
 THREADS = 4

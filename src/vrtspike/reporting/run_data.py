@@ -19,7 +19,7 @@ from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.measurements import performance, training_curves
-from vrtspike.reporting.report_data import RunOnPage, RunOrigin
+from vrtspike.reporting.page_data import RunOnPage, RunOrigin
 from vrtspike.reporting.run_quality import read_evaluation
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record

@@ -29,9 +29,14 @@ from vrtspike.analysis.evaluation_files import (
 from vrtspike.analysis.intervals import METHOD, interval_of_mean
 from vrtspike.config.tasks import OWN_PROTOCOL, Metric
 from vrtspike.io.files import read_mapping
-from vrtspike.reporting.page_data import MetricMeans, TableRow
-from vrtspike.reporting.report_data import EvaluationOnPage, ExampleOnPage, NotEvaluated
-from vrtspike.reporting.task_page import TaskPage, task_page
+from vrtspike.reporting.page_data import (
+    EvaluationOnPage,
+    Example,
+    MetricMeans,
+    NotEvaluated,
+    TableRow,
+)
+from vrtspike.reporting.task_report import TaskReport, task_report
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 from vrtspike.system.rounding import divide_up
@@ -61,28 +66,28 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
     folder = evaluation_folder(folder)
     _require_keys(summary, folder)
-    page = task_page(task_of(summary))
+    report = task_report(task_of(summary))
     frame_facts = frame_entries(summary)
     protocol = frame_facts["protocol"]
     frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
     sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
-    metrics = _metrics(page, summary, protocol, sequences)
+    metrics = _metrics(report, summary, protocol, sequences)
     sequence_rows = json_rows(sequences)
     step = max(1, divide_up(len(frames), MAX_FRAMES))
-    examples = read_examples(folder / EXAMPLES) if page.examples else NO_EXAMPLES
+    examples = read_examples(folder / EXAMPLES) if report.examples else NO_EXAMPLES
     return {
         "dataset": summary["dataset"],
         "split": summary["split"],
         "frames": summary["frames"],
         "sequences": summary["sequences"],
         "test_frames": frame_facts,
-        "frames_text": _frames_text(summary, protocol, page.frames_detail(summary)),
+        "frames_text": _frames_text(summary, protocol, report.frames_detail(summary)),
         "model_seconds_per_frame": summary.get("model_seconds_per_frame"),
         "metrics": metrics,
         "interval_method": METHOD if any(metric["gain_interval"] for metric in metrics) else "",
         "warnings": summary.get("warnings", []),
-        "notes": page.notes(summary),
-        "remark": page.remark(metrics, sequence_rows),
+        "notes": report.notes(summary),
+        "remark": report.remark(metrics, sequence_rows),
         "sequence_rows": sequence_rows,
         "frame_rows": _frame_rows(frames.iloc[::step], metrics),
         "frame_step": step,
@@ -98,7 +103,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: Summary, folder: Path) -> None:
-    """Refuse a summary without a key that every task writes.
+    """Require the keys that every task writes.
 
     Raises:
         RunError: naming the keys.
@@ -135,7 +140,7 @@ def _frames_text(summary: Summary, protocol: str, detail: str) -> str:
 
 
 def _metrics(
-    page: TaskPage, summary: Summary, protocol: str, sequences: pd.DataFrame
+    report: TaskReport, summary: Summary, protocol: str, sequences: pd.DataFrame
 ) -> list[MetricMeans]:
     """Return the metrics of an evaluation, first the one that ranks its frames."""
     worst = summary.get("worst") or ()
@@ -145,14 +150,14 @@ def _metrics(
     first = [name for name in measured if name in ranking]
     others = [name for name in measured if name not in ranking]
     return [
-        _metric(page, metrics[name], summary, protocol, sequences) for name in [*first, *others]
+        _metric(report, metrics[name], summary, protocol, sequences) for name in [*first, *others]
     ]
 
 
 def _metric(
-    page: TaskPage, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
+    report: TaskReport, metric: Metric, summary: Summary, protocol: str, sequences: pd.DataFrame
 ) -> MetricMeans:
-    """Return a metric with its means, which are None, with the reason, if they are not finite."""
+    """Return a metric with its means: None, with the reason, for one that is not finite."""
     means = summary["metrics"][metric.name]
     return {
         # Names contain the protocol, because the page compares metrics of one name.
@@ -169,7 +174,7 @@ def _metric(
         "result": means.get(metric.after),
         "gain": means.get("gain"),
         "gain_interval": _gain_interval(metric, summary, sequences),
-        "extra": page.extra_reference(metric, summary),
+        "extra": report.extra_reference(metric, summary),
         "reason": means.get("reason", ""),
     }
 
@@ -266,7 +271,7 @@ def read_examples(folder: Path) -> Mapping[str, Any]:
     return index
 
 
-def _example(entry: Mapping[str, Any]) -> ExampleOnPage:
+def _example(entry: Mapping[str, Any]) -> Example:
     """Return an entry of the index of examples, without pictures."""
     return {
         "label": entry["label"],

@@ -9,9 +9,8 @@ from typing import Any
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedding import evaluation_of
 from vrtspike.reporting.offline_page import Headline
-from vrtspike.reporting.page_data import MetricMeans
-from vrtspike.reporting.report_data import EvaluationOnPage, RunOnPage
-from vrtspike.reporting.task_page import task_page
+from vrtspike.reporting.page_data import EvaluationOnPage, MetricMeans, RunOnPage
+from vrtspike.reporting.task_report import task_report
 
 
 def verdict(runs: Sequence[RunOnPage]) -> Headline:
@@ -118,7 +117,7 @@ def _sentence(leader: _LeadingResult, compared: int) -> str:
     change = f"a {'gain' if leader.gain >= 0 else 'loss'} of {bold(abs(leader.gain))}"
     if bold(abs(leader.gain)) == bold(0.0):
         change = "no change"
-    is_implied = metric["title"] == task_page(run["task"]).implied_metric
+    is_implied = metric["title"] == task_report(run["task"]).implied_metric
     title = "" if is_implied else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (

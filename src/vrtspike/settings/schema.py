@@ -241,7 +241,3 @@ def load_deblurring_preset(path: str | Path, overrides: Sequence[str] = ()) -> S
         ConfigError: if the preset is wrong, or is one of another task.
     """
     return deblurring_settings(load_preset(path, overrides), Path(path).stem)
-
-
-load_video_preset = load_deblurring_preset
-"""Earlier name of the function, kept for programs outside this repository that import it."""

@@ -32,6 +32,8 @@ MODEL_SAVE_PATH = "models"
 """A folder for saved models, for use in ``save_path``; never a default."""
 
 _LEARNING_RATE = 1e-3
+_PRE_MODEL = "pre_model"
+"""Key of the first weights' digest in the identity of a run and in the facts of its result."""
 
 
 def read_model(
@@ -69,7 +71,7 @@ class BaseTrainer:
     """Trainer of a model on the temperatures of a region.
 
     Training uses :func:`vrtspike.training.fit.fit`: the same call, with the same ``uid``, continues
-    a run that was stopped.
+    a run that was stopped, and returns the model of one that is finished.
 
     Attributes:
         title: heading of the printed lines.
@@ -83,7 +85,8 @@ class BaseTrainer:
             with the attributes ``store``, ``offset``, ``seq_len`` and ``lead`` of
             :class:`~vrtspike.sst.dataset.ERA5SSTMonthlyDataset`.
         save_path: file for the model with the best validation.
-        pre_model: a file to start from; True is the one at ``save_path``, False none.
+        pre_model: a file to start from; True is the one at ``save_path``, False none. To train the
+            result further, give another ``uid``.
         dataset_params: JSON values.
         trainer_params: parameters of the trainer, by the names that
             :mod:`vrtspike.sst.trainer_parameters` lists.
@@ -129,34 +132,18 @@ class BaseTrainer:
         """
         data = {**self.dataset_params, "area": asdict(self.area)}
         dataset = self.dataset_class(**data, split="train")
-        store = dataset.store
         parameters = self._model_parameters(dataset)
-        first_weights = self.save_path if self.pre_model is True else self.pre_model
-
-        @wraps(self.model_class)
-        def build(**parameters: Any) -> nn.Module:  # noqa: ANN401
-            model = self.model_class(**parameters)
-            place_on_grid(model, **store.placement)
-            if first_weights:
-                load_trained(model, first_weights)
-            return model
-
-        identity = {"data": store.digest}
-        if first_weights:
-            identity |= weight_digests({"pre_model": Path(first_weights)})
-        _show(f"========== {self.title}, {self.area.name} ==========")
-        _show(f"samples: {len(dataset)}, learning_rate: {self.learning_rate}")
-        for name, (key, _) in PARAMETERS.items():
-            _show(f"{name}: {self.settings.get(key)}")
+        first_weights = self._first_weights_digest()
+        self._show_parameters(len(dataset))
         outcome = fit(
             self.folder,
             SSTObjective.of(dataset),
-            model_class=build,
+            model_class=self._model_builder(dataset.store),
             model_parameters=parameters,
             dataset_class=self.dataset_class,
             dataset_parameters={**data, "split": "train"},
             validation_parameters={**data, "split": "val"},
-            identity=identity,
+            identity={"data": dataset.store.digest, **first_weights},
             settings=nested(self.settings),
         )
         if outcome.status == "interrupted":
@@ -167,9 +154,54 @@ class BaseTrainer:
         if best.is_file():
             load_trained(model, best)
         if process_rank() == 0:
-            self._save(model, store, parameters, outcome.step)
+            facts = {"model_params": parameters, "steps": outcome.step, **first_weights}
+            self._save(model, dataset.store, facts)
         _show(f"{self.title}: finished after {outcome.step} steps; model: {Path(self.save_path)}")
         return model.eval()
+
+    @property
+    def _first_weights(self) -> Path | None:
+        """The file that the training starts from; None without one."""
+        if self.pre_model is True:
+            return Path(self.save_path)
+        return Path(self.pre_model) if self.pre_model else None
+
+    def _first_weights_digest(self) -> dict[str, str]:
+        """Return the digest of the weights that the run starts from, as an entry of its identity.
+
+        The result of a run replaces the file at ``save_path``. If the run started from that file,
+        the result names the digest of the weights that were there before.
+        """
+        path = self._first_weights
+        if path is None:
+            return {}
+        digests = weight_digests({_PRE_MODEL: path})
+        if path == Path(self.save_path) and self.folder.is_dir():
+            facts = _saved_facts(path)
+            if facts.get("uid") == str(self.uid) and _PRE_MODEL in facts:
+                return {_PRE_MODEL: facts[_PRE_MODEL]}
+        return digests
+
+    def _model_builder(self, store: PreparedStore) -> Callable[..., nn.Module]:
+        """Return a function that makes the model on the grid of a store, with the first weights."""
+        path = self._first_weights
+
+        @wraps(self.model_class)
+        def build(**parameters: Any) -> nn.Module:  # noqa: ANN401
+            model = self.model_class(**parameters)
+            place_on_grid(model, **store.placement)
+            if path is not None:
+                load_trained(model, path)
+            return model
+
+        return build
+
+    def _show_parameters(self, samples: int) -> None:
+        """Print the heading of the training and its parameters."""
+        _show(f"========== {self.title}, {self.area.name} ==========")
+        _show(f"samples: {samples}, learning_rate: {self.learning_rate}")
+        for name, (key, _) in PARAMETERS.items():
+            _show(f"{name}: {self.settings.get(key)}")
 
     def _model_parameters(self, dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - any data set
         """Return the parameters of the model; ``seq_len`` and ``lead`` are those of the data.
@@ -188,22 +220,34 @@ class BaseTrainer:
             parameters.pop("learning_rate", None)
         return parameters
 
-    def _save(
-        self, model: nn.Module, store: PreparedStore, parameters: dict[str, Any], steps: int
-    ) -> None:
-        """Write the file that :func:`read_model` reads."""
-        facts = {
+    def _save(self, model: nn.Module, store: PreparedStore, facts: Mapping[str, Any]) -> None:
+        """Write the file that :func:`read_model` reads.
+
+        Args:
+            model: model with the weights to keep.
+            store: data that it was trained on.
+            facts: parameters of the model, number of steps, digest of the first weights.
+        """
+        all_facts = {
             "title": self.title,
             "uid": str(self.uid),
             "area": asdict(self.area),
-            "steps": steps,
-            "model_params": parameters,
             "dataset_params": self.dataset_params,
+            **facts,
         }
         grid = {name: torch.as_tensor(values) for name, values in store.placement.items()}
-        contents = {"facts": facts, "weights": model.state_dict(), **grid}
+        contents = {"facts": all_facts, "weights": model.state_dict(), **grid}
         with atomic_path(Path(self.save_path)) as temporary:
             torch.save(contents, temporary)
+
+
+def _saved_facts(path: Path) -> Mapping[str, Any]:
+    """Return the facts of a saved model; none of another file."""
+    try:
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except UNREADABLE:
+        return {}
+    return contents.get("facts", {}) if isinstance(contents, Mapping) else {}
 
 
 def _json_values(values: Mapping[str, Any] | None) -> dict[str, Any]:

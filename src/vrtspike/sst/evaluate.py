@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray
+from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -83,54 +84,92 @@ def evaluate(
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    store = dataset.store
-    ahead = np.arange(dataset.lead) + dataset.offset + 1
-    leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
-    anomalies = store.anomalies.astype(float)
-    cells = store.fields[["trend", "middle"]].astype(float)
-    cells = cells.assign(weight=store.weights, box=_index_weights(store)).compute()
-    training = anomalies.sel(time=store.years.months("train"))
-    baselines = Baselines(training, cells, leads)
-
-    def measured(months: xarray.DataArray) -> xarray.DataArray:
-        return anomalies.sel(time=months).drop_vars("time").compute()
-
-    rows, columns = store.grid.shape
+    statistics = _ForecastStatistics(dataset, best_possible)
+    rows, columns = dataset.store.grid.shape
     size = max(1, min(batch_size, _MAX_VALUES // (dataset.lead * rows * columns)))
-    parts: list[xarray.Dataset] = []
-    squares = xarray.DataArray(0.0)
-    counts = xarray.DataArray(0.0)
     watch = Stopwatch(torch.device(device))
     done = 0
     for batch in DataLoader(dataset, size):
         with watch.lap():
             output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
-        # The number of the last month that each sample reads.
-        now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
-        deviation = store.of_month("deviation", now + leads).astype(float).compute()
-        model = (deviation * output.numpy()).expand_dims(system=[MODEL])
-        systems = [model, baselines.forecast(measured(now), now)]
-        if best_possible is not None:
-            best = best_possible.sel(time=now).drop_vars("time")
-            systems.append(best.expand_dims(system=[BEST_POSSIBLE]))
-        forecasts = xarray.concat(systems, "system")
-        observed = measured(now + leads)
-        parts.append(_means(forecasts, observed, trend_line(cells, now + leads), cells))
-        squares = squares + ((forecasts - observed) ** 2).sum("sample")
-        counts = counts + observed.notnull().sum("sample")
+        statistics.add(dataset.last_months[done : done + len(output)], output.numpy())
         done += len(output)
         progress(done, len(dataset))
-    means = xarray.concat(parts, "sample")
+    means = statistics.means()
     table, verdicts = compare_with_baselines(means)
     return ForecastEvaluation(
         dataset=dataset,
         means=means,
         table=table,
         verdicts=verdicts,
-        errors=(squares / counts) ** 0.5,
+        errors=statistics.errors(),
         masked=1 - float(means["measured"].mean()),
         model_seconds=watch.seconds,
     )
+
+
+class _ForecastStatistics:
+    """Means and errors of the forecasts by all systems, accumulated over batches.
+
+    Args:
+        dataset: samples to forecast.
+        best_possible: as for :func:`evaluate`.
+    """
+
+    def __init__(
+        self, dataset: ERA5SSTMonthlyDataset, best_possible: xarray.DataArray | None
+    ) -> None:
+        store = dataset.store
+        ahead = np.arange(dataset.lead) + dataset.offset + 1
+        cells = store.fields[["trend", "middle"]].astype(float)
+        self._store = store
+        self._leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
+        self._anomalies = store.anomalies.astype(float)
+        self._cells = cells.assign(weight=store.weights, box=_index_weights(store)).compute()
+        training = self._anomalies.sel(time=store.years.months("train"))
+        self._baselines = Baselines(training, self._cells, self._leads)
+        self._best_possible = best_possible
+        self._parts: list[xarray.Dataset] = []
+        self._squares = xarray.DataArray(0.0)
+        self._counts = xarray.DataArray(0.0)
+
+    def add(self, last_months: Sequence[int], output: NDArray[np.float32]) -> None:
+        """Add the forecasts of a batch.
+
+        Args:
+            last_months: number of the last month that each sample reads, (B,).
+            output: forecasts of the model in standard deviations, (B, lead, H, W).
+        """
+        now = xarray.DataArray(last_months, dims="sample")
+        forecasts = self._forecasts(now, output)
+        months = now + self._leads
+        observed = self._measured(months)
+        trend = trend_line(self._cells, months)
+        self._parts.append(_means(forecasts, observed, trend, self._cells))
+        self._squares = self._squares + ((forecasts - observed) ** 2).sum("sample")
+        self._counts = self._counts + observed.notnull().sum("sample")
+
+    def means(self) -> xarray.Dataset:
+        """Return the means of all samples (:attr:`ForecastEvaluation.means`)."""
+        return xarray.concat(self._parts, "sample")
+
+    def errors(self) -> xarray.DataArray:
+        """Return the RMSE of each cell (:attr:`ForecastEvaluation.errors`)."""
+        return (self._squares / self._counts) ** 0.5
+
+    def _forecasts(self, now: xarray.DataArray, output: NDArray[np.float32]) -> xarray.DataArray:
+        """Return the forecasts of all systems in kelvin, by system, sample, lead and cell."""
+        deviation = self._store.of_month("deviation", now + self._leads).astype(float).compute()
+        model = (deviation * output).expand_dims(system=[MODEL])
+        systems = [model, self._baselines.forecast(self._measured(now), now)]
+        if self._best_possible is not None:
+            best = self._best_possible.sel(time=now).drop_vars("time")
+            systems.append(best.expand_dims(system=[BEST_POSSIBLE]))
+        return xarray.concat(systems, "system")
+
+    def _measured(self, months: xarray.DataArray) -> xarray.DataArray:
+        """Return the observed anomalies of months in kelvin, NaN but for open sea."""
+        return self._anomalies.sel(time=months).drop_vars("time").compute()
 
 
 def _index_weights(store: PreparedStore) -> xarray.DataArray:

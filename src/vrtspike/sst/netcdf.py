@@ -194,8 +194,10 @@ def _first_unreadable(field: xarray.DataArray, time: str, start: int, stop: int)
 
 
 def _month_numbers(dates: xarray.DataArray) -> list[int]:
-    numbers = MONTHS * dates.dt.year + dates.dt.month - 1
-    return [int(number) for number in numbers.values]
+    """Return the number of each month (:mod:`vrtspike.sst.months`)."""
+    years = dates.dt.year.values.tolist()
+    months = dates.dt.month.values.tolist()
+    return list(map(month_number, years, months))
 
 
 def _label(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
-    Evaluated,
+    EvaluatedRun,
     Measured,
     frames_note,
     measured_metrics,
@@ -29,7 +29,7 @@ from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 
-VariantSeeds = Sequence[Sequence[Evaluated]]
+VariantSeeds = Sequence[Sequence[EvaluatedRun]]
 """The runs of an ablation: those of all seeds for the preset, then for each variant."""
 
 _EVALUATED = ("protocol", "dataset_digest", "split", "tile")
@@ -123,7 +123,7 @@ def _ablation_of(run: PublishedRun) -> Ablation:
     return require_ablation(run.name, run.settings)
 
 
-def _group(evaluated: Sequence[Evaluated]) -> Iterator[VariantSeeds]:
+def _group(evaluated: Sequence[EvaluatedRun]) -> Iterator[VariantSeeds]:
     """Group runs by the preset of their ablation, model and seed.
 
     Raises:

@@ -34,7 +34,7 @@ def require_distinct_names(names: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedRun:
     """A run and its evaluation.
 
     Attributes:
@@ -46,7 +46,21 @@ class Evaluated:
     summary: Summary
 
 
-def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
+def find_evaluated(folder: Path) -> EvaluatedRun | None:
+    """Read a run and its evaluation; None if it was not evaluated.
+
+    Args:
+        folder: result folder of the run, ``<results>/train/<preset>``.
+
+    Raises:
+        RunError: if the folder holds no run, or the evaluation is damaged.
+    """
+    run = read_published(folder)
+    summary = find_evaluation(folder, run)
+    return None if summary is None else EvaluatedRun(run, summary)
+
+
+def read_evaluated(folders: Sequence[Path]) -> list[EvaluatedRun]:
     """Read runs and their evaluations.
 
     Args:
@@ -55,18 +69,18 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
     Raises:
         RunError: if a folder holds no run, one was not evaluated, or two have one name.
     """
-    evaluated = []
+    members = []
     for folder in folders:
-        run = read_published(folder)
-        summary = find_evaluation(folder, run)
-        if summary is None:
+        member = find_evaluated(folder)
+        if member is None:
+            run = read_published(folder)
             raise RunError(
                 f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
                 f"evaluate it: snakemake --cores all results/evaluate/{run.name}/summary.json"
             )
-        evaluated.append(Evaluated(run, summary))
-    require_distinct_names([member.run.name for member in evaluated])
-    return evaluated
+        members.append(member)
+    require_distinct_names([member.run.name for member in members])
+    return members
 
 
 def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
@@ -250,7 +264,7 @@ def _kinds(metric: Metric) -> dict[str, str]:
 def require_equal(
     run: PublishedRun, reference: PublishedRun, expected: RunSettings, differing: str
 ) -> None:
-    """Refuse a run with other data or settings than expected.
+    """Refuse a run whose data or settings differ from the expected ones.
 
     Args:
         run: run to check.

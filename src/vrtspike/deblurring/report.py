@@ -10,9 +10,8 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
 from vrtspike.deblurring.alignment_part import alignment_part
 from vrtspike.metrics.metric import ImageMetric
-from vrtspike.reporting.page_data import ExtraReference, MetricMeans, TableRow
-from vrtspike.reporting.report_data import DataPart, Remark
-from vrtspike.reporting.task_page import CardWords, ExampleKinds, TaskPage
+from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
+from vrtspike.reporting.task_report import CardWords, ExampleKinds, TaskReport
 from vrtspike.restoration.page.gallery import GALLERY
 from vrtspike.settings import deblurring_settings
 
@@ -30,7 +29,7 @@ _VALIDATED = {"held_out": "training sequences that are held out", "test": "test 
 """Frames of validations by the value of DATA.VALIDATION."""
 
 
-class DeblurringPage(TaskPage):
+class DeblurringReport(TaskReport):
     """The words, columns and pictures of the deblurring on the report page."""
 
     about = (

@@ -9,8 +9,14 @@ from pathlib import Path
 from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric, defines, find_task
-from vrtspike.reporting.page_data import ExtraReference, Gallery, MetricMeans, TableRow
-from vrtspike.reporting.report_data import DataPart, Remark
+from vrtspike.reporting.page_data import (
+    DataPart,
+    ExtraReference,
+    Gallery,
+    MetricMeans,
+    Remark,
+    TableRow,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class CardWords:
     limits: tuple[str, ...] = ()
 
 
-class TaskPage:
+class TaskReport:
     """The part of a task on the report page; a subclass replaces what its task shows.
 
     Attributes:
@@ -121,7 +127,7 @@ class TaskPage:
         return []
 
 
-def task_page(name: str) -> TaskPage:
+def task_report(name: str) -> TaskReport:
     """Return the part of a task on the report page, by default without parts of its own.
 
     Args:
@@ -130,16 +136,16 @@ def task_page(name: str) -> TaskPage:
     Raises:
         ConfigError: if there is no such task.
 
-    >>> task_page("sst").about, task_page("deblurring").implied_metric
+    >>> task_report("sst").about, task_report("deblurring").implied_metric
     ('', 'PSNR')
     """
     task = find_task(name)
-    return task.page() if defines(task, "page") else TaskPage()
+    return task.page() if defines(task, "page") else TaskReport()
 
 
-def task_pages(names: Iterable[str]) -> dict[str, TaskPage]:
+def task_reports(names: Iterable[str]) -> dict[str, TaskReport]:
     """Return the parts of several tasks by name, each once, in order."""
-    return {name: task_page(name) for name in dict.fromkeys(names)}
+    return {name: task_report(name) for name in dict.fromkeys(names)}
 
 
 def validation_note(settings: Mapping[str, RunSettings]) -> str:
@@ -149,7 +155,7 @@ def validation_note(settings: Mapping[str, RunSettings]) -> str:
         settings: settings by the name of the run.
     """
     sentences = []
-    for task, page in task_pages(run.TASK for run in settings.values()).items():
+    for task, report in task_reports(run.TASK for run in settings.values()).items():
         members = {name: run for name, run in settings.items() if task == run.TASK}
-        sentences.append(page.validation_note(members))
+        sentences.append(report.validation_note(members))
     return " ".join(sentence for sentence in sentences if sentence)

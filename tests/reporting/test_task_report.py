@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from vrtspike.config.tasks import find_task
-from vrtspike.reporting.task_page import TaskPage, task_page, task_pages, validation_note
+from vrtspike.reporting.task_report import TaskReport, task_report, task_reports, validation_note
 from vrtspike.settings import Settings
 
 SEA = find_task("sst").SETTINGS(TASK="sst")
 
 
-def test_a_task_without_a_page_of_its_own_has_the_default():
-    assert type(task_page("sst")) is TaskPage
-    assert type(task_page("deblurring")) is not TaskPage
+def test_a_task_without_its_own_part_has_the_default():
+    assert type(task_report("sst")) is TaskReport
+    assert type(task_report("deblurring")) is not TaskReport
 
 
-def test_each_task_has_one_page_in_order():
-    assert list(task_pages(["sst", "deblurring", "sst"])) == ["sst", "deblurring"]
+def test_each_task_has_one_part_in_order():
+    assert list(task_reports(["sst", "deblurring", "sst"])) == ["sst", "deblurring"]
 
 
 def test_validations_are_described_by_the_task_of_each_run():
