@@ -145,13 +145,17 @@ def files_by_name(repository: Path) -> dict[str, Path]:
 def used(path: Path, repository: Path) -> frozenset[Path]:
     """Files that a file imports, and modules and programs that it names in texts."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    stub = path.with_suffix(".pyi")
+    # A stub names the modules that its package imports when they are used.
+    files = [path, stub] if stub.is_file() else [path]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.add(node.value)
-    files = files_by_name(repository)
-    return frozenset(files[name] for name in names & files.keys())
+    by_name = files_by_name(repository)
+    return frozenset(by_name[name] for name in names & by_name.keys())
 
 
 @pytest.mark.parametrize("file", TESTED_WITH)

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from tests.published_runs import write_lines
+from vrtspike.analysis.performance import read_analysis
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.metrics.registry import METRICS
-from vrtspike.reporting.measurements import curves_of, training_curves
+from vrtspike.reporting.measurements import curves_of, performance, training_curves
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,23 @@ def test_training_and_validation_of_a_log(tmp_path):
     assert list(training_curves(read_run_logs(tmp_path), METRICS)["train"])[:2] == [
         "loss", "learning rate",
     ]  # fmt: skip
+
+
+def test_times_and_findings_of_a_run(publish):
+    folder = publish("slow")
+    measured = performance(read_analysis(folder))
+    assert measured["step_ms"] == pytest.approx(1000)
+    assert measured["data_share"] == pytest.approx(0.3)
+    assert measured["gpu_peak_mb"] is None
+    (finding,) = (entry for entry in measured["findings"] if entry["symptom"] == "waiting for data")
+    assert finding["severity"] == "warning"
+    assert all(line.partition(": ")[1] for line in finding["keys"])
+
+
+def test_times_that_were_not_logged_are_null(publish):
+    folder = publish("slow")
+    (folder / "timing.jsonl").write_text("")
+    measured = performance(read_analysis(folder))
+    assert measured["step_ms"] is None
+    assert measured["data_share"] is None
+    assert measured["process_mb"] == 1000

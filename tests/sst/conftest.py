@@ -103,5 +103,5 @@ def half(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(scope="session")
 def evaluation(data) -> ForecastEvaluation:
-    """An evaluation of :func:`half`."""
-    return evaluate(half, data)
+    """An evaluation of :func:`half`, in several batches."""
+    return evaluate(half, data, batch_size=5)

@@ -208,11 +208,16 @@ def test_a_call_from_the_saved_model_gives_its_result_when_it_is_repeated(
     assert capsys.readouterr().out.count("tiny: finished after 1 steps") == 2
     for one, other in zip(once.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
+    result = path.read_bytes()
     # Another uid trains the result further, and the first call then has another start.
     further = trainer(store, tmp_path, uid="two", **changes).train()
     assert not torch.equal(next(further.parameters()), next(once.parameters()))
     with pytest.raises(RunError, match=r"belong to run .* Use a new run folder"):
         trainer(store, tmp_path, **changes).train()
+    # The start of the second run is the result of the first one, not the start of that.
+    path.write_bytes(result)
+    repeated = trainer(store, tmp_path, uid="two", **changes).train()
+    assert torch.equal(next(repeated.parameters()), next(further.parameters()))
 
 
 def test_a_result_is_not_the_start_of_its_own_run(store, tmp_path):
