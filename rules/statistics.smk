@@ -26,8 +26,8 @@ checkpoint statistics:
     retries: 0
     localrule: True
     params:
-        *code("dataset_statistics.py"),
-        train_split=lambda wildcards: dataset_of(wildcards).train_split,
+        code=code_lines("dataset_statistics.py"),
+        train_split=lambda wildcards: data_source_of(wildcards).train_split,
         stores=subpath(output[0], parent=True),
     shell:
         program("dataset_statistics.py")

@@ -40,7 +40,6 @@ TESTED_WITH = {
     "data/test_data_size.py": ["data/data_source"],
     "data/test_scripts.py": ["data/alignment_table"],
     "deblurring/advice/test_recommendation.py": ["deblurring/advice/resources"],
-    "deblurring/planning/test_options.py": ["deblurring/planning/deblurring_workflow"],
     "evaluation/test_evaluate.py": ["evaluation/summary"],
     "losses/test_registry.py": ["losses/term"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],

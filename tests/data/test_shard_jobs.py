@@ -21,8 +21,8 @@ from vrtspike.data.manifests import INGEST_SHARD
 from vrtspike.data.shard_jobs import IngestStage, SequenceStage, VoxelizeStage, make_shard
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.source_digests import code_digests
 from vrtspike.settings.stores import StoreOptions
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import DataError, RunError
 
 NAMES = ["test/c", "train/a", "train/b.1"]

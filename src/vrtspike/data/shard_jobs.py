@@ -36,8 +36,8 @@ from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import Manifest, ManifestKind, read_manifest
-from vrtspike.runs.source_digests import code_digests
 from vrtspike.settings.stores import StoreOptions
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 

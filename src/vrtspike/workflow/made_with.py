@@ -12,7 +12,7 @@ MADE_WITH = Path("config/made_with.json")
 """The file of a project that ``vrtspike init`` writes; a clone has none."""
 
 
-def record_version(version: str) -> str:
+def version_record(version: str) -> str:
     """Return the text of the file."""
     return json.dumps({"schema": 1, "vrtspike": version}) + "\n"
 

@@ -1,7 +1,7 @@
 """Digests of the code that trained a run.
 
 ``code.json`` contains a digest of every source file that the training used when it began
-(:mod:`vrtspike.runs.stage_inputs` names those that do not count). Plans, resumed runs and
+(:mod:`vrtspike.staleness.stage_inputs` names those that do not count). Plans, resumed runs and
 ``vrtspike why`` name files that have changed since; only RETRAIN trains again.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.file_names import CHECKPOINTS, CODE
-from vrtspike.runs.source_digests import PACKAGE
-from vrtspike.runs.stage_inputs import stage_digests
+from vrtspike.staleness.source_digests import PACKAGE
+from vrtspike.staleness.stage_inputs import stage_digests
 
 SCHEMA = 3
 

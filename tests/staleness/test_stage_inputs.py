@@ -7,10 +7,10 @@ from importlib.util import find_spec
 import pytest
 
 from vrtspike.config.tasks import TASKS, find_task
-from vrtspike.runs.source_digests import code_digests
-from vrtspike.runs.stage_inputs import STAGE_INPUTS, prepared_data_settings, stage_inputs
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.staleness.source_digests import code_digests
+from vrtspike.staleness.stage_inputs import STAGE_INPUTS, prepared_data_settings, stage_inputs
 from vrtspike.system.errors import ConfigError
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow
@@ -15,10 +16,10 @@ from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs import named_models
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.training_code import training_code, write_code
 from vrtspike.settings import Settings
+from vrtspike.staleness.training_code import training_code, write_code
+from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.workflow.training_staleness import Trainings
 
 
 @pytest.fixture
@@ -29,11 +30,18 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def trainings(**presets) -> Trainings:
+def planner(workflow: Workflow) -> TrainingPlanner:
+    """The planner as rules make it."""
+    return TrainingPlanner(
+        workflow, Path("scripts/train.py"), lambda settings: task_advice(settings).missing_weights
+    )
+
+
+def trainings(**presets) -> TrainingPlanner:
     presets_by_name = {
         name: Settings.model_validate(sections) for name, sections in presets.items()
     }
-    return Trainings(Workflow(WorkflowSettings(), presets_by_name), Path("scripts/train.py"))
+    return planner(Workflow(WorkflowSettings(), presets_by_name))
 
 
 def give(path: str, contents: bytes = b"weights") -> str:
@@ -225,7 +233,7 @@ def plan_of(sections: dict, retrain: str = "") -> tuple[str, str | None]:
     """Reason to train the preset p, and the notice."""
     presets = {"p": Settings.model_validate(sections)}
     workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
-    plan = Trainings(workflow, Path("scripts/train.py")).plan("p")
+    plan = planner(workflow).plan("p")
     assert plan.result == Path("results/train/p/weights.safetensors")
     return plan.rerun_reason, plan.note
 
@@ -275,7 +283,7 @@ def test_files_are_required_only_of_a_training_that_runs(here):
 def test_retrain_names_trainings(retrain, expected):
     presets = {"p": Settings(), "q": Settings(), "s": Settings(SEEDS=2)}
     workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
-    assert Trainings(workflow, Path("scripts/train.py")).retrained == expected
+    assert planner(workflow).retrained == expected
 
 
 def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
@@ -287,7 +295,7 @@ def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
     }.items():
         give(path, text.encode())
     workflow = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
-    names = Trainings(workflow, Path("scripts/train.py")).retrained
+    names = planner(workflow).retrained
     members = set(workflow.sweep("rates").members)
     assert members < names
     assert {split_seed(name)[0] for name in names} == members

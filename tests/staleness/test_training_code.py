@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.io.files import read_json
-from vrtspike.runs.training_code import code_changes, training_code
+from vrtspike.staleness.training_code import code_changes, training_code
 from vrtspike.training.checkpoints import save_checkpoint
 
 
@@ -26,7 +26,7 @@ def program(tmp_path) -> Path:
 RECORD = """
 import sys
 from pathlib import Path
-from vrtspike.runs.training_code import record_code
+from vrtspike.staleness.training_code import record_code
 print(record_code(Path(sys.argv[1]), Path(sys.argv[2]), "sst"))
 """
 

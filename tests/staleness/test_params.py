@@ -17,7 +17,7 @@ from vrtspike.io.manifests import file_entry
 from vrtspike.runs.identity import result_settings
 from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
-from vrtspike.workflow.staleness import (
+from vrtspike.staleness.params import (
     code_lines,
     data_damage,
     raw_file_lines,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.runs import source_digests
-from vrtspike.runs.source_digests import code_digests
+from vrtspike.staleness import source_digests
+from vrtspike.staleness.source_digests import code_digests
 
 PROGRAM = '''
 """A program."""

@@ -1,17 +1,18 @@
-"""Inputs of the report page and of Snakemake's report.
+"""Inputs and params of the report page, of Snakemake's report and of the demos.
 
-Uses functions/demos.smk and functions/presets.smk.
+Uses functions/trainings.smk.
 """
 
 from pathlib import Path
 
-from vrtspike.workflow.paths import nested_call
-from vrtspike.workflow.rule_options import report_item
+from vrtspike.workflow import rule_values
+from vrtspike.workflow.rule_values import benchmark_files, nested_call, report_item
 
 CAPTIONS = WORKFLOW_PATHS.captions
 PERFORMANCE_TABLES = [
     f"{name}.csv" for name in ("findings", "timing", "throughput", "memory")
 ]
+DEMOS = rule_values.DEMOS
 
 
 def in_report(file, category, caption=None, **labels):
@@ -31,21 +32,23 @@ def pictures_in_report(folder):
     )
 
 
-def alignments(presets):
-    """Tables and plots of the alignment of the presets' data sets."""
-    names = DEBLURRING.names_of(presets)
-    return expand(
-        "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
-    )
-
-
 def results_of(presets):
-    """Results of presets for reports: evaluations, performance, alignment."""
+    """Results of presets for reports: evaluations, performance, alignment of their data sets."""
+    datasets = DEBLURRING_CONFIG.dataset_names_of(presets)
     return [
         *expand(rules.evaluate.output, preset=presets),
         *expand(rules.analyze_performance.output, preset=presets),
-        *alignments(presets),
+        *expand(
+            "<results>/data/{dataset}/alignment.{kind}",
+            dataset=datasets,
+            kind=["csv", "svg"],
+        ),
     ]
+
+
+def presets_of_demo(wildcards):
+    """The presets of the job's demo."""
+    return DEMOS[wildcards.demo]
 
 
 def results_of_demo(wildcards):
@@ -61,23 +64,23 @@ def page_inputs(presets, results):
         results: their results, or a function of the wildcards that returns them.
     """
     return dict(
-        **run_inputs(presets),
+        **PRESET_INPUTS.runs(presets),
         assets=WORKFLOW_PATHS.assets,
         logs=files_of("<results>/train/{preset}/{log}", presets, log=LOGS),
         results=results,
     )
 
 
-def results_folder(wildcards):
-    """The folder of all results."""
-    return RESULTS
-
-
 def reported_presets(wildcards, input):
     """The names of the reported runs."""
-    return [Path(folder).name for folder in parents(input.runs)]
+    return [Path(folder).name for folder in parent_folders(input.runs)]
 
 
 def report_options(wildcards, resources):
     """Options of the Snakemake that makes the report."""
     return nested_call(SNAKEMAKE.snakefile, OVERLAYS, SNAKEMAKE.config_arguments)
+
+
+def demo_benchmarks(wildcards, resources):
+    """The benchmarks of a demo's jobs; with `resources`, so that they do not cause reruns."""
+    return benchmark_files(Path(RESULTS, "benchmarks"), presets_of_demo(wildcards))

@@ -15,7 +15,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
-from vrtspike.runs.stage_inputs import stage_digests, stage_inputs
+from vrtspike.staleness.stage_inputs import stage_digests, stage_inputs
 from vrtspike.system.errors import UserError
 
 PresetFunction = Callable[[Any], str]
@@ -71,7 +71,7 @@ def setting_lines(
     Args:
         workflow: configuration with the presets.
         program: file name of a program whose entry in the table of
-            :mod:`vrtspike.runs.stage_inputs` selects settings.
+            :mod:`vrtspike.staleness.stage_inputs` selects settings.
         preset: function that returns the preset of a job.
     """
     select = stage_inputs(program).settings

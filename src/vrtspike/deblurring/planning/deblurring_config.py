@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import cast
 
 from vrtspike.config.workflow import Workflow
+from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.data_source import DataKind, DataSource
+from vrtspike.data.gate.options import GateOptions
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.generated_data import DeblurringWorkflowSettings
+from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class DeblurringWorkflow:
+class DeblurringConfig:
     """A configuration as far as deblurring is concerned.
 
     Attributes:
@@ -57,16 +60,16 @@ class DeblurringWorkflow:
         return deblurring_settings(self.workflow.preset(name), name)
 
     @cached_property
-    def by_preset(self) -> dict[str, DataSource]:
+    def data_source_by_preset(self) -> dict[str, DataSource]:
         """The data set of each preset of a file or sweep."""
         return {name: self._data_source_of(settings) for name, settings in self.presets.items()}
 
     @property
     def dataset_names(self) -> list[str]:
         """The names of all data sets."""
-        return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
+        return list(dict.fromkeys(dataset.name for dataset in self.data_source_by_preset.values()))
 
-    def names_of(self, presets: Iterable[str]) -> list[str]:
+    def dataset_names_of(self, presets: Iterable[str]) -> list[str]:
         """Return the sorted names of the data sets of presets; other tasks' presets have none."""
         names = {self.data_source(preset).name for preset in presets if preset in self.presets}
         return sorted(names)
@@ -99,7 +102,11 @@ class DeblurringWorkflow:
         Raises:
             ConfigError: if the name stands for different data.
         """
-        presets = [name for name, source in self.by_preset.items() if source.name == dataset_name]
+        presets = [
+            name
+            for name, source in self.data_source_by_preset.items()
+            if source.name == dataset_name
+        ]
         first, *others = presets
         for preset in others:
             self.require_same_data(preset, first)
@@ -129,6 +136,45 @@ class DeblurringWorkflow:
             ConfigError: as :meth:`preset`.
         """
         return self._data_source_of(self.preset(preset))
+
+    def store_options(self, preset: str, bins: int) -> StoreOptions:
+        """Return the options of the stores of a data set.
+
+        Presets with other options than these, the bins apart, have data sets of other names.
+
+        Args:
+            preset: a preset with the data set.
+            bins: K.
+        """
+        data = self.preset(preset).DATA
+        return StoreOptions.of(data).model_copy(update={"bins": bins})
+
+    def gate_options(self, preset: str, bins: int) -> GateOptions:
+        """Return the requirements of the gate: the smallest clips that presets take of a data set.
+
+        Presets that train nothing count only if there are no others.
+
+        Args:
+            preset: a preset with the data set.
+            bins: K.
+        """
+        data_source = self.data_source(preset)
+        presets = [
+            settings
+            for name, settings in self.presets.items()
+            if self.data_source_by_preset[name] == data_source
+        ]
+        trained = [settings for settings in presets if settings.untrained_weights is None]
+        if trained:
+            presets = trained
+        return GateOptions(
+            stores=self.store_options(preset, bins),
+            clip_length=min(settings.DATA.CLIP_LEN for settings in presets),
+            crop_sizes=crop_sizes(presets),
+            splits=data_source.splits,
+            test_on_training_frames=data_source.test_on_training_frames,
+            on_error=data_source.on_error,
+        )
 
     def _data_source_of(self, settings: Settings) -> DataSource:
         """Return the data set of the settings of a preset."""

@@ -7,14 +7,14 @@ works for copied results.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.config.loading import require_trainable
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.config.workflow import Workflow
@@ -22,7 +22,7 @@ from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
-from vrtspike.runs.training_code import code_changes
+from vrtspike.staleness.training_code import code_changes
 from vrtspike.system.errors import ConfigError, UserError, first_few
 
 WeightsOrigin = Literal["trained", "downloaded", "given"]
@@ -44,17 +44,25 @@ class TrainingPlan:
     note: str | None
 
 
-class Trainings:
-    """The trainings of a configuration.
+class TrainingPlanner:
+    """The trainings of a configuration, and the decision whether they run.
 
     Args:
         workflow: configuration with the presets.
         program: ``scripts/train.py``.
+        remedies: function that returns the remedies for missing files of weights of a preset, by
+            the key that names them.
     """
 
-    def __init__(self, workflow: Workflow, program: Path) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        program: Path,
+        remedies: Callable[[RunSettings], Mapping[str, str]],
+    ) -> None:
         self._workflow = workflow
         self._program = program
+        self._remedies = remedies
         # A plan reads the same files many times.
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
@@ -119,8 +127,8 @@ class Trainings:
         self._require_order([preset])
         if retrain or not self.is_trained(preset) or self.describe_changes(preset):
             settings = self._workflow.preset(preset)
-            remedies = task_advice(settings).missing_weights
-            require_trainable(settings, preset, self.weights(preset, "given"), remedies)
+            given = self.weights(preset, "given")
+            require_trainable(settings, preset, given, self._remedies(settings))
 
     def _require_order(self, chain: list[str]) -> None:
         """Refuse a training that needs its own result, directly or through others.

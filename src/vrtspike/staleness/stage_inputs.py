@@ -2,17 +2,15 @@
 
 The result of a program depends on
 
-- its source files: all that it imports (:mod:`vrtspike.runs.source_digests`), and the definitions
-  of its task that it uses, without the modules that do not change its result:
+- its source files: all that it imports (:mod:`vrtspike.staleness.source_digests`), and the
+  definitions of its task that it uses, without the modules that do not change its result:
   :data:`STAGE_INPUTS`;
 - settings: the keys that :data:`STAGE_INPUTS` selects, of which the schema leaves out keys that
   change no result (``operational`` in :mod:`vrtspike.config.fields`);
 - files: other jobs' results and raw files, by their contents (:mod:`vrtspike.io.manifests`).
 
-Rules compare these with the last run (:mod:`vrtspike.workflow.staleness`). A training is compared
-with its own records instead, ``settings.json`` and ``code.json``
-(:mod:`vrtspike.workflow.training_staleness`), so that it stays when ``.snakemake`` is lost or it is
-copied. A sequence of a shard is compared with its manifest (:mod:`vrtspike.data.shard_jobs`).
+Rules compare these with the last run. A training is compared with its own records instead, so that
+it stays when ``.snakemake`` is lost or it is copied.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Any, NamedTuple
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import defines, find_task
 from vrtspike.runs.identity import evaluation_settings, result_settings
-from vrtspike.runs.source_digests import code_digests
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import ConfigError
 
 
@@ -64,6 +62,7 @@ _LOGS_AND_FILES = (
     "vrtspike.launching",
     "vrtspike.monitoring",
     "vrtspike.runs",
+    "vrtspike.staleness",
     "vrtspike.system.program_ends",
     "vrtspike.training.checkpoints",
 )
