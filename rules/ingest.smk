@@ -4,10 +4,6 @@ Uses functions/data.smk and functions/reports.smk.
 """
 
 from vrtspike.data.manifests import SURVEY
-from vrtspike.deblurring.planning.options import (
-    raw_folder_options,
-    sensor_option,
-)
 
 
 rule survey:
@@ -27,14 +23,15 @@ rule survey:
     localrule: True
     params:
         code=code_lines("survey.py"),
-        raw_files=lambda wildcards: raw_folder_options(data_source_of(wildcards)),
+        options=raw_folder_options,
         splits=lambda wildcards: [
             data_source_of(wildcards).train_split,
             data_source_of(wildcards).test_split,
         ],
         names_version=lambda wildcards: DATA_PLAN.names_version(wildcards.dataset),
     shell:
-        program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
+        program("survey.py")
+        + " --options {params.options:q} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
 
 
@@ -54,17 +51,14 @@ rule ingest:
         mem_mb=shard_memory,
     params:
         code=code_lines("ingest.py"),
-        raw_files=lambda wildcards: raw_folder_options(data_source_of(wildcards)),
-        sensor=lambda wildcards: sensor_option(data_source_of(wildcards)),
+        options=raw_folder_options,
         folder=subpath(output[0], ancestor=2),
         versions=lambda wildcards: DATA_PLAN.raw_versions(
             wildcards.dataset, wildcards.shard
         ),
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 "
-        + program("ingest.py")
-        + " {params.raw_files} {params.sensor}"
+        "OMP_NUM_THREADS=1 " + program("ingest.py") + " --options {params.options:q}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 

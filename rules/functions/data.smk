@@ -3,6 +3,7 @@
 from vrtspike.data.manifests import ACCEPTED, INGEST_SHARD, STORE_SHARD
 from vrtspike.deblurring.planning.options import (
     inputs_version,
+    raw_folder_json,
     simulated_sequence,
 )
 
@@ -34,6 +35,11 @@ def checked_data(wildcards):
 def data_source_of(wildcards):
     """The data set of a job."""
     return DATA_PLAN.data_source(wildcards.dataset)
+
+
+def raw_folder_options(wildcards):
+    """The folder of a job's raw files."""
+    return raw_folder_json(data_source_of(wildcards))
 
 
 def store_options_json(wildcards):

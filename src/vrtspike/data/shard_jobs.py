@@ -176,11 +176,9 @@ class IngestStage(SequenceStage[IngestManifest]):
 
     Attributes:
         raw_folder: folder of the raw files.
-        spike_size: see :func:`vrtspike.data.gate.ingest.ingest_sequence`.
     """
 
     raw_folder: RawFolder
-    spike_size: tuple[int, int] | None = None
 
     kind = INGEST_SHARD
     manifest_kind = INGESTED
@@ -191,7 +189,7 @@ class IngestStage(SequenceStage[IngestManifest]):
         return {
             "blur_dir": self.raw_folder.blur_dir,
             "layout": self.raw_folder.layout,
-            "spike_size": self.spike_size,
+            "spike_size": self.raw_folder.spike_size,
             "spike_root": self.raw_folder.spike_root,
         }
 
@@ -209,7 +207,7 @@ class IngestStage(SequenceStage[IngestManifest]):
         """
         inputs = self.inputs(name)
         files = find_sequence(self.raw_folder, name)
-        contents = ingest_sequence(self.raw_folder.root, files, self.spike_size)
+        contents = ingest_sequence(self.raw_folder.root, files, self.raw_folder.spike_size)
         if self.inputs(name) != inputs:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import shlex
 
 import pytest
 
 from vrtspike.data.data_source import DataSource, RawFolder
-from vrtspike.data.raw.layouts.registry import add_raw_folder, raw_folder
 from vrtspike.deblurring.planning.options import (
     MISSING,
     calibration_options,
     inputs_version,
-    raw_folder_options,
-    sensor_option,
+    raw_folder_json,
     simulated_sequence,
     simulation_options,
 )
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.options import add_options
 
 DATASET = DataSource(
     name="d",
     root="my data",
+    spike_root="my spikes",
     blur_dir="blur_gamma",
     train_split="train",
     test_split="test",
@@ -35,19 +34,13 @@ DATASET = DataSource(
 )
 
 
-def test_options_survive_the_shell():
-    options = ["--root=my data", "--blur-dir=blur_gamma", "--layout=spk"]
-    assert shlex.split(raw_folder_options(DATASET)) == options
-    assert sensor_option(DATASET) == "--spike-size 250 400"
-    assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
-
-
-def test_programs_read_the_options_of_a_folder():
-    folder = RawFolder("my data", "blur_gamma", "kair", "my spikes")
+def test_programs_read_the_folder_of_a_data_set():
     parser = argparse.ArgumentParser()
-    add_raw_folder(parser)
-    words = shlex.split(raw_folder_options(folder))
-    assert raw_folder(parser.parse_args(words)) == folder
+    add_options(parser, RawFolder, "folder of the raw files")
+    arguments = parser.parse_args(["--options", raw_folder_json(DATASET)])
+    assert arguments.options == RawFolder("my data", "blur_gamma", "spk", "my spikes", (250, 400))
+    with pytest.raises(ConfigError, match="rot: Unexpected keyword argument, found 'a'"):
+        parser.parse_args(["--options", '{"root": "my data", "rot": "a"}'])
 
 
 SIMULATE = SimulateSettings(

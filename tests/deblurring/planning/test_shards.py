@@ -60,9 +60,9 @@ def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
     return sorted(line.split()[1].rstrip(":") for line in lines[1:])
 
 
-def check(**options: Any) -> list[str]:
+def check(spike_size: tuple[int, int] | None = None) -> list[str]:
     """Check the raw files; return the sequences that were checked."""
-    return work(IngestStage(RESULTS / "ingest", RawFolder("raw"), **options))
+    return work(IngestStage(RESULTS / "ingest", RawFolder("raw", spike_size=spike_size)))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:

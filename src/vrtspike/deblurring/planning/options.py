@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vrtspike.data.data_source import DataSource, RawFolder
+from pydantic import TypeAdapter
+
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.versions import folder_version
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
@@ -30,21 +32,13 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     )
 
 
-def raw_folder_options(folder: RawFolder) -> str:
-    """Return the options of a folder of raw files."""
-    return _format_options(
-        {
-            "root": folder.root,
-            "blur_dir": folder.blur_dir,
-            "layout": folder.layout,
-            "spike_root": folder.spike_root,
-        }
-    )
+def raw_folder_json(folder: RawFolder) -> str:
+    """Return a folder of raw files as options of the programs that read it.
 
-
-def sensor_option(data_source: DataSource) -> str:
-    """Return the option for the size of the spike sensor; empty if it is not configured."""
-    return _format_options({"spike_size": data_source.spike_size})
+    >>> raw_folder_json(RawFolder("my data"))
+    '{"root":"my data","blur_dir":"blur","layout":"auto","spike_root":null,"spike_size":null}'
+    """
+    return TypeAdapter(RawFolder).dump_json(folder).decode()
 
 
 def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) -> SimulatedSequence:
