@@ -21,7 +21,7 @@ from vrtspike.staleness import params as staleness_params
 from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.home import CONFIG, require_project, use_home
 from vrtspike.workflow import job_resources, rule_values
-from vrtspike.workflow.made_with import version_notes
+from vrtspike.workflow.made_with import version_messages
 from vrtspike.workflow.messages import ExitMessages
 from vrtspike.workflow.paths import WorkflowPaths
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -37,7 +37,7 @@ CONFIGFILES = [str(CONFIG), *OVERLAYS]
 with user_errors():
     require_project()
     SNAKEMAKE.require_read_config(config)
-    VERSION_NOTES = version_notes()
+    VERSION_MESSAGES = version_messages()
     WORKFLOW_PATHS = WorkflowPaths(use_home(SNAKEMAKE.rules_folder))
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
@@ -45,7 +45,7 @@ with user_errors():
     DEBLURRING_CONFIG = DeblurringConfig(WORKFLOW_CONFIG)
     DATASETS = DEBLURRING_CONFIG.dataset_names
 if SNAKEMAKE.is_main:
-    EXIT_MESSAGES.add(*VERSION_NOTES, *WORKFLOW_CONFIG.notes)
+    EXIT_MESSAGES.add(*VERSION_MESSAGES, *WORKFLOW_CONFIG.notes)
     # Known when the plan has begun; this runs before the messages are printed.
     atexit.register(
         lambda: EXIT_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))

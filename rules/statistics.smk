@@ -28,9 +28,8 @@ checkpoint statistics:
     params:
         code=code_lines("dataset_statistics.py"),
         train_split=lambda wildcards: data_source_of(wildcards).train_split,
-        stores=subpath(output[0], parent=True),
     shell:
         program("dataset_statistics.py")
-        + " --accepted {input.accepted:q} --stores {params.stores:q}"
+        + " --accepted {input.accepted:q}"
         " --dataset {wildcards.dataset} --train-split {params.train_split:q}"
         " --output {output:q} > {log:q} 2>&1"

@@ -28,8 +28,8 @@ def input_weights(wildcards):
     plan = TRAINING_PLANNER.plan(wildcards.preset)
     if plan.rerun_reason:
         SNAKEMAKE.force_rerun(str(plan.result), plan.rerun_reason)
-    if plan.note is not None:
-        EXIT_MESSAGES.add(plan.note)
+    if plan.message is not None:
+        EXIT_MESSAGES.add(plan.message)
     trained = TRAINING_PLANNER.weights(wildcards.preset, "trained").values()
     downloaded = TRAINING_PLANNER.weights(wildcards.preset, "downloaded").values()
     return [*map(str, trained), *ancient_files(downloaded)]

@@ -127,11 +127,11 @@ def test_a_longer_training_says_how_the_finished_run_goes_on(here):
         ({"MAX_STEPS": None, "EPOCHS": 50}, "TRAIN.MAX_STEPS and TRAIN.EPOCHS"),
         ({"MAX_STEPS": 100, "EPOCHS": None}, "TRAIN.EPOCHS"),
     ):
-        notice = trainings(p={"TRAIN": train}).continuation_note("p")
-        assert (notice is None) == (keys is None)
-        assert notice is None or f"p: {keys} raised: it is trained from the beginning" in notice
-        assert notice is None or "BASE: p and MODEL.PRETRAINED: results/train/p" in notice
-    assert trainings(q={"TRAIN": {"MAX_STEPS": 200}}).continuation_note("q") is None
+        message = trainings(p={"TRAIN": train}).continuation_message("p")
+        assert (message is None) == (keys is None)
+        assert message is None or f"p: {keys} raised: it is trained from the beginning" in message
+        assert message is None or "BASE: p and MODEL.PRETRAINED: results/train/p" in message
+    assert trainings(q={"TRAIN": {"MAX_STEPS": 200}}).continuation_message("q") is None
 
 
 def test_no_run_goes_on_where_nothing_is_or_was_trained(here):
@@ -140,7 +140,7 @@ def test_no_run_goes_on_where_nothing_is_or_was_trained(here):
     for before, now in ((kept, tuned), (tuned, kept)):
         publish(before)
         assert trainings(p=now).describe_changes("p").startswith("TRAIN.MAX_STEPS ")
-        assert trainings(p=now).continuation_note("p") is None
+        assert trainings(p=now).continuation_message("p") is None
 
 
 GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
@@ -214,28 +214,28 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
 
 def test_changed_code_of_a_trained_preset_is_one_line(here):
     result = trainings(p={}, q={})
-    assert result.code_note("p") is None
+    assert result.code_message("p") is None
     give("results/train/p/weights.safetensors")
-    assert result.code_note("p") is None
+    assert result.code_message("p") is None
     code = dict(training_code(Path("scripts/train.py"), "deblurring"))
     assert code
     write_code(Path("results/train/p"), code)
-    assert result.code_note("p") is None
+    assert result.code_message("p") is None
     write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
-    assert result.code_note("p") == (
+    assert result.code_message("p") == (
         "p was trained by other code: scripts/train.py. Its weights stay; to train it again: "
         "snakemake --cores all train_p --config RETRAIN=p"
     )
-    assert result.code_note("q") is None
+    assert result.code_message("q") is None
 
 
 def plan_of(sections: dict, retrain: str = "") -> tuple[str, str | None]:
-    """Reason to train the preset p, and the notice."""
+    """Reason to train the preset p, and the message."""
     presets = {"p": Settings.model_validate(sections)}
     workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
     plan = planner(workflow).plan("p")
     assert plan.result == Path("results/train/p/weights.safetensors")
-    return plan.rerun_reason, plan.note
+    return plan.rerun_reason, plan.message
 
 
 def test_a_missing_result_is_made(here):

@@ -36,12 +36,12 @@ class TrainingPlan:
     Attributes:
         result: file of the trained weights.
         rerun_reason: reason to train; empty if the result is kept.
-        note: notice for the user; None without one.
+        message: text for the user at the end of the plan; None without one.
     """
 
     result: Path
     rerun_reason: str
-    note: str | None
+    message: str | None
 
 
 class TrainingPlanner:
@@ -93,11 +93,11 @@ class TrainingPlanner:
             # Results of a former training may still exist.
             reason = "no result yet"
         if reason:
-            return TrainingPlan(result, reason, self.continuation_note(preset))
-        note = self.code_note(preset)
-        if note is None and preset in self.retrained:
-            note = f"{preset}: its code has not changed; RETRAIN does nothing"
-        return TrainingPlan(result, "", note)
+            return TrainingPlan(result, reason, self.continuation_message(preset))
+        message = self.code_message(preset)
+        if message is None and preset in self.retrained:
+            message = f"{preset}: its code has not changed; RETRAIN does nothing"
+        return TrainingPlan(result, "", message)
 
     def result(self, preset: str) -> Path:
         """Return the folder of a preset's published result."""
@@ -201,8 +201,8 @@ class TrainingPlanner:
                 changes.append(f"{key}: other weights")
         return changes
 
-    def continuation_note(self, preset: str) -> str | None:
-        """Return a notice on how to continue a finished run that is to be longer, if it is.
+    def continuation_message(self, preset: str) -> str | None:
+        """Return a message on how to continue a finished run that is to be longer, if it is.
 
         Changed settings start another run, from the beginning.
 
@@ -235,8 +235,8 @@ class TrainingPlanner:
         """Return the changed files of code since a preset was trained; None if unknown."""
         return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
 
-    def code_note(self, preset: str) -> str | None:
-        """Return a notice on changed code since a preset was trained, if any is known."""
+    def code_message(self, preset: str) -> str | None:
+        """Return a message on changed code since a preset was trained, if any is known."""
         changed = self.changed_code(preset)
         if not changed:
             return None

@@ -17,8 +17,8 @@ def version_record(version: str) -> str:
     return json.dumps({"schema": 1, "vrtspike": version}) + "\n"
 
 
-def version_notes() -> list[str]:
-    """Return a notice if the working directory was made with another version; empty if not.
+def version_messages() -> list[str]:
+    """Return a message if the working directory was made with another version; empty if not.
 
     Raises:
         UserError: if the file cannot be read.

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips import requirements
 from vrtspike.data.data_source import DataSource
-from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, Shard, is_damaged, surveyed
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.shards import shard_count, shard_members, shard_names, shard_of
@@ -56,7 +56,7 @@ class DataPlan:
                 its sequences, or another preset has other data of the same name.
         """
         data_source = self._need(preset)
-        self._note_unused_data(preset)
+        self._add_unused_data_message(preset)
         self._require_spikes(preset)
         self._require_sequences_to_hold_out(preset)
         return {
@@ -148,7 +148,7 @@ class DataPlan:
             return [*surveyed(survey), *survey["excluded"]]
         return surveyed(survey)
 
-    def _note_unused_data(self, preset: str) -> None:
+    def _add_unused_data_message(self, preset: str) -> None:
         """Add a message on a preset that trains on generated data although DATA.ROOT is set."""
         root = self._config.settings.DATA.get("ROOT")
         data_source = self._config.data_source(preset)
