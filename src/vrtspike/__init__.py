@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     # `as` makes a name public for type checkers.
     from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
     from vrtspike.config import load_preset as load_preset
+    from vrtspike.data.checks.alignment import align as align
     from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
     from vrtspike.data.exposure import Exposure as Exposure
     from vrtspike.data.exposure import read_exposures as read_exposures
-    from vrtspike.data.gate.alignment import align as align
     from vrtspike.data.raw.spikes import read_spikes as read_spikes
     from vrtspike.data.raw.spikes import write_spikes as write_spikes
     from vrtspike.data.simulation.sensor import simulate_spikes as simulate_spikes
@@ -65,7 +65,7 @@ _HOMES = {
     "Store": "vrtspike.data.store.reading",
     "TrainedModel": "vrtspike.restoration.trained_model",
     "TrainingResult": "vrtspike.interface.training",
-    "align": "vrtspike.data.gate.alignment",
+    "align": "vrtspike.data.checks.alignment",
     "bin_edges": "vrtspike.data.voxels.bins",
     "build_model": "vrtspike.models",
     "check_data": "vrtspike.interface.checking",

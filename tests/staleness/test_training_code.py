@@ -80,7 +80,7 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         "settings/",
         "data/manifests",
         "data/store/writing",
-        "data/gate/",
+        "data/checks/",
     )
     assert not any(name.startswith(neutral) for name in files)
     assert {name for name in files if name.startswith("data/raw/")} == {"data/raw/packed.py"}

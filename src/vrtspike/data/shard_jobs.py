@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import (
     INGEST_SHARD,
     INGESTED,
@@ -182,7 +182,7 @@ class IngestStage(SequenceStage[IngestManifest]):
 
     kind = INGEST_SHARD
     manifest_kind = INGESTED
-    module = "data/gate/ingest.py"
+    module = "data/checks/ingest.py"
 
     def result_options(self) -> dict[str, Any]:
         """Return the options on raw files, without their places."""

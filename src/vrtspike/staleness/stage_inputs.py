@@ -77,7 +77,7 @@ _PAGES = StageInputs(parts=(*_TABLES.parts, "page"))
 STAGE_INPUTS: Mapping[str, StageInputs] = {
     # A shard's job has code of both stages.
     "ingest.py": StageInputs(ignored_modules=("vrtspike.data.store", "vrtspike.settings.stores")),
-    "voxelize.py": StageInputs(ignored_modules=("vrtspike.data.gate",)),
+    "voxelize.py": StageInputs(ignored_modules=("vrtspike.data.checks",)),
     "prepare.py": StageInputs(parts=("prepare",), settings=prepared_data_settings),
     "train.py": StageInputs(
         parts=("build",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions

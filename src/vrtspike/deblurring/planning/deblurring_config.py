@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from vrtspike.config.workflow import Workflow
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.data_source import DataKind, DataSource
-from vrtspike.data.gate.options import GateOptions
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.generated_data import DeblurringWorkflowSettings
 from vrtspike.settings.stores import StoreOptions

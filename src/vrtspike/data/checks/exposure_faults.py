@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import center_tolerance
-from vrtspike.data.gate.levels import median_and_error
-from vrtspike.data.gate.similarity import band_pass, correlation
+from vrtspike.data.checks.alignment import center_tolerance
+from vrtspike.data.checks.levels import median_and_error
+from vrtspike.data.checks.similarity import band_pass, correlation
 from vrtspike.data.manifests import SpikesEntry
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink

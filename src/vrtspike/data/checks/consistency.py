@@ -6,8 +6,8 @@ another scene or of a neighbouring frame, or spikes written backwards in time, h
 correlation.
 
 The numbers beside the limits were measured on the generated data of the demo, on frames of GoPro
-and on recorded spikes of Spk-GoPro and S-REDS. ``tests/data/gate/test_consistency.py`` repeats the
-checks on samples of all of them.
+and on recorded spikes of Spk-GoPro and S-REDS. ``tests/data/checks/test_consistency.py`` repeats
+the checks on samples of all of them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from vrtspike.data.gate.frame_views import FrameView, Gray, PictureView, SpikeView
-from vrtspike.data.gate.levels import MAX_FLAT, LevelComparison
-from vrtspike.data.gate.similarity import correlation
+from vrtspike.data.checks.frame_views import FrameView, Gray, PictureView, SpikeView
+from vrtspike.data.checks.levels import MAX_FLAT, LevelComparison
+from vrtspike.data.checks.similarity import correlation
 
 MIN_COARSE_LIKENESS = 0.5
 """Minimum correlation of blurry and sharp frame, both coarse. Correct pairs: GoPro 0.99,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.frame_views import Gray, PictureView
-from vrtspike.data.gate.similarity import correlation
+from vrtspike.data.checks.frame_views import Gray, PictureView
+from vrtspike.data.checks.similarity import correlation
 
 MAX_FLAT = 1.0
 """Standard deviation, of 255, up to which a picture shows nothing."""

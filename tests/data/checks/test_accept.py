@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.frame_views import THUMBNAIL_SIDE
-from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.checks.accept import accept
+from vrtspike.data.checks.frame_views import THUMBNAIL_SIDE
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import DataError

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.data.gate.sequences import OTHER, SEQUENCE, slow_film
+from tests.data.checks.sequences import OTHER, SEQUENCE, slow_film
 from vrtspike.data.simulation.sequence import write_sequence
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.data.scenes import film, packed
-from vrtspike.data.gate.step_order import disorder, order_fault
+from vrtspike.data.checks.step_order import disorder, order_fault
 from vrtspike.data.simulation.sensor import simulate_spikes
 
 

@@ -1,4 +1,4 @@
-"""Summaries of frames and spikes that :mod:`vrtspike.data.gate.consistency` compares.
+"""Summaries of frames and spikes that :mod:`vrtspike.data.checks.consistency` compares.
 
 A summary is small, so that three frames of a sequence fit into memory at any size.
 """
@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW
-from vrtspike.data.gate.similarity import band_pass
+from vrtspike.data.checks.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW
+from vrtspike.data.checks.similarity import band_pass
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked
-from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.copies import TrainingFrames
-from vrtspike.data.gate.frame_views import THUMBNAIL_SIDE
-from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.checks.accept import accept
+from vrtspike.data.checks.copies import TrainingFrames
+from vrtspike.data.checks.frame_views import THUMBNAIL_SIDE
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 

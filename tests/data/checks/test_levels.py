@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.data.gate.sequences import OTHER, SEQUENCE, faults, has_fault, recode
+from tests.data.checks.sequences import OTHER, SEQUENCE, faults, has_fault, recode
 from tests.data.prepared import check
 from tests.data.scenes import film
-from vrtspike.data.gate.frame_views import to_gray
+from vrtspike.data.checks.frame_views import to_gray
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence

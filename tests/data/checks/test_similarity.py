@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.gate.similarity import band_pass
+from vrtspike.data.checks.similarity import band_pass
 
 
 @pytest.mark.parametrize("size", [(90, 160), (45, 61)])

@@ -1,7 +1,7 @@
 """Check one sequence completely and describe it in the ingest manifest.
 
-All faults of a sequence are collected in the manifest; the gate of :mod:`vrtspike.data.gate.accept`
-stops a sequence with faults.
+All faults of a sequence are collected in the manifest; the gate
+(:mod:`vrtspike.data.checks.accept`) stops a sequence with faults.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import align, mismatch
-from vrtspike.data.gate.consistency import Consistency
-from vrtspike.data.gate.exposure_faults import (
+from vrtspike.data.checks.alignment import align, mismatch
+from vrtspike.data.checks.consistency import Consistency
+from vrtspike.data.checks.exposure_faults import (
     OtherLength,
     compare_lengths,
     length_faults,
     time_faults,
     widening,
 )
-from vrtspike.data.gate.frame_views import FrameView, SpikeView, to_gray, view_picture, view_spikes
-from vrtspike.data.gate.step_order import order_fault
+from vrtspike.data.checks.frame_views import (
+    FrameView,
+    SpikeView,
+    to_gray,
+    view_picture,
+    view_spikes,
+)
+from vrtspike.data.checks.step_order import order_fault
 from vrtspike.data.manifests import (
     INGESTED,
     CheckedSequence,

@@ -11,8 +11,13 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
 from tests.data.scenes import film, packed
+from vrtspike.data.checks.exposure_faults import (
+    MIN_GAIN,
+    OtherLength,
+    compare_lengths,
+    length_faults,
+)
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
-from vrtspike.data.gate.exposure_faults import MIN_GAIN, OtherLength, compare_lengths, length_faults
 from vrtspike.data.simulation.sensor import SimulatedSensor, fire
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import luma, shrink

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.data.scenes import film, packed
-from vrtspike.data.gate.alignment import (
+from vrtspike.data.checks.alignment import (
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
     mismatch,
 )
-from vrtspike.data.gate.similarity import band_pass, correlation, find_peak
+from vrtspike.data.checks.similarity import band_pass, correlation, find_peak
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes

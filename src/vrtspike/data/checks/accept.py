@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.data.gate.copies import Thumbnails, TrainingFrames, read_thumbnails
-from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.checks.copies import Thumbnails, TrainingFrames, read_thumbnails
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.manifests import (
     ACCEPTED,
     INGESTED,

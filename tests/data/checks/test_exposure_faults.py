@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.data.gate.exposure_faults import time_faults
+from vrtspike.data.checks.exposure_faults import time_faults
 
 
 def exposure(center: float | None, correlation: float = 0.9, steps: int = 88) -> dict[str, Any]:

@@ -9,7 +9,7 @@ Spikes that fit their frame poorly are tried in other orders: bits of each byte,
 reversed, and shifted in space. An order that fits clearly better is reported as the fault.
 
 The numbers beside the limits were measured on the generated data of the demo and on two recorded
-exposures, frame 000226 of Spk-GoPro and one of S-REDS. ``tests/data/gate/test_alignment.py``
+exposures, frame 000226 of Spk-GoPro and one of S-REDS. ``tests/data/checks/test_alignment.py``
 repeats the checks on all of them.
 """
 
@@ -22,8 +22,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.checks.similarity import PEAK_RADIUS, band_pass, correlation, find_peak
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.gate.similarity import PEAK_RADIUS, band_pass, correlation, find_peak
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import frame_scale
 from vrtspike.io.images import shrink

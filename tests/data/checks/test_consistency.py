@@ -10,11 +10,11 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.data.gate.sequences import OTHER, SEQUENCE, faults, has_fault, recode, slow_film
+from tests.data.checks.sequences import OTHER, SEQUENCE, faults, has_fault, recode, slow_film
 from tests.data.scenes import film
+from vrtspike.data.checks.consistency import Consistency
+from vrtspike.data.checks.frame_views import FrameView, view_picture
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
-from vrtspike.data.gate.consistency import Consistency
-from vrtspike.data.gate.frame_views import FrameView, view_picture
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import read_rgb, write_png
