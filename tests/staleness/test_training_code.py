@@ -76,6 +76,7 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         "monitoring/",
         "cluster/",
         "runs/",
+        "staleness/",
         "config/",
         "settings/",
         "data/manifests",
