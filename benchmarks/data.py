@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from experiments import write_measurements
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import ACCEPTED, Acceptance
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure

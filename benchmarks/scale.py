@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments import write_measurements
+from vrtspike.data.checks.ingest import ingest_sequence
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import SURVEY, FrameEntry, IngestManifest
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
@@ -113,14 +113,14 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
     write_json(folder / "survey.json", {**survey, "sequences": entries})
     surveyed = ("--survey", "survey.json", *ingested)
-    stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
+    accepted = ("--accepted", "accepted.json")
     requirements = GateOptions().model_dump_json()
     manifest = str(RESULTS / "k8/dataset.json")
     rows: list[Row] = []
     for program, *arguments in (
         ("accept", *surveyed, "--options", requirements, "--output", "accepted.json"),
         ("alignment_table", *surveyed, "--table", "a.csv", "--plot", "a.svg"),
-        ("dataset_statistics", *stores, "--dataset", "many", "--output", manifest),
+        ("dataset_statistics", *accepted, "--dataset", "many", "--output", manifest),
     ):
         seconds, megabytes = measure(folder, program, *arguments)
         rows.append((f"{program}: CPU time", seconds, "s"))

@@ -1,6 +1,9 @@
 """Ablations: presets compared with variants that lack one part (for the deblurring: spikes).
 
-Uses functions/presets.smk and functions/report.smk.
+`snakemake ablation_<preset>` (workflow/Snakefile) asks for the table that rule ablation_of_preset
+makes, and its report.
+
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 
@@ -14,7 +17,7 @@ rule ablation:
 rule ablation_of_preset:
     """Compare a preset with its variants: metrics and their differences."""
     input:
-        **evaluation_inputs(ablated_presets),
+        **PRESET_INPUTS.evaluations(ablated_presets),
     output:
         table="<results>/ablation/{preset}/table.csv",
         page=in_report("ablation/{preset}/table.html", "Ablation", "ablation"),
@@ -23,9 +26,9 @@ rule ablation_of_preset:
     benchmark:
         "<benchmarks>/ablation/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.presets_with_ablation),
+        preset=one_of(WORKFLOW_CONFIG.presets_with_ablation),
     params:
-        *code("ablation.py"),
+        code=code_lines("ablation.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:
@@ -45,7 +48,7 @@ use rule ablation_of_preset as ablation_of_presets with:
 
 use rule report as ablation_report_of_preset with:
     input:
-        datasets=after_datasets(ablated_presets),
+        datasets=PRESET_INPUTS.datasets(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/{preset}/table.html",
     output:
@@ -55,13 +58,13 @@ use rule report as ablation_report_of_preset with:
     benchmark:
         "<benchmarks>/ablation_report/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.presets_with_ablation),
+        preset=one_of(WORKFLOW_CONFIG.presets_with_ablation),
     localrule: True
 
 
 use rule report as ablation_report_of_presets with:
     input:
-        datasets=after_datasets(ablated_presets),
+        datasets=PRESET_INPUTS.datasets(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/table.html",
     output:

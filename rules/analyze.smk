@@ -1,6 +1,9 @@
 """Analysis of logs: time and memory of a run, and comparison of presets.
 
-Uses functions/presets.smk and functions/report.smk.
+`snakemake analyze_performance_<preset>` (workflow/Snakefile) asks for the findings that rule
+analyze_performance makes.
+
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 
@@ -9,7 +12,7 @@ rule analyze_performance:
     input:
         rerun_damaged=rerun_damaged("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
-        datasets=after_datasets(preset_of_job),
+        datasets=PRESET_INPUTS.datasets(lambda wildcards: [wildcards.preset]),
         logs=multiext("<results>/train/{preset}/", *LOGS),
     output:
         findings="<results>/performance/{preset}/findings.json",
@@ -26,7 +29,7 @@ rule analyze_performance:
     benchmark:
         "<benchmarks>/analyze_performance/{preset}.tsv"
     params:
-        *code("analyze_performance.py"),
+        code=code_lines("analyze_performance.py"),
         source=subpath(input.run, parent=True),
         folder=subpath(output.findings, parent=True),
     shell:
@@ -37,7 +40,7 @@ rule analyze_performance:
 rule compare:
     """Compare the presets in PRESETS: speed, memory, quality, settings."""
     input:
-        **evaluation_inputs(PRESETS),
+        **PRESET_INPUTS.evaluations(PRESETS),
         rerun_damaged=rerun_damaged("compare/table.csv"),
         logs=expand("<results>/train/{preset}/{log}", preset=PRESETS, log=LOGS),
     output:
@@ -49,7 +52,7 @@ rule compare:
     benchmark:
         "<benchmarks>/compare.tsv"
     params:
-        *code("compare.py"),
+        code=code_lines("compare.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

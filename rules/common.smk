@@ -10,25 +10,26 @@ import shlex
 from functools import partial
 from pathlib import Path
 
+from vrtspike.analysis.advice.task_advice import task_advice
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.deblurring.planning.needed_presets import NeededPresets
-from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.shards import Shards
+from vrtspike.deblurring.planning.data_plan import DataPlan
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
+from vrtspike.launching.gpus import usable_gpus
 from vrtspike.runs.file_names import MEMORY_LOG, METRICS_LOG, TIMING_LOG
+from vrtspike.staleness import params as staleness_params
+from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.home import CONFIG, require_project, use_home
-from vrtspike.workflow import rule_options, staleness
-from vrtspike.workflow.made_with import version_notes
-from vrtspike.workflow.messages import EndMessages
+from vrtspike.workflow import job_resources, rule_values
+from vrtspike.workflow.made_with import version_messages
+from vrtspike.workflow.messages import ExitMessages
 from vrtspike.workflow.paths import WorkflowPaths
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.start_checks import prepare_process, trigger_warnings
-from vrtspike.workflow.training_staleness import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)
-END_MESSAGES = EndMessages()
-user_errors = END_MESSAGES.user_errors
+EXIT_MESSAGES = ExitMessages()
+user_errors = EXIT_MESSAGES.user_errors
 prepare_process(SNAKEMAKE)
 
 OVERLAYS = [str(path) for path in workflow.configfiles if path != str(CONFIG)]
@@ -36,37 +37,51 @@ CONFIGFILES = [str(CONFIG), *OVERLAYS]
 with user_errors():
     require_project()
     SNAKEMAKE.require_read_config(config)
-    VERSION_NOTES = version_notes()
+    VERSION_MESSAGES = version_messages()
     WORKFLOW_PATHS = WorkflowPaths(use_home(SNAKEMAKE.rules_folder))
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
-    WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
-    DEBLURRING = DeblurringWorkflow(WORKFLOW)
-    DATASETS = DEBLURRING.dataset_names
+    WORKFLOW_CONFIG = load_workflow(CONFIGFILES, OVERRIDES)
+    DEBLURRING_CONFIG = DeblurringConfig(WORKFLOW_CONFIG)
+    DATASETS = DEBLURRING_CONFIG.dataset_names
 if SNAKEMAKE.is_main:
-    END_MESSAGES.add(*VERSION_NOTES, *WORKFLOW.notes)
-    # Known when the plan has begun; this runs before the notices are printed.
+    EXIT_MESSAGES.add(*VERSION_MESSAGES, *WORKFLOW_CONFIG.notes)
+    # Known when the plan has begun; this runs before the messages are printed.
     atexit.register(
-        lambda: END_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))
+        lambda: EXIT_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))
     )
 
-RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
+RESULTS, PRESETS = WORKFLOW_CONFIG.settings.RESULTS, WORKFLOW_CONFIG.settings.PRESETS
+GPUS, NODES = WORKFLOW_CONFIG.settings.GPUS, WORKFLOW_CONFIG.settings.NODES
 LOGS = [METRICS_LOG, TIMING_LOG, MEMORY_LOG]
-RAW_DATA = RawData(
-    DEBLURRING, lambda: SNAKEMAKE.is_dry_run, END_MESSAGES, measures=SNAKEMAKE.is_main
-)
-DATA_SHARDS = Shards(DEBLURRING, RAW_DATA)
-NEEDED_PRESETS = NeededPresets(DEBLURRING)
-TRAININGS = Trainings(WORKFLOW, WORKFLOW_PATHS.scripts / "train.py")
 
-one_of = rule_options.one_of
+# The objects that decide on jobs; rules call them directly.
+DATA_PLAN = EXIT_MESSAGES.guarded(DataPlan(DEBLURRING_CONFIG, SNAKEMAKE, EXIT_MESSAGES))
+TRAINING_PLANNER = EXIT_MESSAGES.guarded(
+    TrainingPlanner(
+        WORKFLOW_CONFIG,
+        WORKFLOW_PATHS.scripts / "train.py",
+        lambda settings: task_advice(settings).missing_weights,
+    )
+)
+DEVICES = EXIT_MESSAGES.guarded(
+    job_resources.LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
+)
+job_memory = job_resources.job_memory
+shard_memory = job_resources.shard_memory
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 program = WORKFLOW_PATHS.program
-code = partial(staleness.code_lines, WORKFLOW_PATHS.scripts)
-task_code = partial(staleness.task_code_lines, WORKFLOW, WORKFLOW_PATHS.scripts)
-setting_lines = partial(staleness.setting_lines, WORKFLOW)
-rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
+code_lines = partial(staleness_params.code_lines, WORKFLOW_PATHS.scripts)
+task_code_lines = partial(
+    staleness_params.task_code_lines, WORKFLOW_CONFIG, WORKFLOW_PATHS.scripts
+)
+setting_lines = partial(staleness_params.setting_lines, WORKFLOW_CONFIG)
+rerun_damaged = partial(
+    staleness_params.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun
+)
+
+one_of = rule_values.one_of
 
 
 def ancient_files(paths):
@@ -83,10 +98,6 @@ def configuration(wildcards, resources):
     return shlex.join(["--configfile", *CONFIGFILES, "--config", json.dumps(OVERRIDES)])
 
 
-include: "functions/devices.smk"
 include: "functions/data.smk"
-include: "functions/training.smk"
-include: "functions/presets.smk"
-include: "functions/results.smk"
-include: "functions/report.smk"
-include: "functions/demos.smk"
+include: "functions/trainings.smk"
+include: "functions/reports.smk"

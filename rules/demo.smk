@@ -1,7 +1,11 @@
 """The complete workflow on generated data.
 
-Uses functions/demos.smk and functions/presets.smk.
+Uses functions/reports.smk and functions/trainings.smk.
 """
+
+from pathlib import Path
+
+from vrtspike.workflow.rule_values import reuse_options
 
 
 rule demo:
@@ -19,7 +23,7 @@ rule sst_demo:
 rule demo_summary:
     """Table of the results of a demo, and of the time it took."""
     input:
-        datasets=after_datasets(presets_of_demo),
+        datasets=PRESET_INPUTS.datasets(presets_of_demo),
         summaries=files_of("<results>/evaluate/{preset}/summary.json", presets_of_demo),
         report="<results>/{demo}/report.html",
     output:
@@ -31,10 +35,10 @@ rule demo_summary:
     retries: 0
     localrule: True
     params:
-        *code("demo_summary.py"),
+        code=code_lines("demo_summary.py"),
         benchmarks=demo_benchmarks,
         folder=f"{RESULTS}/benchmarks",
-        reuse=demo_reuse,
+        reuse=lambda wildcards: reuse_options(Path(RESULTS), wildcards.demo),
     shell:
         program("demo_summary.py") + " --summaries {input.summaries:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"

@@ -1,6 +1,8 @@
 """Evaluation of trained weights on the test split.
 
-Uses functions/data.smk, functions/devices.smk, functions/report.smk and functions/results.smk.
+`snakemake evaluate_<preset>` (workflow/Snakefile) asks for the summary that rule evaluate makes.
+
+Uses functions/data.smk, functions/reports.smk and functions/trainings.smk.
 """
 
 
@@ -12,7 +14,7 @@ rule evaluate:
         ),
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
-        dataset=dataset_manifest,
+        dataset=manifest_of_job,
         backbones=backbones,
     output:
         summary="<results>/evaluate/{preset}/summary.json",
@@ -24,14 +26,14 @@ rule evaluate:
         "<logs>/evaluate/{preset}.log",
     benchmark:
         "<benchmarks>/evaluate/{preset}.tsv"
-    threads: evaluation_threads
+    threads: lambda wildcards: DEVICES.threads(1)
     resources:
         gpu=DEVICES.evaluation_gpus,
-        mem_mb=memory(16000),
+        mem_mb=job_memory(16000),
     params:
-        code=task_code("evaluate.py"),
+        code=task_code_lines("evaluate.py"),
         settings=setting_lines("evaluate.py"),
-        overrides=test_options,
+        overrides=evaluation_options,
         folder=subpath(output.summary, parent=True),
     shell:
         # The progress bar goes to the terminal, all else to the log.

@@ -1,13 +1,13 @@
 """The bundled weights.
 
-Uses functions/presets.smk.
+Uses functions/trainings.smk.
 """
 
 
 rule general:
     """Train, evaluate and pack the bundled weights; make general puts them into the package."""
     input:
-        datasets=after_datasets(["general"]),
+        datasets=PRESET_INPUTS.datasets(["general"]),
         weights="<results>/train/general/weights.safetensors",
         summary="<results>/evaluate/general/summary.json",
     output:
@@ -27,7 +27,7 @@ rule general:
     retries: 0
     localrule: True
     params:
-        *code("bundle_weights.py"),
+        code=code_lines("bundle_weights.py"),
         run=subpath(input.weights, parent=True),
         evaluation=subpath(input.summary, parent=True),
         folder=subpath(output.weights, parent=True),

@@ -1,11 +1,11 @@
 """Generated data: the demo's, simulated spikes, calibrated recordings.
 
-Uses functions/data.smk and functions/devices.smk.
+Uses functions/data.smk.
 """
 
-from vrtspike.deblurring.planning.damage import inputs_version
 from vrtspike.deblurring.planning.options import (
     calibration_options,
+    inputs_version,
     simulation_options,
 )
 
@@ -13,15 +13,15 @@ from vrtspike.deblurring.planning.options import (
 rule demo_data:
     """Generate blurry frames, sharp frames and spikes from photographs."""
     output:
-        f"{DEBLURRING.settings.DEMO.ROOT}/sources.txt",
+        f"{DEBLURRING_CONFIG.settings.DEMO.ROOT}/sources.txt",
     log:
         "<logs>/demo_data.log",
     benchmark:
         "<benchmarks>/demo_data.tsv"
     params:
-        *code("demo_data.py"),
+        code=code_lines("demo_data.py"),
         root=subpath(output[0], parent=True),
-        seed=DEBLURRING.settings.DEMO.SEED,
+        seed=DEBLURRING_CONFIG.settings.DEMO.SEED,
     shell:
         program("demo_data.py") + " --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
@@ -30,15 +30,15 @@ rule demo_data:
 rule general_data:
     """Generate the training data of the bundled weights from pictures inside packages."""
     output:
-        f"{DEBLURRING.settings.GENERAL.ROOT}/sources.txt",
+        f"{DEBLURRING_CONFIG.settings.GENERAL.ROOT}/sources.txt",
     log:
         "<logs>/general_data.log",
     benchmark:
         "<benchmarks>/general_data.tsv"
     params:
-        *code("general_data.py"),
+        code=code_lines("general_data.py"),
         root=subpath(output[0], parent=True),
-        seed=DEBLURRING.settings.GENERAL.SEED,
+        seed=DEBLURRING_CONFIG.settings.GENERAL.SEED,
     shell:
         program("general_data.py") + " --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
@@ -47,17 +47,17 @@ rule general_data:
 rule simulate:
     """Blurry frames and spikes from a folder of high-speed frames (SIMULATE.SEQUENCES)."""
     output:
-        f"{DEBLURRING.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
+        f"{DEBLURRING_CONFIG.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
     log:
         "<logs>/simulate/{split}/{sequence}.log",
     benchmark:
         "<benchmarks>/simulate/{split}/{sequence}.tsv"
     resources:
-        mem_mb=memory(2000),
+        mem_mb=job_memory(2000),
     params:
-        *code("simulate.py"),
+        code=code_lines("simulate.py"),
         options=lambda wildcards: simulation_options(
-            DEBLURRING.settings.SIMULATE, source_of(wildcards)
+            DEBLURRING_CONFIG.settings.SIMULATE, simulation_source(wildcards)
         ),
         version=frames_version,
     shell:
@@ -68,22 +68,22 @@ rule simulate:
 rule calibrate:
     """Resample frames of an own camera to the grid and clock of its spike sensor (CALIBRATE)."""
     output:
-        f"{DEBLURRING.settings.CALIBRATE.ROOT}/calibrated.txt",
+        f"{DEBLURRING_CONFIG.settings.CALIBRATE.ROOT}/calibrated.txt",
     log:
         "<logs>/calibrate.log",
     benchmark:
         "<benchmarks>/calibrate.tsv"
     retries: 0
     resources:
-        mem_mb=memory(4000),
+        mem_mb=job_memory(4000),
     params:
-        *code("calibrate.py"),
-        options=calibration_options(DEBLURRING.settings.CALIBRATE),
+        code=code_lines("calibrate.py"),
+        options=calibration_options(DEBLURRING_CONFIG.settings.CALIBRATE),
         version=lambda wildcards: inputs_version(
             "recordings",
-            DEBLURRING.settings.CALIBRATE.STATIC,
-            DEBLURRING.settings.CALIBRATE.MOVING,
-            DEBLURRING.settings.CALIBRATE.DATA,
+            DEBLURRING_CONFIG.settings.CALIBRATE.STATIC,
+            DEBLURRING_CONFIG.settings.CALIBRATE.MOVING,
+            DEBLURRING_CONFIG.settings.CALIBRATE.DATA,
         ),
     shell:
         program("calibrate.py")

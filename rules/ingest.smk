@@ -1,20 +1,15 @@
 """Raw files to manifests: survey, checks of each sequence, and acceptance of the data set.
 
-Uses functions/data.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
+Uses functions/data.smk and functions/reports.smk.
 """
 
 from vrtspike.data.manifests import SURVEY
-from vrtspike.deblurring.planning.options import (
-    raw_folder_options,
-    sensor_option,
-)
-from vrtspike.deblurring.planning.raw_data import names_version
 
 
 rule survey:
     """Find the sequences below a data root; faults are listed for the rule accept."""
     input:
-        lambda wildcards: dataset_of(wildcards).sources,
+        lambda wildcards: data_source_of(wildcards).sources,
         rerun_damaged=rerun_damaged(
             "data/{dataset}/survey.json", SURVEY, ["data/{dataset}/alignment.csv"]
         ),
@@ -27,17 +22,16 @@ rule survey:
     retries: 0
     localrule: True
     params:
-        *code("survey.py"),
-        raw_files=lambda wildcards: raw_folder_options(dataset_of(wildcards)),
+        code=code_lines("survey.py"),
+        options=raw_folder_options,
         splits=lambda wildcards: [
-            dataset_of(wildcards).train_split,
-            dataset_of(wildcards).test_split,
+            data_source_of(wildcards).train_split,
+            data_source_of(wildcards).test_split,
         ],
-        names_version=lambda wildcards: names_version(
-            RAW_DATA.survey(dataset_of(wildcards))
-        ),
+        names_version=lambda wildcards: DATA_PLAN.names_version(wildcards.dataset),
     shell:
-        program("survey.py") + " {params.raw_files} --dataset-name {wildcards.dataset}"
+        program("survey.py")
+        + " --options {params.options:q} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
 
 
@@ -56,16 +50,15 @@ rule ingest:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("ingest.py"),
-        raw_files=lambda wildcards: raw_folder_options(dataset_of(wildcards)),
-        sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
+        code=code_lines("ingest.py"),
+        options=raw_folder_options,
         folder=subpath(output[0], ancestor=2),
-        versions=raw_versions,
+        versions=lambda wildcards: DATA_PLAN.raw_versions(
+            wildcards.dataset, wildcards.shard
+        ),
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 "
-        + program("ingest.py")
-        + " {params.raw_files} {params.sensor}"
+        "OMP_NUM_THREADS=1 " + program("ingest.py") + " --options {params.options:q}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 
@@ -89,7 +82,7 @@ rule alignment:
     retries: 0
     localrule: True
     params:
-        *code("alignment_table.py"),
+        code=code_lines("alignment_table.py"),
         folder=subpath(input.survey, parent=True),
     shell:
         program("alignment_table.py")
@@ -114,8 +107,8 @@ rule accept:
     retries: 0
     localrule: True
     params:
-        *code("accept.py"),
-        options=options_of_gate,
+        code=code_lines("accept.py"),
+        options=gate_options_json,
         folder=subpath(input.survey, parent=True),
     shell:
         # Accepted and excluded sequences are shown on the terminal, too.

@@ -1,6 +1,6 @@
 """Published results: reproduction of VRT from its weights, and a leaderboard with own runs.
 
-Uses functions/devices.smk, functions/presets.smk, functions/report.smk and functions/results.smk.
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 
@@ -14,12 +14,12 @@ rule reproduce_vrt:
         "<logs>/reproduce_vrt.log",
     benchmark:
         "<benchmarks>/reproduce_vrt.tsv"
-    threads: evaluation_threads
+    threads: lambda wildcards: DEVICES.threads(1)
     resources:
         gpu=DEVICES.evaluation_gpus,
-        mem_mb=memory(16000),
+        mem_mb=job_memory(16000),
     params:
-        *code("reproduce_vrt.py"),
+        code=code_lines("reproduce_vrt.py"),
         preset=PUBLISHED_VRT,
         configuration=configuration,
         folder=subpath(output[0], parent=True),
@@ -34,7 +34,7 @@ rule reproduce_vrt:
 rule leaderboard:
     """Compare the presets in PRESETS with published results, by protocol."""
     input:
-        **evaluation_inputs(seeds_of(*PRESETS)),
+        **PRESET_INPUTS.evaluations(seeds_of(*PRESETS)),
     output:
         multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
         page=in_report("leaderboard/leaderboard.html", "Comparison", "compare"),
@@ -43,7 +43,7 @@ rule leaderboard:
     benchmark:
         "<benchmarks>/leaderboard.tsv"
     params:
-        *code("leaderboard.py"),
+        code=code_lines("leaderboard.py"),
         runs=run_folders,
         folder=subpath(output.page, parent=True),
     shell:

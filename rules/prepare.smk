@@ -1,9 +1,9 @@
 """Raw files to a data set, for tasks without stages of their own (vrtspike.config.tasks).
 
-Uses functions/data.smk and functions/devices.smk.
+Uses functions/data.smk.
 """
 
-from vrtspike.workflow.staleness import data_damage, raw_file_lines
+from vrtspike.staleness.params import data_damage, raw_file_lines
 
 
 # A checkpoint, so that data with an unchanged digest do not cause new trainings.
@@ -13,7 +13,9 @@ checkpoint prepare:
         raw=raw_files,
         rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
-            damage=lambda wildcards: data_damage(WORKFLOW, preset_of_data(wildcards)),
+            damage=lambda wildcards: data_damage(
+                WORKFLOW_CONFIG, preset_of_data(wildcards)
+            ),
         ),
     output:
         "<results>/data/{prepared}/dataset.json",
@@ -22,13 +24,15 @@ checkpoint prepare:
     benchmark:
         "<benchmarks>/prepare/{prepared}.tsv"
     wildcard_constraints:
-        prepared=one_of(WORKFLOW.preset_by_data_folder),
+        prepared=one_of(WORKFLOW_CONFIG.preset_by_data_folder),
     resources:
-        mem_mb=memory(4000),
+        mem_mb=job_memory(4000),
     params:
-        code=task_code("prepare.py", preset_of_data),
+        code=task_code_lines("prepare.py", preset_of_data),
         settings=setting_lines("prepare.py", preset_of_data),
-        versions=lambda wildcards: raw_file_lines(WORKFLOW, preset_of_data(wildcards)),
+        versions=lambda wildcards: raw_file_lines(
+            WORKFLOW_CONFIG, preset_of_data(wildcards)
+        ),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,
     shell:

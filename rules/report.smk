@@ -1,6 +1,6 @@
 """The report page, and Snakemake's report.
 
-Uses functions/demos.smk, functions/devices.smk, functions/presets.smk and functions/report.smk.
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 RESULTS_OF_PRESETS = results_of(PRESETS)
@@ -19,12 +19,12 @@ rule page:
         "<benchmarks>/page.tsv"
     threads: 4
     resources:
-        mem_mb=memory(4000),
+        mem_mb=job_memory(4000),
     params:
-        *code("report_page.py"),
-        results=results_folder,
+        code=code_lines("report_page.py"),
+        results=lambda wildcards: RESULTS,
         presets=reported_presets,
-        folder=WORKFLOW.settings.PRESET_DIR,
+        folder=WORKFLOW_CONFIG.settings.PRESET_DIR,
     shell:
         program("report_page.py")
         + " --results {params.results:q} --presets {params.presets:q}"
@@ -47,7 +47,7 @@ rule report:
     """Snakemake's report on the presets in PRESETS, and the report page."""
     input:
         page="<results>/index.html",
-        datasets=after_datasets(PRESETS),
+        datasets=PRESET_INPUTS.datasets(PRESETS),
         captions=CAPTIONS,
         results=[*RESULTS_OF_PRESETS, *rules.compare.output, *seeds_tables(*PRESETS)],
     output:
@@ -68,7 +68,7 @@ use rule report as demo_report with:
     input:
         rerun_damaged=rerun_damaged("{demo}/report.html"),
         page="<results>/{demo}/index.html",
-        datasets=after_datasets(presets_of_demo),
+        datasets=PRESET_INPUTS.datasets(presets_of_demo),
         captions=CAPTIONS,
         results=results_of_demo,
     output:

@@ -1,13 +1,13 @@
 """Comparison of the trainings of a preset with several seeds (SEEDS).
 
-Uses functions/presets.smk and functions/report.smk.
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 
 rule seeds:
     """Compare the seeds of a preset: each training, mean and standard deviation, curves."""
     input:
-        **evaluation_inputs(seeds_of_job),
+        **PRESET_INPUTS.evaluations(lambda wildcards: seeds_of(wildcards.preset)),
         assets=WORKFLOW_PATHS.assets,
     output:
         table="<results>/seeds/{preset}/table.csv",
@@ -18,9 +18,9 @@ rule seeds:
     benchmark:
         "<benchmarks>/seeds/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(WORKFLOW.presets_with_seeds),
+        preset=one_of(WORKFLOW_CONFIG.presets_with_seeds),
     params:
-        *code("seeds.py"),
+        code=code_lines("seeds.py"),
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

@@ -26,11 +26,10 @@ checkpoint statistics:
     retries: 0
     localrule: True
     params:
-        *code("dataset_statistics.py"),
-        train_split=lambda wildcards: dataset_of(wildcards).train_split,
-        stores=subpath(output[0], parent=True),
+        code=code_lines("dataset_statistics.py"),
+        train_split=lambda wildcards: data_source_of(wildcards).train_split,
     shell:
         program("dataset_statistics.py")
-        + " --accepted {input.accepted:q} --stores {params.stores:q}"
+        + " --accepted {input.accepted:q}"
         " --dataset {wildcards.dataset} --train-split {params.train_split:q}"
         " --output {output:q} > {log:q} 2>&1"

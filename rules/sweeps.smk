@@ -1,13 +1,15 @@
 """Comparison of the presets of a sweep.
 
-Uses functions/presets.smk and functions/report.smk.
+`snakemake sweep_<sweep>` (workflow/Snakefile) asks for the table that rule sweep makes.
+
+Uses functions/reports.smk and functions/trainings.smk.
 """
 
 
 rule sweep:
     """Compare the presets of a sweep by validation: table, parallel coordinates, curves."""
     input:
-        **run_inputs(swept_presets),
+        **PRESET_INPUTS.runs(swept_presets),
         assets=WORKFLOW_PATHS.assets,
     output:
         table="<results>/sweep/{sweep}/table.csv",
@@ -19,8 +21,8 @@ rule sweep:
     benchmark:
         "<benchmarks>/sweep/{sweep}.tsv"
     params:
-        *code("sweep.py"),
-        sweep=lambda wildcards: WORKFLOW.sweep(wildcards.sweep).path,
+        code=code_lines("sweep.py"),
+        sweep=lambda wildcards: WORKFLOW_CONFIG.sweep(wildcards.sweep).path,
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

@@ -1,13 +1,15 @@
 """Training. The state of a run is in RUNS and not an output of this rule (launching/launch.py).
 
-Uses functions/data.smk, functions/devices.smk and functions/training.smk.
+`snakemake train_<preset>` (workflow/Snakefile) asks for the weights that rule train makes.
+
+Uses functions/data.smk and functions/trainings.smk.
 """
 
 
 rule train:
     """Train a preset, or continue its run; publish weights and logs at the end."""
     input:
-        dataset=dataset_manifest,
+        dataset=manifest_of_job,
         weights=input_weights,
     output:
         # Kept if this job fails; the launcher replaces the whole folder at the end.
@@ -22,16 +24,16 @@ rule train:
         "<logs>/train/{preset}.log",
     benchmark:
         "<benchmarks>/train/{preset}.tsv"
-    threads: training_threads
+    threads: lambda wildcards: DEVICES.threads(DEVICES.gpus)
     resources:
         **DEVICES.training_resources(NODES),
-        mem_mb=memory(32000),
+        mem_mb=job_memory(32000),
     params:
         # Not settings and code: input_weights compares the settings with those of the run, and
         # changed code causes no new training.
         configuration=configuration,
         retrain_option=retrain_option,
-        devices=training_devices,
+        devices=lambda wildcards, resources: DEVICES.options(resources.get("gpu")),
         folder=subpath(output.weights, parent=True),
     shell:
         # All messages go to the log; the terminal shows progress.

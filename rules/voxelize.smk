@@ -1,6 +1,6 @@
 """Sequences to stores: frames and spike counts, chunked for crops.
 
-Uses functions/data.smk and functions/devices.smk.
+Uses functions/data.smk.
 """
 
 
@@ -20,9 +20,9 @@ rule voxelize:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("voxelize.py"),
-        root=lambda wildcards: dataset_of(wildcards).root,
-        options=options_of_stores,
+        code=code_lines("voxelize.py"),
+        root=lambda wildcards: data_source_of(wildcards).root,
+        options=store_options_json,
         ingested=subpath(input.ingested, ancestor=2),
         stores=subpath(output[0], ancestor=2),
     shell:

@@ -4,7 +4,9 @@ from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.io.backbone_weights import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
-WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in DEBLURRING.presets.values()})
+WEIGHT_DIRS = sorted(
+    {preset.WEIGHTS.DIR for preset in DEBLURRING_CONFIG.presets.values()}
+)
 
 
 rule weights:
@@ -32,7 +34,7 @@ rule fetch_weights:
     threads: ALL_CORES
     params:
         # No code: the published contents are fixed.
-        source=WORKFLOW.settings.WEIGHTS_URL or SOURCE,
+        source=WORKFLOW_CONFIG.settings.WEIGHTS_URL or SOURCE,
     shell:
         program("fetch_weights.py") + " --source {params.source:q} --output {output:q}"
         " > {log:q} 2>&1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.options import GateOptions
+from vrtspike.data.checks.accept import accept
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.commands.calibration import add_calibrate, calibrate
+from vrtspike.commands.calibration import add_calibrate, run_calibrate
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
 
@@ -13,7 +13,7 @@ def main() -> None:
     """Parse the arguments, calibrate, and exit with the command's status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_calibrate(parser)
-    raise SystemExit(calibrate(parser.parse_args()))
+    raise SystemExit(run_calibrate(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest, sealed
-from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run
 
@@ -24,25 +23,20 @@ def main() -> None:
         required=True,
         help="acceptance: which sequences, what was left out",
     )
-    parser.add_argument(
-        "--stores",
-        type=Path,
-        required=True,
-        help="folder of their stores' manifests, <split>/<sequence>.json",
-    )
     parser.add_argument("--dataset", required=True, help="name of the data set")
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
-    parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help="manifest to write (JSON), in the folder of the stores and of their manifests, "
+        "<split>/<sequence>.json",
+    )
     arguments = parser.parse_args()
-    if arguments.output.parent.resolve() != arguments.stores.resolve():
-        raise ConfigError(
-            f"--output: found {arguments.output}, expected a file in {arguments.stores}, where the "
-            "stores are looked for"
-        )
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     merged = merge_dataset(
         accepted,
-        arguments.stores,
+        arguments.output.parent,
         dataset_name=arguments.dataset,
         train_split=arguments.train_split,
     )

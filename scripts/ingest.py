@@ -10,27 +10,19 @@ import argparse
 from functools import partial
 from pathlib import Path
 
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.layouts.registry import add_raw_folder, raw_folder
 from vrtspike.data.shard_jobs import IngestStage, make_shard
 from vrtspike.data.shards import shard_members
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.options import HelpFormatter, add_shard
+from vrtspike.system.options import HelpFormatter, add_options, add_shard
 from vrtspike.system.program import run
 
 
 def main() -> None:
     """Parse the arguments, check the sequences and write their manifests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    add_raw_folder(parser)
-    parser.add_argument(
-        "--spike-size",
-        type=int,
-        nargs=2,
-        metavar=("H", "W"),
-        help="rows and columns of the spike sensor as in its files; default: the config.yaml "
-        "beside the spikes or the size in .npz files, else half the frames' size",
-    )
+    add_options(parser, RawFolder, "folder of the raw files")
     parser.add_argument("--survey", type=Path, required=True, help="survey: which sequences")
     parser.add_argument(
         "--ingested",
@@ -40,14 +32,8 @@ def main() -> None:
     )
     add_shard(parser)
     arguments = parser.parse_args()
-    size = arguments.spike_size
-    stage = IngestStage(
-        folder=arguments.ingested,
-        raw_folder=raw_folder(arguments),
-        spike_size=(size[0], size[1]) if size else None,
-    )
     make_shard(
-        stage,
+        IngestStage(arguments.ingested, arguments.options),
         shard_members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
         arguments.output,
         arguments.threads,

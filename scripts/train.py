@@ -27,7 +27,7 @@ from pathlib import Path
 
 from vrtspike.launching.signals import leave, process_rank, report_status, restore_stops
 from vrtspike.runs.identity import prepare_folder
-from vrtspike.runs.training_code import record_code
+from vrtspike.staleness.training_code import record_code
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
 from vrtspike.system.processes import stop_with_parent
 from vrtspike.system.program import run

@@ -12,8 +12,8 @@ from pkgutil import resolve_name
 import pytest
 
 from vrtspike.config.tasks import TASKS
-from vrtspike.runs.source_digests import code_digests
-from vrtspike.runs.stage_inputs import stage_inputs
+from vrtspike.staleness.source_digests import code_digests
+from vrtspike.staleness.stage_inputs import stage_inputs
 
 
 def section(page: str, title: str) -> str:

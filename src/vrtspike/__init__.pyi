@@ -2,10 +2,10 @@
 
 from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
 from vrtspike.config import load_preset as load_preset
+from vrtspike.data.checks.alignment import align as align
 from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
 from vrtspike.data.exposure import Exposure as Exposure
 from vrtspike.data.exposure import read_exposures as read_exposures
-from vrtspike.data.gate.alignment import align as align
 from vrtspike.data.raw.spikes import read_spikes as read_spikes
 from vrtspike.data.raw.spikes import write_spikes as write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes as simulate_spikes

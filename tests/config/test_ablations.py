@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.config.loading import derive_variant, load_preset
 from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.settings.schema import ABLATION
 from vrtspike.system.errors import ConfigError
 
@@ -42,7 +42,7 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     expected["MODEL"][key] = value
     workflow = load_workflow(CONFIG, overrides)
     assert workflow.preset(name).model_dump() == expected
-    deblurring = DeblurringWorkflow(workflow)
+    deblurring = DeblurringConfig(workflow)
     assert deblurring.data_source(name) == deblurring.data_source("spiky")
 
 

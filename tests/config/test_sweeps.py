@@ -12,8 +12,7 @@ from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.yaml_documents import document_of, nested
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.deblurring.planning.options import gate_options
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.system.errors import ConfigError
 
 SWEEP = """\
@@ -137,9 +136,9 @@ def test_a_sweep_over_data_asks_for_them(folder):
         "BASE: small\nGRID: {DATA.BLUR_DIR: [blur, blur_gamma]}\n"
         "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
     )
-    deblurring = DeblurringWorkflow(load())
+    deblurring = DeblurringConfig(load())
     assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
-    assert gate_options(deblurring, "small", 32).clip_length == 2
+    assert deblurring.gate_options("small", 32).clip_length == 2
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
@@ -166,15 +165,15 @@ KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
 
 
 def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
-    before = gate_options(DeblurringWorkflow(load()), "small", 32)
+    before = DeblurringConfig(load()).gate_options("small", 32)
     clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("kept") == ["kept"]
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
-    assert gate_options(DeblurringWorkflow(workflow), "small", 32) == before
+    assert DeblurringConfig(workflow).gate_options("small", 32) == before
     (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
-    alone = gate_options(DeblurringWorkflow(load()), "kept", 32)
+    alone = DeblurringConfig(load()).gate_options("kept", 32)
     assert alone.crop_sizes == {"test": 1, "train": 1}
 
 

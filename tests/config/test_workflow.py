@@ -12,7 +12,7 @@ from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow_loading import load_workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.config.yaml_documents import parse_overrides
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, UserError
 
@@ -26,12 +26,12 @@ def folder(configured) -> Path:
     )
 
 
-def deblurring(**overrides: object) -> DeblurringWorkflow:
-    return DeblurringWorkflow(load_workflow(["config.yaml"], overrides))
+def deblurring(**overrides: object) -> DeblurringConfig:
+    return DeblurringConfig(load_workflow(["config.yaml"], overrides))
 
 
 def test_different_datasets_have_different_names(folder):
-    kinds = {data.name: data.kind for data in deblurring().by_preset.values()}
+    kinds = {data.name: data.kind for data in deblurring().data_source_by_preset.values()}
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 
     def dataset(**data: object):
@@ -139,7 +139,7 @@ def test_an_invalid_preset_blocks_no_other(folder):
     assert list(workflow.presets) == ["plain", "rooted"]
     assert workflow.preset_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "plain"} <= set(workflow.trainings)
-    assert DeblurringWorkflow(workflow).dataset_names == ["go_pro", "demo"]
+    assert DeblurringConfig(workflow).dataset_names == ["go_pro", "demo"]
     assert workflow.presets_with_ablation == workflow.preset_names
     assert workflow.seeds("draft") == ["draft"]
     for ask in (workflow.preset, workflow.variant_names):
@@ -192,7 +192,7 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
     workflow = load_workflow(["config.yaml"])
-    assert {"sea", "far"} & DeblurringWorkflow(workflow).presets.keys() == set()
+    assert {"sea", "far"} & DeblurringConfig(workflow).presets.keys() == set()
     assert not any(name.startswith(("sea-", "far-")) for name in workflow.trainings)
     ((data, preset),) = workflow.preset_by_data_folder.items()
     assert (preset, workflow.manifest("far")) == (
@@ -202,7 +202,7 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     assert workflow.manifest("sea") == workflow.manifest("far")
     assert [workflow.is_prepared(name) for name in ("sea", "plain")] == [True, False]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
-        DeblurringWorkflow(workflow).data_source("sea")
+        DeblurringConfig(workflow).data_source("sea")
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         workflow.variant_names("sea")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tests.data.conftest import SEQUENCES
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes

@@ -6,9 +6,9 @@ import pytest
 
 from tests.data.prepared import merged
 from vrtspike.data.alignment_table import alignment_table
+from vrtspike.data.checks.accept import accept
+from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.options import GateOptions
 from vrtspike.data.manifests import ingest_digest
 from vrtspike.data.store.writing import build_store, find_damage
 from vrtspike.io.files import write_json

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from pathlib import Path
 from zlib import compress, crc32
 
 import pytest
@@ -33,11 +34,16 @@ def script(repository):
     return run
 
 
+def folder_of(root: Path) -> tuple[str, str]:
+    """The option for a folder of raw files."""
+    return "--options", json.dumps({"root": str(root)})
+
+
 def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
     survey = ("--survey", tmp_path / "survey.json", "--ingested", tmp_path / "ingest")
-    script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey[1])
+    script("survey", *folder_of(pristine), "--dataset-name", "toy", "--output", survey[1])
     output = ("--threads", 2, "--output", tmp_path / "ingest/shards/0-of-1.json")
-    script("ingest", "--root", pristine, *survey, *output)
+    script("ingest", *folder_of(pristine), *survey, *output)
     for path in (tmp_path / "ingest").glob("t*/*.json"):
         manifest = read_json(path)  # rows are in the order of time nevertheless
         path.write_text(json.dumps({**manifest, "frames": manifest["frames"][::-1]}))
@@ -61,13 +67,13 @@ def test_a_shard_goes_on_when_a_picture_claims_a_huge_size(repository, script, d
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc32(kind + data))
 
     survey = tmp_path / "survey.json"
-    script("survey", "--root", dataset, "--dataset-name", "toy", "--output", survey)
+    script("survey", *folder_of(dataset), "--dataset-name", "toy", "--output", survey)
     bomb = dataset / SEQUENCES[0] / "blur/000002.png"
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0))
     pixels = chunk(b"IDAT", compress(bytes(1000))) + chunk(b"IEND", b"")
     bomb.write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels)
     ingested, output = tmp_path / "ingest", tmp_path / "ingest/shards/0-of-1.json"
-    command = [sys.executable, repository / "scripts/ingest.py", "--root", dataset]
+    command = [sys.executable, repository / "scripts/ingest.py", *folder_of(dataset)]
     command += ["--survey", survey, "--ingested", ingested, "--output", output]
     with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -21,8 +21,8 @@ from vrtspike.data.manifests import INGEST_SHARD
 from vrtspike.data.shard_jobs import IngestStage, SequenceStage, VoxelizeStage, make_shard
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.source_digests import code_digests
 from vrtspike.settings.stores import StoreOptions
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import DataError, RunError
 
 NAMES = ["test/c", "train/a", "train/b.1"]
@@ -121,7 +121,7 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
     """Its composition is kept, as results of earlier versions would be made again."""
     building = VoxelizeStage(tmp_path, "root", tmp_path / "in", StoreOptions(bins=8, context=4))
-    ingestion = IngestStage(tmp_path, RawFolder("root", spike_root="spikes"), (250, 416))
+    ingestion = IngestStage(tmp_path, RawFolder("root", spike_root="spikes", spike_size=(250, 416)))
     options = {
         building: {"bins": 8, "context": 4},
         ingestion: {
@@ -135,6 +135,6 @@ def test_a_recipe_has_the_options_that_change_results_and_no_places(tmp_path):
         code = code_digests(Path(shard_jobs.__file__).parents[1] / stage.module)
         lines = [f"{file} {digest}" for file, digest in code.items()]
         assert stage.recipe == json_digest({"code": lines, **expected})
-    moved_raw = RawFolder("elsewhere", spike_root="spikes")
+    moved_raw = dataclasses.replace(ingestion.raw_folder, root="elsewhere")
     assert dataclasses.replace(ingestion, raw_folder=moved_raw).recipe == ingestion.recipe
     assert dataclasses.replace(building, root="elsewhere").recipe == building.recipe

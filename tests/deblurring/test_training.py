@@ -27,7 +27,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import publish
-from vrtspike.runs.training_code import write_code
+from vrtspike.staleness.training_code import write_code
 from vrtspike.training.run import train_preset
 
 BIN_EDGES = (0, 35, 40, 46, 88)

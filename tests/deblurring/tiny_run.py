@@ -16,8 +16,8 @@ from vrtspike.config import load_preset
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.runs.identity import identify, write_statistics
-from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings
+from vrtspike.staleness.training_code import record_code
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.run import train_preset
 from vrtspike.training.workers import Workers

@@ -10,7 +10,7 @@ import pytest
 from tests.test_install import install
 from tests.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.workflow.project import make_tiny_data
-from vrtspike.runs.source_digests import code_digests
+from vrtspike.staleness.source_digests import code_digests
 
 __all__ = ["install"]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1800)]
 
 INGEST = "results/data/raw/ingest/shards/0-of-1.json"
 DIGESTS = """
-from vrtspike.runs.source_digests import code_digests
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.home import require_home
 print(code_digests(require_home() / "scripts/ingest.py"))
 """

@@ -35,8 +35,8 @@ from vrtspike.runs import named_models
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
-from vrtspike.runs.training_code import record_code
 from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.staleness.training_code import record_code
 from vrtspike.training.run import train_preset
 
 OVERRIDES = (

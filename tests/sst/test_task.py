@@ -17,12 +17,12 @@ from vrtspike.io.files import read_json
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import PublishedRun
-from vrtspike.runs.source_digests import code_digests
-from vrtspike.runs.training_code import training_code
 from vrtspike.sst import task
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_sst_model
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.sst.task import open_split
+from vrtspike.staleness.source_digests import code_digests
+from vrtspike.staleness.training_code import training_code
 from vrtspike.system.errors import DataError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers

@@ -10,7 +10,7 @@ import pytest
 from snakemake_logger_plugin_vrtspike import LogHandler, LogHandlerSettings
 from tests.streams import PieceRecorder
 from vrtspike.system.errors import UserError
-from vrtspike.workflow.messages import EndMessages
+from vrtspike.workflow.messages import ExitMessages
 
 
 def log_handler(monkeypatch, dryrun: bool) -> LogHandler:
@@ -39,6 +39,6 @@ def test_a_message_of_snakemake_is_one_piece(monkeypatch, dryrun):
 def test_an_error_before_a_run_is_one_piece(monkeypatch):
     output = PieceRecorder()
     monkeypatch.setattr("sys.stderr", output)
-    with pytest.raises(SystemExit), EndMessages().user_errors():
+    with pytest.raises(SystemExit), ExitMessages().user_errors():
         raise UserError("preset x: unknown key")
     assert output.pieces == ["error: preset x: unknown key\n"]

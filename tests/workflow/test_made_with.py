@@ -6,22 +6,22 @@ import pytest
 
 import vrtspike
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.made_with import MADE_WITH, record_version, version_notes
+from vrtspike.workflow.made_with import MADE_WITH, version_messages, version_record
 
 
 def test_only_another_version_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert version_notes() == []  # a clone
+    assert version_messages() == []  # a clone
     MADE_WITH.parent.mkdir()
-    MADE_WITH.write_text(record_version(vrtspike.__version__))
-    assert version_notes() == []
-    MADE_WITH.write_text(record_version("0.0.1"))
-    (notice,) = version_notes()
-    assert "\n" not in notice
-    assert notice.startswith(
+    MADE_WITH.write_text(version_record(vrtspike.__version__))
+    assert version_messages() == []
+    MADE_WITH.write_text(version_record("0.0.1"))
+    (message,) = version_messages()
+    assert "\n" not in message
+    assert message.startswith(
         f"this project was made with vrtspike 0.0.1, and {vrtspike.__version__} is installed"
     )
-    assert MADE_WITH.read_text() == record_version("0.0.1")
+    assert MADE_WITH.read_text() == version_record("0.0.1")
     MADE_WITH.write_text("{")
     with pytest.raises(RunError, match="damaged"):
-        version_notes()
+        version_messages()

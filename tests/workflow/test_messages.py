@@ -1,13 +1,21 @@
-"""Better answers than Snakemake's, and notices at the end."""
+"""Better answers than Snakemake's, and messages at the end."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.workflow.messages import RERUN_REASON, RULE_NAMES, MessageRewriter, config_fault
+from vrtspike.system.errors import RunError
+from vrtspike.workflow.messages import (
+    RERUN_REASON,
+    RULE_NAMES,
+    ExitMessages,
+    MessageRewriter,
+    config_fault,
+)
 
 
 def error(
@@ -100,18 +108,18 @@ def test_a_file_that_cannot_be_written_is_named():
 
 PROGRAM = """
 from vrtspike.system.errors import RunError
-from vrtspike.workflow.messages import EndMessages
-notices = EndMessages()
-notices.add("first", "preset p cannot be used: no such file")
-notices.add("second", "first")
+from vrtspike.workflow.messages import ExitMessages
+messages = ExitMessages()
+messages.add("first", "preset p cannot be used: no such file")
+messages.add("second", "first")
 print("plan", flush=True)
 """
 
 
 KNOWN = ["first", "preset p cannot be used: no such file", "second"]
 ERROR = """
-notices.exit_status = 1
-with notices.user_errors():
+messages.exit_status = 1
+with messages.user_errors():
     raise RunError('no such file')
 """
 
@@ -119,7 +127,7 @@ with notices.user_errors():
 TOO_LITTLE_MEMORY = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
-with notices.user_errors():
+with messages.user_errors():
     raise ImportError("libopenblas.so: failed to map segment from shared object")
 """
 OF_MEMORY = (
@@ -133,12 +141,42 @@ OF_MEMORY = (
     [
         ("", 0, KNOWN),
         (TOO_LITTLE_MEMORY, 2, [OF_MEMORY, *KNOWN]),
-        ("notices.exit_status = 1", 1, KNOWN),
+        ("messages.exit_status = 1", 1, KNOWN),
         # A message that was printed as an error is not printed again.
         (ERROR, 2, ["error: no such file", "first", "second"]),
     ],
 )
-def test_notices_are_reported_once_and_last(then, status, printed):
+def test_messages_are_reported_once_and_last(then, status, printed):
     done = run_python("-c", PROGRAM + then)
     assert (done.returncode, done.stdout) == (status, "plan\n")
     assert done.stderr.splitlines() == printed
+
+
+class Planned:
+    """An object that rules call."""
+
+    value = 3
+
+    @property
+    def invalid(self) -> int:
+        raise RunError("no such file")
+
+    def double(self, wildcards: str, resources: int) -> str:
+        if resources < 0:
+            raise RunError("no such file")
+        return wildcards * resources
+
+
+def test_a_view_for_rules_returns_the_same_and_ends_the_process_at_a_user_error(capsys):
+    planned = ExitMessages().guarded(Planned())
+    assert planned.value == 3
+    assert planned.double("a", resources=2) == "aa"
+    # Snakemake passes what the names of parameters ask for.
+    assert list(inspect.signature(planned.double).parameters) == ["wildcards", "resources"]
+    for call in (lambda: planned.double("a", -1), lambda: planned.invalid):
+        with pytest.raises(SystemExit) as ended:
+            call()
+        assert ended.value.code == 2
+        assert capsys.readouterr().err == "error: no such file\n"
+    with pytest.raises(AttributeError):
+        planned.unknown()

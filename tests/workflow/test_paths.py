@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.system.home import HOME_VARIABLE, use_home
-from vrtspike.workflow.paths import WorkflowPaths, nested_call
+from vrtspike.workflow.paths import WorkflowPaths
 
 
 @pytest.fixture
@@ -23,7 +23,6 @@ def test_in_the_clone_all_are_relative(repository, places, monkeypatch):
     assert places.container == "workflow/containers/vrtspike.sif"
     assert "workflow/report/loss.rst" in places.captions
     assert "src/vrtspike/reporting/assets/page.html" in places.assets
-    assert nested_call(str(repository / "workflow/Snakefile"), [], []) == "--cores 1 --nolock"
 
 
 def test_elsewhere_commands_name_no_folder_that_may_change(
@@ -34,6 +33,3 @@ def test_elsewhere_commands_name_no_folder_that_may_change(
     assert places.scripts == repository / "scripts"
     assert str(repository / "workflow/report/loss.rst") in places.captions
     assert str(repository / "src/vrtspike/reporting/assets/page.html") in places.assets
-    assert nested_call("/other/Snakefile", [], ["A=1"]).endswith(
-        " --snakefile /other/Snakefile --config A=1"
-    )

@@ -276,8 +276,8 @@ CASES: dict[str, Case] = {
     "the size of the spike sensor is given": Case(
         edit("config/config.yaml", "data/tiny}", "data/tiny, SPIKE_SIZE: [32, 48]}"),
         EVALUATED,
-        # It is a setting of the run, too.
-        ran=EVERYTHING,
+        # It is a setting of the run, too; the survey is passed it with the folder.
+        ran={"survey tiny"} | EVERYTHING,
         runs=1,
     ),
     "a gate that says the same": Case(

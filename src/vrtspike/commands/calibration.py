@@ -31,7 +31,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     add_output(parser, contents, "OUT", required=True)
 
 
-def calibrate(arguments: argparse.Namespace) -> int:
+def run_calibrate(arguments: argparse.Namespace) -> int:
     """Find where and when the frames of your own camera see what the spike sensor sees.
 
     SCENE folders hold blur/* and spike.dat; a moving one also exposures.csv. A static scene gives

@@ -21,7 +21,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def data(arguments: argparse.Namespace) -> int:
+def run_data(arguments: argparse.Namespace) -> int:
     """List the public data sets that the package reads, or check a folder of one.
 
     Without arguments: source, size, licence, layout, and the page on which each fact was seen.

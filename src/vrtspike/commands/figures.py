@@ -68,7 +68,7 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
     add("--device", choices=DEVICE_NAMES, default="auto", help="where frames are restored again")
 
 
-def figure(arguments: argparse.Namespace) -> None:
+def run_figure(arguments: argparse.Namespace) -> None:
     """Draw figures for a paper: crops, PSNR over frames, gain over motion, x-t slices, cost.
 
     RESULT are runs with their evaluations (results/train/<preset>, results/evaluate/<preset>) and

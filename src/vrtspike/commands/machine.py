@@ -18,7 +18,7 @@ as wide as with five."""
 add_doctor = add_configuration
 
 
-def doctor(arguments: argparse.Namespace) -> int:
+def run_doctor(arguments: argparse.Namespace) -> int:
     """Check that this machine and this configuration are ready, and show how to fix problems.
 
     Checks Python, packages, GPU and its compiler, shared memory and disk; in the project's folder
@@ -42,7 +42,7 @@ def add_advise(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def advise(arguments: argparse.Namespace) -> int:
+def run_advise(arguments: argparse.Namespace) -> int:
     """Recommend a preset for this machine and this data, by memory, hours and disk.
 
     Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
@@ -72,7 +72,7 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def memory(arguments: argparse.Namespace) -> None:
+def run_memory(arguments: argparse.Namespace) -> None:
     """Show the memory of a running training's processes, and of the machine.
 
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, for its latest run. RSS
@@ -114,7 +114,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     add_configuration(parser)
 
 
-def benchmark(arguments: argparse.Namespace) -> None:
+def run_benchmark(arguments: argparse.Namespace) -> None:
     """Measure whether changed keys make training faster on this machine.
 
     A few steps of the preset are trained with its own keys and with those of --against, in
@@ -122,10 +122,12 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis.benchmark import BenchmarkLength, run_benchmark
+    from vrtspike.analysis import benchmark
     from vrtspike.config.workflow_loading import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
-    length = BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
+    length = benchmark.BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
     show = partial(print, file=sys.stderr, flush=True)
-    print(run_benchmark(workflow, arguments.preset, arguments.against, length, show), end="")
+    print(
+        benchmark.run_benchmark(workflow, arguments.preset, arguments.against, length, show), end=""
+    )

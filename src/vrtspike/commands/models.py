@@ -129,7 +129,7 @@ def _add_computation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def restore(arguments: argparse.Namespace) -> int:
+def run_restore(arguments: argparse.Namespace) -> int:
     """Restore blurry frames or a video with a trained model.
 
     MODEL is the result folder of a finished run, with weights, settings and the statistics of
@@ -211,7 +211,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def export(arguments: argparse.Namespace) -> None:
+def run_export(arguments: argparse.Namespace) -> None:
     """Write a trained model as an ONNX file, which runs without PyTorch.
 
     The file takes frames and spike counts of any number and size; it holds settings and statistics

@@ -22,7 +22,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def init(arguments: argparse.Namespace) -> None:
+def run_init(arguments: argparse.Namespace) -> None:
     """Make a project in a folder of its own: configuration, Snakefile, profiles.
 
     The workflow stays in the installed package (docs/project.md). Nothing is overwritten.

@@ -36,7 +36,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     add("--video", action="store_true", help="also write a video beside the picture")
 
 
-def show(arguments: argparse.Namespace) -> int:
+def run_show(arguments: argparse.Namespace) -> int:
     """Show what a spike file holds: statistics, a picture, a video of a window that slides over it.
 
     The sensor's size is that of --sensor, the file, a config.yaml next to it or the layout, else
@@ -84,7 +84,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def verify(arguments: argparse.Namespace) -> None:
+def run_verify(arguments: argparse.Namespace) -> None:
     """Read data sets and trained models completely and name all damage.
 
     Of data sets, compares every chunk of the stores with its checksum and the contents with the

@@ -35,7 +35,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def pack(arguments: argparse.Namespace) -> None:
+def run_pack(arguments: argparse.Namespace) -> None:
     """Write a finished run of the deblurring as one folder for publication.
 
     It contains weights, settings, statistics, the metrics of its evaluation with their protocol,
@@ -85,7 +85,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def analyze(arguments: argparse.Namespace) -> None:
+def run_analyze(arguments: argparse.Namespace) -> None:
     """Analyse time and memory of a run, or of an old text log, and propose changes.
 
     RUN is the folder of a run, finished (results/train/<preset>) or not
@@ -145,7 +145,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def compare(arguments: argparse.Namespace) -> int:
+def run_compare(arguments: argparse.Namespace) -> int:
     """Compare runs: speed, memory, quality, settings; also with a stored baseline.
 
     Evaluations are read from <results>/evaluate/<preset>. With a baseline, the exit status is 1 if
@@ -182,7 +182,7 @@ def add_why(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def why(arguments: argparse.Namespace) -> None:
+def run_why(arguments: argparse.Namespace) -> None:
     """Show why stages would run, and how long they took last time.
 
     One line per stage that `snakemake TARGET` would run. Trained presets whose code has changed are

@@ -48,7 +48,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print the progress once")
 
 
-def watch(arguments: argparse.Namespace) -> None:
+def run_watch(arguments: argparse.Namespace) -> None:
     """Show a training while it runs: curves, last pictures, speed, remaining time.
 
     RUN is a preset, for its latest run, the run's folder (runs/<preset>/<fingerprint>) or its

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import (
     INGEST_SHARD,
     INGESTED,
@@ -36,8 +36,8 @@ from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import Manifest, ManifestKind, read_manifest
-from vrtspike.runs.source_digests import code_digests
 from vrtspike.settings.stores import StoreOptions
+from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 
@@ -176,22 +176,20 @@ class IngestStage(SequenceStage[IngestManifest]):
 
     Attributes:
         raw_folder: folder of the raw files.
-        spike_size: see :func:`vrtspike.data.gate.ingest.ingest_sequence`.
     """
 
     raw_folder: RawFolder
-    spike_size: tuple[int, int] | None = None
 
     kind = INGEST_SHARD
     manifest_kind = INGESTED
-    module = "data/gate/ingest.py"
+    module = "data/checks/ingest.py"
 
     def result_options(self) -> dict[str, Any]:
         """Return the options on raw files, without their places."""
         return {
             "blur_dir": self.raw_folder.blur_dir,
             "layout": self.raw_folder.layout,
-            "spike_size": self.spike_size,
+            "spike_size": self.raw_folder.spike_size,
             "spike_root": self.raw_folder.spike_root,
         }
 
@@ -209,7 +207,7 @@ class IngestStage(SequenceStage[IngestManifest]):
         """
         inputs = self.inputs(name)
         files = find_sequence(self.raw_folder, name)
-        contents = ingest_sequence(self.raw_folder.root, files, self.spike_size)
+        contents = ingest_sequence(self.raw_folder.root, files, self.raw_folder.spike_size)
         if self.inputs(name) != inputs:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "

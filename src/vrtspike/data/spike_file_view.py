@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import (
+from vrtspike.data.checks.alignment import (
     WINDOW,
     Alignment,
     align,
@@ -19,7 +19,7 @@ from vrtspike.data.gate.alignment import (
     correlation_curve,
     mismatch,
 )
-from vrtspike.data.gate.step_order import disorder, order_fault
+from vrtspike.data.checks.step_order import disorder, order_fault
 from vrtspike.data.raw.layouts.files import sensor_file
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.packed import PackedSpikes

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vrtspike.data.checks.accept import find_faults
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.data_source import AUTO, RawFolder
-from vrtspike.data.gate.accept import find_faults
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import surveyed
 from vrtspike.data.raw.survey import survey_files
 from vrtspike.system.errors import list_faults

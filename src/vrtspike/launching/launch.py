@@ -23,7 +23,7 @@ from vrtspike.runs.file_names import LAUNCHER_LOCK
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.published import publish
-from vrtspike.runs.training_code import code_changes
+from vrtspike.staleness.training_code import code_changes
 from vrtspike.system.errors import first_few
 
 LAUNCHER_TIMEOUT_S = 7 * 86400.0

@@ -1,7 +1,7 @@
 """The identity of a run: the settings, data and weights that its result depends on.
 
 Code is not part of the identity, because a renamed function should not cause days of training;
-:mod:`vrtspike.runs.training_code` records it.
+:mod:`vrtspike.staleness.training_code` records it.
 """
 
 from __future__ import annotations

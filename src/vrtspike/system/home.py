@@ -17,7 +17,7 @@ HOME_VARIABLE = "VRTSPIKE_WORKFLOW"
 PACKED = Path(__file__).parents[2] / "vrtspike_workflow"
 """The folder next to the package of an installed wheel; a clone has none. The folder is not within
 the package, so that programs have the same names in digests of code
-(:mod:`vrtspike.runs.source_digests`)."""
+(:mod:`vrtspike.staleness.source_digests`)."""
 
 SNAKEFILE = Path("workflow/Snakefile")
 CONFIG = Path("config/config.yaml")

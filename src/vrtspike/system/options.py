@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import ConfigError, list_faults
 from vrtspike.system.home import CONFIG
 from vrtspike.system.user_environment import write_fault
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -164,15 +161,15 @@ def positive_number(text: str) -> float:
     return number
 
 
-def add_options(parser: argparse.ArgumentParser, model: type[BaseModel], contents: str) -> None:
+def add_options(parser: argparse.ArgumentParser, model: type[object], contents: str) -> None:
     """Add ``--options``, whose value is a model as JSON text.
 
     Args:
         parser: parser of the program.
-        model: class of the options.
+        model: class of the options, of pydantic or a dataclass.
         contents: help.
     """
-    names = ", ".join(model.model_fields)
+    names = ", ".join(signature(model).parameters)
     parser.add_argument(
         "--options",
         type=partial(_parse_options, model),
@@ -182,21 +179,21 @@ def add_options(parser: argparse.ArgumentParser, model: type[BaseModel], content
     )
 
 
-def _parse_options(model: type[BaseModel], text: str) -> BaseModel:
+def _parse_options(model: type[object], text: str) -> object:
     """Read the value of ``--options``.
 
     Raises:
         ConfigError: naming each entry that is wrong.
     """
     # Imported here, because most programs do without.
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
     try:
-        return model.model_validate_json(text)
+        return TypeAdapter(model).validate_json(text)
     except ValidationError as error:
         faults = []
         for detail in error.errors():
             entry = ".".join(map(str, detail["loc"])) or "JSON"
             faults.append(f"{entry}: {detail['msg']}, found {detail['input']!r}")
-        names = ", ".join(model.model_fields)
+        names = ", ".join(signature(model).parameters)
         raise ConfigError(list_faults("--options", faults, f"Expected entries: {names}.")) from None

@@ -19,13 +19,13 @@ _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """Message of a training that was stopped and has saved its state."""
 
 
-def log_end(logs: Sequence[str]) -> str:
+def log_tail(logs: Sequence[str]) -> str:
     """Return the end of the first non-empty log of a failed job.
 
     The text begins at the last line that starts with ``error:``; the middle of a long message is
     left out. If a training was stopped and has saved its state, its message is returned.
 
-    >>> log_end([])
+    >>> log_tail([])
     'it has no log'
     """
     if not logs:

@@ -12,13 +12,13 @@ MADE_WITH = Path("config/made_with.json")
 """The file of a project that ``vrtspike init`` writes; a clone has none."""
 
 
-def record_version(version: str) -> str:
+def version_record(version: str) -> str:
     """Return the text of the file."""
     return json.dumps({"schema": 1, "vrtspike": version}) + "\n"
 
 
-def version_notes() -> list[str]:
-    """Return a notice if the working directory was made with another version; empty if not.
+def version_messages() -> list[str]:
+    """Return a message if the working directory was made with another version; empty if not.
 
     Raises:
         UserError: if the file cannot be read.

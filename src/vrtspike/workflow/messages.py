@@ -1,16 +1,18 @@
-"""Rewriting of Snakemake's messages, and notices at the end of a run."""
+"""Rewriting of Snakemake's messages, and messages at the end of a run."""
 
 from __future__ import annotations
 
 import argparse
 import atexit
 import contextlib
+import functools
 import logging
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -153,7 +155,35 @@ def config_fault(arguments: Sequence[str]) -> str | None:
     return None
 
 
-class EndMessages:
+class _Guarded:
+    """View of an object, see :meth:`ExitMessages.guarded`.
+
+    Args:
+        target: the object.
+        user_errors: function that returns a context, which handles errors.
+    """
+
+    def __init__(
+        self, target: object, user_errors: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._target = target
+        self._user_errors = user_errors
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an attribute of any class
+        with self._user_errors():
+            attribute = getattr(self._target, name)
+        if not callable(attribute):
+            return attribute
+
+        @functools.wraps(attribute)
+        def call(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of any method
+            with self._user_errors():
+                return attribute(*arguments, **keywords)
+
+        return call
+
+
+class ExitMessages:
     """Messages for standard error at the end of this process, each once."""
 
     def __init__(self) -> None:
@@ -179,6 +209,13 @@ class EndMessages:
                 raise
             self._refuse(fault)
 
+    def guarded(self, target: object) -> Any:  # noqa: ANN401 - a view of any class
+        """Return a view of an object whose methods end Snakemake as :meth:`user_errors` says.
+
+        Rules call the package through such views, so that no rule has to catch errors.
+        """
+        return _Guarded(target, self.user_errors)
+
     def _refuse(self, fault: str) -> NoReturn:
         """Print an error and end this process."""
         write_line(sys.stderr, f"error: {fault}")
@@ -186,7 +223,7 @@ class EndMessages:
         raise SystemExit(EXIT_USER_ERROR) from None
 
     def _print_at_exit(self) -> None:
-        """Print the notices; exit with :attr:`exit_status` (Snakemake's is 0 for any plan)."""
+        """Print the messages; exit with :attr:`exit_status` (Snakemake's is 0 for any plan)."""
         # Snakemake 9.19 does not close the handlers of plugins, which print the plan's summary.
         logging.shutdown()
         for text in self._texts:

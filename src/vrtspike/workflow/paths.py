@@ -7,12 +7,10 @@ so that nothing becomes stale if the workflow is installed at another place.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.system.home import HOME_VARIABLE, SNAKEFILE
+from vrtspike.system.home import HOME_VARIABLE
 
 _ASSETS = "reporting/assets"
 _PACKAGE = Path(__file__).parents[1]
@@ -73,24 +71,3 @@ class WorkflowPaths:
         if self.is_working_directory and path.is_relative_to(self.home):
             return path.relative_to(self.home)
         return path
-
-
-def nested_call(snakefile: str, configfiles: Sequence[str], config_arguments: Sequence[str]) -> str:
-    """Return the options of a Snakemake within a rule, for the same workflow and configuration.
-
-    Args:
-        snakefile: path of the main Snakefile.
-        configfiles: files of ``--configfile``.
-        config_arguments: values of ``--config``, as typed.
-
-    >>> nested_call("my flow", ["a.yaml"], ["GPUS=0"])
-    "--cores 1 --nolock --snakefile 'my flow' --configfile a.yaml --config GPUS=0"
-    """
-    options = ["--cores", "1", "--nolock"]
-    if Path(snakefile) != Path.cwd() / SNAKEFILE:
-        options += ["--snakefile", snakefile]
-    if configfiles:
-        options += ["--configfile", *configfiles]
-    if config_arguments:
-        options += ["--config", *config_arguments]
-    return shlex.join(options)

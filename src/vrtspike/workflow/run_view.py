@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from vrtspike.io.files import file_stamp
 from vrtspike.system.line_output import write_line
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.workflow.job_logs import log_end
+from vrtspike.workflow.job_logs import log_tail
 from vrtspike.workflow.plan_view import Show
 
 COMMAND = "VRTSPIKE_COMMAND"
@@ -177,7 +177,7 @@ class RunView:
             # Snakemake has not started it again.
             self._print(f"error: {job.name} failed again, as before")
             return
-        end = log_end(new_logs) if new_logs or not logs else "it has written no log"
+        end = log_tail(new_logs) if new_logs or not logs else "it has written no log"
         status = f" ({reason})" if reason else ""
         self._print(f"error: {job.name} failed{status}; {end}")
 

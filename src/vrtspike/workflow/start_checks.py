@@ -50,7 +50,7 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
 
 
 def trigger_warnings(disabled: Collection[str]) -> list[str]:
-    """Return a notice on kinds of changes that Snakemake does not check for; empty without any.
+    """Return a message on kinds of changes that Snakemake does not check for; empty without any.
 
     Args:
         disabled: kinds of changes, in the terms of ``rerun-triggers``.

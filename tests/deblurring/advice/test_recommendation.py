@@ -28,7 +28,7 @@ from vrtspike.deblurring.advice.recommendation import (
     PREFERRED,
     advise_on_machine,
 )
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.deblurring.training_cost import counted_costs
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.task import memory
@@ -119,7 +119,7 @@ def test_presets_for_comparisons_are_listed_and_never_recommended(project):
 
 
 def test_every_preset_of_the_deblurring_has_a_purpose(project):
-    workflow = DeblurringWorkflow(load_workflow(["config/config.yaml"], {}))
+    workflow = DeblurringConfig(load_workflow(["config/config.yaml"], {}))
     named = {*PREFERRED, *COMPARISONS}
     for name in workflow.presets:
         assert (name in named) != (workflow.data_source(name).kind in BUNDLED_DATA), name

@@ -10,19 +10,17 @@ from typing import Any
 import pytest
 
 from tests.data.scenes import film
-from tests.deblurring.planning.workflows import RecordedNotices
+from tests.deblurring.planning.workflows import plan_of
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data import shard_jobs
-from vrtspike.data.data_source import DataSource, RawFolder
+from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.data.shard_jobs import IngestStage, VoxelizeStage, make_shard
 from vrtspike.data.shards import shard_members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.planning.damage import shard_damage
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.deblurring.planning.raw_data import RawData
-from vrtspike.deblurring.planning.shards import Shards
+from vrtspike.deblurring.planning.data_plan import DataPlan
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
@@ -62,9 +60,9 @@ def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
     return sorted(line.split()[1].rstrip(":") for line in lines[1:])
 
 
-def check(**options: Any) -> list[str]:
+def check(spike_size: tuple[int, int] | None = None) -> list[str]:
     """Check the raw files; return the sequences that were checked."""
-    return work(IngestStage(RESULTS / "ingest", RawFolder("raw"), **options))
+    return work(IngestStage(RESULTS / "ingest", RawFolder("raw", spike_size=spike_size)))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
@@ -81,25 +79,23 @@ def entries(place: str, key: str) -> dict[str, Any]:
 
 def damage() -> dict[str, str]:
     """Damage of checks and stores, by folder."""
-    wildcards = {"dataset": RESULTS.name, "shard": SHARD}
+    plan = plan_for("raw")
     reports = {
-        place: shard_damage(RESULTS.parent, f"{{dataset}}/{place}", kind)(wildcards)
-        for place, kind in PLACES.items()
+        place: plan.shard_damage(RESULTS.name, place, SHARD, kind) for place, kind in PLACES.items()
     }
     return {place: sequences for place, sequences in reports.items() if sequences}
 
 
-def shards_of(root: str = "raw", measures: bool = True, **keys) -> tuple[Shards, DataSource]:
+def plan_for(root: str, keys: dict[str, Any] | None = None, *, is_main: bool = True) -> DataPlan:
+    """The plan of a preset with the data of a folder."""
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
-    workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
-    data = RawData(workflow, lambda: True, RecordedNotices(), measures)
-    return Shards(workflow, data), workflow.data_source("p")
+    schema = workflow_schema().model_validate(keys or {})
+    return plan_of(DeblurringConfig(Workflow(schema, {"p": settings})), is_main=is_main)
 
 
-def versions(**options) -> dict[str, str]:
+def versions() -> dict[str, str]:
     """The version of each sequence's raw files, as Snakemake compares them."""
-    shards, dataset = shards_of(**options)
-    lines = shards.raw_versions(dataset, SHARD)
+    lines = plan_for("raw").raw_versions("raw", SHARD)
     return dict(line.removeprefix("raw files of ").split(": ") for line in lines)
 
 
@@ -162,18 +158,19 @@ def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     assert versions()["train/a"] != before["train/a"]
 
 
-def test_generated_data_and_jobs_that_measure_nothing_have_no_versions(folder):
-    assert versions(root="data/demo") == {}
-    assert versions(measures=False) == {}
+@pytest.mark.usefixtures("folder")
+def test_generated_data_and_jobs_that_measure_nothing_have_no_versions():
+    assert plan_for("data/demo").raw_versions("demo", SHARD) == []
+    assert plan_for("raw", is_main=False).raw_versions("raw", SHARD) == []
 
 
 def test_a_plan_does_not_change_while_its_jobs_run(folder):
     """Snakemake evaluates params repeatedly; a shard's file is missing while a job replaces it."""
     os.utime(SPIKES)
-    shards, dataset = shards_of()
-    before = shards.raw_versions(dataset, SHARD)
+    plan = plan_for("raw")
+    before = plan.raw_versions("raw", SHARD)
     shutil.rmtree(folder / RESULTS)
-    assert shards.raw_versions(dataset, SHARD) == before
+    assert plan.raw_versions("raw", SHARD) == before
 
 
 def truncate(path: Path) -> None:
@@ -233,44 +230,49 @@ def write_survey(folder: Path) -> None:
     write_json(folder / "survey.json", {"schema": SURVEY.schema, "sequences": sequences})
 
 
-def names(**keys) -> list[str]:
-    shards, dataset = shards_of(**keys)
-    return shards.names(dataset)
+def shards_of(plan: DataPlan, dataset: str) -> list[str]:
+    """The shards of a data set."""
+    return [Path(file).stem for file in plan.shard_files(dataset, "ingest")]
+
+
+def raw_shards(**limits: float) -> list[str]:
+    """The shards of the raw data with limits of size."""
+    return shards_of(plan_for("raw", {"SHARDS": limits}), "raw")
 
 
 def test_the_number_of_shards_follows_sequences_and_bytes(folder):
-    assert names() == [SHARD]
-    shards, dataset = shards_of()
-    assert shards.files(dataset, "k8") == [f"results/data/raw/k8/shards/{SHARD}.json"]
-    few = names(SHARDS={"SEQUENCES": 1})
+    assert raw_shards() == [SHARD]
+    files = plan_for("raw").shard_files("raw", "k8")
+    assert files == [f"results/data/raw/k8/shards/{SHARD}.json"]
+    few = raw_shards(SEQUENCES=1)
     # Shards without sequences have no jobs.
     assert few == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
-    shards, dataset = shards_of(SHARDS={"SEQUENCES": 1})
-    assert sum(shards.threads(dataset, shard) for shard in few) == len(NAMES)
+    plan = plan_for("raw", {"SHARDS": {"SEQUENCES": 1}})
+    assert sum(plan.shard_threads("raw", shard) for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
-    assert names(SHARDS={"GB": size / 1e9}) == [SHARD]
-    assert all(name.endswith("-of-2") for name in names(SHARDS={"GB": 0.96 * size / 1e9}))
+    assert raw_shards(GB=size / 1e9) == [SHARD]
+    assert all(name.endswith("-of-2") for name in raw_shards(GB=0.96 * size / 1e9))
 
 
 def test_shards_of_missing_data_follow_the_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert names() == [SHARD]
+    assert raw_shards() == [SHARD]
     sources = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": str(n)} for n in range(5)]
-    simulated = {"root": "data/simulated", "SIMULATE": {"SEQUENCES": sources}}
-    assert names(**simulated, SHARDS={"SEQUENCES": 2}) == shard_names(4)
+    keys = {"SIMULATE": {"SEQUENCES": sources}, "SHARDS": {"SEQUENCES": 2}}
+    assert shards_of(plan_for("data/simulated", keys), "simulated") == shard_names(4)
     # As many when some of them are there: the plan must not change with its own jobs.
     write_survey(tmp_path / "results/data/simulated")
-    several = names(**simulated, SHARDS={"SEQUENCES": 2})
+    several = shards_of(plan_for("data/simulated", keys), "simulated")
     assert several == [shard for shard in shard_names(4) if shard_members(shard, NAMES)]
-    shards, dataset = shards_of(root="data/demo")
-    assert shards.names(dataset) == [SHARD]
-    assert shards.threads(dataset, SHARD) == ALL_CORES
+    plan = plan_for("data/demo")
+    assert shards_of(plan, "demo") == [SHARD]
+    assert plan.shard_threads("demo", SHARD) == ALL_CORES
 
 
 def test_a_job_that_plans_for_itself_takes_the_size_from_the_survey(folder):
-    shards, dataset = shards_of(measures=False)
-    assert shards.threads(dataset, SHARD) == ALL_CORES
+    plan = plan_for("raw", is_main=False)
+    assert plan.shard_threads("raw", SHARD) == ALL_CORES
     write_survey(folder / "results/data/raw")
-    assert shards.threads(dataset, SHARD) == 3
-    threads = [shards.threads(dataset, shard) for shard in shard_names(2)]
+    assert plan.shard_threads("raw", SHARD) == 3
+    threads = [plan.shard_threads("raw", shard) for shard in shard_names(2)]
     assert sum(number for number in threads if number != ALL_CORES) == 3

@@ -1,19 +1,24 @@
-"""Configurations of one preset, and notices that are kept."""
+"""Configurations of one preset, and their plans."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 from vrtspike.config.workflow import Workflow
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.data_plan import DataPlan
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.settings import Settings
-from vrtspike.workflow.messages import EndMessages
+from vrtspike.workflow.messages import ExitMessages
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 SOURCES = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": "s"}]
 
 
 def workflow_of(
     root: str, data: dict[str, str] | None = None, max_steps: int | None = None, **model
-) -> DeblurringWorkflow:
+) -> DeblurringConfig:
     """A configuration with the preset ``p``.
 
     Args:
@@ -31,13 +36,29 @@ def workflow_of(
         "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES},
         "CALIBRATE": {"ROOT": "mine", "DATA": "recorded"},
     }
-    return DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
+    return DeblurringConfig(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
 
 
-class RecordedNotices(EndMessages):
-    """Notices that are kept in a list."""
+class RecordedMessages(ExitMessages):
+    """Messages that are kept in a list."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.exit_status = 0
-        self.add = self.messages.append
+
+    def add(self, *texts: str) -> None:
+        """Keep messages."""
+        self.messages += texts
+
+
+def process(
+    *, is_dry_run: bool = True, is_main: bool = True, runs_locally: bool = True
+) -> SnakemakeInternals:
+    """What a process of Snakemake tells a plan of the data."""
+    facts = SimpleNamespace(is_dry_run=is_dry_run, is_main=is_main, runs_locally=runs_locally)
+    return cast("SnakemakeInternals", facts)
+
+
+def plan_of(config: DeblurringConfig, **facts: bool) -> DataPlan:
+    """The plan of a process, see :func:`process`."""
+    return DataPlan(config, process(**facts), RecordedMessages())

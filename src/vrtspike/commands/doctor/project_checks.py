@@ -14,7 +14,7 @@ from vrtspike.config.workflow_loading import read_workflow
 from vrtspike.data.data_size import GB
 from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.resources import PresetData, find_data
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.io.backbone_weights import PUBLISHED, require_published_digest
 from vrtspike.io.locks import lock_file
 from vrtspike.runs.file_names import WEIGHTS
@@ -40,7 +40,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     """
     try:
         workflow = read_workflow(configfiles, overrides)
-        deblurring = DeblurringWorkflow(workflow)
+        deblurring = DeblurringConfig(workflow)
         presets = {name: workflow.preset(name) for name in workflow.settings.PRESETS}
         users = _users_of_datasets(deblurring, presets)
     except UserError as error:
@@ -69,7 +69,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 
 
 def _users_of_datasets(
-    deblurring: DeblurringWorkflow, presets: Mapping[str, RunSettings]
+    deblurring: DeblurringConfig, presets: Mapping[str, RunSettings]
 ) -> dict[DataSource, dict[str, Settings]]:
     """Return the presets of each data set of the deblurring, by name."""
     users: dict[DataSource, dict[str, Settings]] = {}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.commands.project.files import ProjectData
+from vrtspike.data.checks.ingest import ingest_sequence
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.manifests import CheckedSequence, Survey, surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS

@@ -12,7 +12,7 @@ import vrtspike
 from vrtspike.io.files import replaced_folder
 from vrtspike.system.errors import RunError
 from vrtspike.system.home import CONFIG, PRESET_DIR, SNAKEFILE, require_home
-from vrtspike.workflow.made_with import MADE_WITH, record_version
+from vrtspike.workflow.made_with import MADE_WITH, version_record
 
 _TEMPLATES = Path(__file__).parent
 _PROFILES = Path("workflow/profiles")
@@ -93,7 +93,7 @@ def project_files(data: ProjectData) -> dict[str, str]:
         ".gitignore": _template("gitignore"),
         str(SNAKEFILE): _template("Snakefile"),
         str(CONFIG): configuration(data),
-        str(MADE_WITH): record_version(vrtspike.__version__),
+        str(MADE_WITH): version_record(vrtspike.__version__),
         f"{PRESET_DIR}/README.md": _template("presets.md"),
     }
     for name in _COPIED:

@@ -26,7 +26,7 @@ from vrtspike.data.calibration.homography import (
     warp_to_sensor,
 )
 from vrtspike.data.calibration.time_offset import TimeOffset, find_offset
-from vrtspike.data.gate.alignment import DOUBTED
+from vrtspike.data.checks.alignment import DOUBTED
 from vrtspike.data.raw.layouts.files import STREAM_FILE, sensor_file
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor

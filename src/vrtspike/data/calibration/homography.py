@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.similarity import band_pass
+from vrtspike.data.checks.similarity import band_pass
 from vrtspike.io.images import shrink
 from vrtspike.system.errors import DataError
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.calibration.homography import Matrix, warp_to_sensor
+from vrtspike.data.checks.alignment import MIN_CORRELATION, MIN_DISTINCTION, correlation_curve
+from vrtspike.data.checks.similarity import find_peak
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
-from vrtspike.data.gate.alignment import MIN_CORRELATION, MIN_DISTINCTION, correlation_curve
-from vrtspike.data.gate.similarity import find_peak
 from vrtspike.data.raw.layouts.files import STREAM_FILE
 from vrtspike.data.raw.layouts.folders import match_frames
 from vrtspike.data.raw.spikes import Sensor, count_spike_frames

@@ -14,7 +14,7 @@ from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.advice.resources import BROKEN, Fit, PresetData, assess, find_data
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.io.flatten import ABSENT
 from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.settings.stores import StoreOptions
@@ -70,7 +70,7 @@ def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) ->
         machine: the machine to train on.
         max_hours: largest duration of a training.
     """
-    deblurring = DeblurringWorkflow(workflow)
+    deblurring = DeblurringConfig(workflow)
     free = free_bytes(deblurring.results)
     # Presets of a sweep are left out: they need about as much as their base.
     presets = {

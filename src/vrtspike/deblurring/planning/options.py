@@ -1,18 +1,21 @@
-"""Command line options of the data stages."""
+"""Options of the jobs on data, and versions of the folders that they read."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from vrtspike.data.clips.requirements import crop_sizes
-from vrtspike.data.data_source import DataSource, RawFolder
-from vrtspike.data.gate.options import GateOptions
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
+from pydantic import TypeAdapter
+
+from vrtspike.data.data_source import RawFolder
+from vrtspike.data.raw.versions import folder_version
 from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
+
+MISSING = "missing"
+"""Version of missing inputs: the job meets the same error and reports it."""
 
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
@@ -29,64 +32,13 @@ def calibration_options(calibrate: CalibrateSettings) -> str:
     )
 
 
-def raw_folder_options(folder: RawFolder) -> str:
-    """Return the options of a folder of raw files."""
-    return _format_options(
-        {
-            "root": folder.root,
-            "blur_dir": folder.blur_dir,
-            "layout": folder.layout,
-            "spike_root": folder.spike_root,
-        }
-    )
+def raw_folder_json(folder: RawFolder) -> str:
+    """Return a folder of raw files as options of the programs that read it.
 
-
-def sensor_option(data_source: DataSource) -> str:
-    """Return the option for the size of the spike sensor; empty if it is not configured."""
-    return _format_options({"spike_size": data_source.spike_size})
-
-
-def store_options(workflow: DeblurringWorkflow, preset: str, bins: int) -> StoreOptions:
-    """Return the options of the stores of a data set.
-
-    Presets with other options than these, the bins apart, have data sets of other names.
-
-    Args:
-        workflow: configuration with the presets.
-        preset: a preset with the data set.
-        bins: K.
+    >>> raw_folder_json(RawFolder("my data"))
+    '{"root":"my data","blur_dir":"blur","layout":"auto","spike_root":null,"spike_size":null}'
     """
-    data = workflow.preset(preset).DATA
-    return StoreOptions.of(data).model_copy(update={"bins": bins})
-
-
-def gate_options(workflow: DeblurringWorkflow, preset: str, bins: int) -> GateOptions:
-    """Return the requirements of the gate: the smallest clips that presets take from a data set.
-
-    Presets that train nothing count only if there are no others.
-
-    Args:
-        workflow: configuration with the presets and their data sets.
-        preset: a preset with the data set.
-        bins: K.
-    """
-    data_source = workflow.data_source(preset)
-    presets = [
-        settings
-        for name, settings in workflow.presets.items()
-        if workflow.by_preset[name] == data_source
-    ]
-    trained = [settings for settings in presets if settings.untrained_weights is None]
-    if trained:
-        presets = trained
-    return GateOptions(
-        stores=store_options(workflow, preset, bins),
-        clip_length=min(settings.DATA.CLIP_LEN for settings in presets),
-        crop_sizes=crop_sizes(presets),
-        splits=data_source.splits,
-        test_on_training_frames=data_source.test_on_training_frames,
-        on_error=data_source.on_error,
-    )
+    return TypeAdapter(RawFolder).dump_json(folder).decode()
 
 
 def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) -> SimulatedSequence:
@@ -126,3 +78,17 @@ def _format_options(values: Mapping[str, Any]) -> str:
         else:
             words.append(f"{option}={value}")
     return shlex.join(words)
+
+
+def inputs_version(title: str, *folders: str | None) -> str:
+    """Return a line that changes with the files below folders; touching a file changes nothing.
+
+    Args:
+        title: beginning of the line.
+        folders: paths of the folders; None is skipped.
+    """
+    paths = [Path(folder) for folder in folders if folder]
+    version = folder_version(*paths)
+    if not version:
+        return MISSING
+    return f"{title}: {version[:12]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,16 +11,13 @@ from vrtspike.data.manifests import Survey, surveyed
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.survey import survey_files
 from vrtspike.data.raw.versions import source_version
-from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
-from vrtspike.io.files import json_digest
+from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.io.manifests import size_and_date
 from vrtspike.system.errors import DataError, list_faults, named_faults
 from vrtspike.system.home import DEMO_COMMAND
-from vrtspike.workflow.messages import EndMessages
+from vrtspike.workflow.messages import ExitMessages
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
-NO_DATA = f"""Before this can run: {{error}}
-Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.
-Without data: {DEMO_COMMAND}"""
 FAULTS = {
     "stop": "A run looks into all other files, lists every fault, and stops before computing.",
     "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
@@ -43,40 +39,35 @@ class RawState(NamedTuple):
 class RawData:
     """The raw data sets of a configuration; each is inspected once.
 
+    Sizes and dates are read by the main process only; a cluster job needs names alone, because it
+    plans only itself. Faults are reported in a dry run only; in a run the jobs report them.
+
     Args:
-        workflow: configuration with the presets.
-        is_dry_run: function that returns true in a dry run, called when a data set is inspected.
-            Faults are reported in a dry run only; in a run the jobs report them.
-        notices: messages for the end of the run; missing data make a plan fail.
-        measures: if false, only names are read, not sizes and dates. A cluster job needs no more,
-            because it plans only itself.
+        config: configuration of the deblurring.
+        snakemake: interface to Snakemake, which tells a dry run and a cluster job.
+        messages: messages for the end of the run; missing data make a dry run fail.
     """
 
     def __init__(
-        self,
-        workflow: DeblurringWorkflow,
-        is_dry_run: Callable[[], bool],
-        notices: EndMessages,
-        measures: bool = True,
+        self, config: DeblurringConfig, snakemake: SnakemakeInternals, messages: ExitMessages
     ) -> None:
-        self._workflow = workflow
-        self._is_dry_run = is_dry_run
-        self._notices = notices
-        self._measures = measures
+        self._config = config
+        self._snakemake = snakemake
+        self._messages = messages
         self._inspect = cache(self._inspect_dataset)
 
     def survey(self, data_source: DataSource) -> Survey | None:
         """Return the survey of a folder that users fill.
 
-        None of generated data; None, with a notice, of missing data.
+        None of generated data; None, with a message, of missing data.
         """
-        sequences, _ = self._inspect(data_source)
-        return sequences
+        survey, _ = self._inspect(data_source)
+        return survey
 
     def states(self, data_source: DataSource) -> dict[str, RawState]:
         """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
 
-        Empty for generated data, and if ``measures`` is false.
+        Empty for generated data, and in a cluster job.
         """
         _, states = self._inspect(data_source)
         return states
@@ -84,7 +75,7 @@ class RawData:
     def _inspect_dataset(
         self, data_source: DataSource
     ) -> tuple[Survey | None, dict[str, RawState]]:
-        """Survey a data set, measure its files, and add notices.
+        """Survey a data set, measure its files, and add messages.
 
         Returns:
             the survey, None of generated or missing data; and states by ``<split>/<name>``.
@@ -92,33 +83,43 @@ class RawData:
         if data_source.kind != "raw":
             return None, {}
         try:
-            sequences, files = survey_files(data_source, data_source.splits)
+            survey, files = survey_files(data_source, data_source.splits)
         except DataError as error:
-            self._notices.add(NO_DATA.format(error=error))
-            self._notices.exit_status = int(self._is_dry_run())
+            self._messages.add(_no_data_message(error))
+            self._messages.exit_status = int(self._snakemake.is_dry_run)
             return None, {}
-        if self._is_dry_run():
-            self._note_survey(data_source, sequences)
-        if not self._measures:
-            return sequences, {}
-        folder = self._workflow.data_folder(data_source.name) / "ingest"
+        if self._snakemake.is_dry_run:
+            self._messages.add(*_survey_messages(data_source, survey))
+        if not self._snakemake.is_main:
+            return survey, {}
+        folder = self._config.data_folder(data_source.name) / "ingest"
         states = {}
-        for name in surveyed(sequences):
+        for name in surveyed(survey):
             states[name] = _measure(data_source.root, files[name], folder / f"{name}.json")
-        return sequences, states
+        return survey, states
 
-    def _note_survey(self, data_source: DataSource, sequences: Survey) -> None:
-        """Add notices about sequences with faults and folders that are passed over."""
-        if sequences["excluded"]:
-            title = f"\n{data_source.root} has faults, as far as names show"
-            faults = named_faults(sequences["excluded"])
-            self._notices.add(list_faults(title, faults, FAULTS[data_source.on_error]))
-        passed_over = sequences.get("passed_over")
-        if passed_over:
-            names = ", ".join(passed_over)
-            self._notices.add(
-                f"{data_source.root}: {len(passed_over)} folders passed over: {names}"
-            )
+
+def _no_data_message(error: DataError) -> str:
+    """Return the message on data that cannot be surveyed."""
+    return (
+        f"Before this can run: {error}\n"
+        "Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.\n"
+        f"Without data: {DEMO_COMMAND}"
+    )
+
+
+def _survey_messages(data_source: DataSource, survey: Survey) -> list[str]:
+    """Return messages on sequences with faults and on folders that are passed over."""
+    messages = []
+    if survey["excluded"]:
+        title = f"\n{data_source.root} has faults, as far as names show"
+        faults = named_faults(survey["excluded"])
+        messages.append(list_faults(title, faults, FAULTS[data_source.on_error]))
+    passed_over = survey.get("passed_over")
+    if passed_over:
+        names = ", ".join(passed_over)
+        messages.append(f"{data_source.root}: {len(passed_over)} folders passed over: {names}")
+    return messages
 
 
 def _measure(root: str, files: SequenceFiles, manifest: Path) -> RawState:
@@ -135,15 +136,3 @@ def _measure(root: str, files: SequenceFiles, manifest: Path) -> RawState:
         size, _ = size_and_date(Path(root), path)
         nbytes += max(0, size)  # a missing file has size -1
     return RawState(version, nbytes)
-
-
-def names_version(sequences: Survey | None) -> str | None:
-    """Return a line that changes when sequences are added or removed; None without a survey.
-
-    Generated data change with the jobs that make them.
-    """
-    if sequences is None:
-        return None
-    # Folders that are passed over change no result.
-    used = {key: value for key, value in sequences.items() if key != "passed_over"}
-    return f"names below the data's folder: {json_digest(used)[:12]}"

@@ -8,8 +8,8 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.checks.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.data.exposure import EXPOSURE_TABLE
-from vrtspike.data.gate.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.io.images import luma
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
 from vrtspike.restoration.inputs.given_clip import GivenClip

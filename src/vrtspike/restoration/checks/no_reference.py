@@ -24,8 +24,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.checks.alignment import WINDOW, correlation_curve
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.gate.alignment import WINDOW, correlation_curve
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_reconstruction import tfp

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vrtspike.data.gate.consistency import Consistency
-from vrtspike.data.gate.frame_views import FrameView, view_picture
+from vrtspike.data.checks.consistency import Consistency
+from vrtspike.data.checks.frame_views import FrameView, view_picture
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video import video_file
 from vrtspike.io.files import finite_or_null

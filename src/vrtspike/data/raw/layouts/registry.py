@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -31,19 +30,6 @@ LAYOUTS: dict[str, Layout] = {
     layout.name: layout for module in MODULES for layout in module.LAYOUTS
 }
 """By name."""
-
-
-def add_raw_folder(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a program for a :class:`RawFolder`."""
-    parser.add_argument("--root", required=True, help="folder of the data set")
-    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
-    parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
-    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
-
-
-def raw_folder(arguments: argparse.Namespace) -> RawFolder:
-    """Return the folder that the options of :func:`add_raw_folder` describe."""
-    return RawFolder(arguments.root, arguments.blur_dir, arguments.layout, arguments.spike_root)
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str] = ()) -> Layout:
