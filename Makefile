@@ -51,7 +51,7 @@ quick: $(READY)  ## a minute: lint, layers, pages, and the tests of what was cha
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) OMP_NUM_THREADS=1 pytest -q -n 2 --dist loadfile -m "not slow and not workflow and not endurance" \
-	  tests/test_*.py $$($(RUN) python -m tests.changed)
+	  tests/repository $$($(RUN) python -m tests.changed)
 
 lint: $(READY)  ## format and lint of Python and rules
 	$(RUN) ruff format --check .

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.small_run import arrays, small_run
 from tests.test_install import install
-from tests.wheels import build_wheel, environment_of_wheel, install_wheel
 from vrtspike.restoration.loading import load
 
 __all__ = ["install", "small_run"]

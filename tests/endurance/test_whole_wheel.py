@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.test_install import install
-from tests.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.workflow.project import make_tiny_data
 from vrtspike.runs.source_digests import code_digests
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.walks import read_walks
+from tests.repository.walks import read_walks
 from tests.workflow.project import Project, make_tiny_data
 
 WALKS = ("A loss", "A metric", "A raw layout", "A model", "A stage")
