@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from vrtspike.training.fit import fit as fit
     from vrtspike.training.objectives import Objective as Objective
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "DataCheck": "vrtspike.interface.checking",
