@@ -51,7 +51,7 @@ quick: $(READY)  ## a minute: lint, layers, pages, and the tests of what was cha
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) OMP_NUM_THREADS=1 pytest -q -n 2 --dist loadfile -m "not slow and not workflow and not endurance" \
-	  tests/test_*.py $$($(RUN) python -m tests.changed)
+	  tests/repository $$($(RUN) python -m tests.changed)
 
 lint: $(READY)  ## format and lint of Python and rules
 	$(RUN) ruff format --check .
@@ -80,6 +80,7 @@ pytest: $(READY)  ## the tests, without those of make core and make endurance
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" --durations=25 $(FOLDERS)
 
 test: check pytest  ## every check: format, lint, types, tests
+	@echo "not run: make core; needed after changes in rules/, src/vrtspike/workflow/, src/vrtspike/launching/"
 
 core: $(READY)  ## a killed training, a full disk, a Slurm cluster, stale results: the core of make endurance
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m core $(FOLDERS)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.test_layout import TESTED_WITH, own_file
+from tests.module_tests import TESTED_WITH, own_file
 
 TESTS = Path(__file__).parent
 PACKAGE = "src/vrtspike/"

@@ -1,9 +1,11 @@
-"""A clip without spikes for tests, whose frames a function gives."""
+"""Clips without spikes for tests, whose frames a function or an array gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+
+import numpy as np
 
 from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
 
@@ -22,3 +24,14 @@ class FunctionSource(FrameSource):
 
     def gain(self) -> None:
         return None
+
+
+def source_of(frames: np.ndarray, windows: list[range] | None = None) -> FrameSource:
+    """Frames (T, H, W, 3) in memory; notes the windows that are read of them."""
+
+    def read(time: slice) -> Frames:
+        if windows is not None:
+            windows.append(range(len(frames))[time])
+        return {"blur": frames[time]}
+
+    return FunctionSource(range(len(frames)), frames.shape[1:3], read)

@@ -10,7 +10,7 @@ import os
 
 from vrtspike.lazy_names import attach_stub
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__, __getattr__, __dir__ = attach_stub(__name__, __file__)
 

@@ -24,6 +24,19 @@ def evaluated(run, metrics):
     write_json(summary_of(run), summary)
 
 
+def write_evaluation(folder, name: str, psnr: float):
+    """Write the evaluation of a deblurring run with a PSNR; returns its folder."""
+    metrics = {
+        "psnr": {"blurry": 25.0, "restored": psnr, "gain": psnr - 25},
+        "ssim": {"blurry": 0.8, "restored": 0.9, "gain": 0.1},
+        "lpips": {"blurry": 0.25, "restored": 0.125, "gain": 0.125},
+    }
+    write_json(
+        folder / "summary.json", {"fingerprint": f"fingerprint of {name}", "metrics": metrics}
+    )
+    return folder
+
+
 def change(path, section=None, **values):
     """Other values of a file, or of a section of a run's settings."""
     contents = read_json(path)

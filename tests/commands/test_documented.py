@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.comparisons.test_compare import evaluation
+from tests.analysis.evaluated_runs import write_evaluation
 from tests.data.raw.names import write_gopro
 from tests.data.scenes import film
-from tests.deblurring.test_old_logs import TRAIN
+from tests.deblurring.old_log_texts import TRAIN
 from tests.reporting.live_runs import note_status
 from vrtspike.commands import main
 from vrtspike.data.data_size import GB
@@ -54,7 +54,7 @@ def folder(publish, tmp_path, monkeypatch):
     shutil.copytree(REPOSITORY / "config", tmp_path / "config")
     for name in ("demo", "baseline", "fast"):
         publish(name)
-        evaluation(tmp_path / "evaluate" / name, name, 31.5)
+        write_evaluation(tmp_path / "evaluate" / name, name, 31.5)
     for kind in ("train", "evaluate"):
         shutil.move(tmp_path / kind, tmp_path / "results" / kind)
     run = tmp_path / "runs/demo/463b5b6d661e"

@@ -116,24 +116,41 @@ def test_options_that_make_no_sense_are_refused(call, options, message):
         call(*options)
 
 
-def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_path, monkeypatch):
-    sequence = small_run.raw / "test" / "b"
-    run, frames = str(small_run.train), str(sequence / "blur")
-    spikes = ["--spikes", str(sequence / "spike"), "--device", "cpu"]
-    restored = []
-    for number, words in enumerate(
-        ([run, frames, *spikes], [run, *spikes, frames], [frames, *spikes, "--model", run])
-    ):
-        output = tmp_path / str(number)
-        assert run_command(["restore", *words, "-o", str(output)]) == 0
-        restored.append([path.read_bytes() for path in sorted((output / "restored").iterdir())])
-    assert restored[0] == restored[1] == restored[2]
-    # Without one, the weights of the package.
+def restore_words(small_run, *words: str, output: Path) -> list[bytes]:
+    """Run the command with the recorded spikes of a sequence; returns the restored files."""
+    spikes = ["--spikes", str(small_run.raw / "test/b/spike"), "--device", "cpu"]
+    assert run_command(["restore", *words, *spikes, "-o", str(output)]) == 0
+    return [path.read_bytes() for path in sorted((output / "restored").iterdir())]
+
+
+@pytest.fixture(scope="module")
+def restored(small_run, tmp_path_factory) -> list[bytes]:
+    """The restored files of a sequence, with the model before the frames."""
+    words = (str(small_run.train), str(small_run.raw / "test/b/blur"))
+    return restore_words(small_run, *words, output=tmp_path_factory.mktemp("restored") / "out")
+
+
+@pytest.mark.parametrize("order", ["model, options, frames", "frames, options, --model"])
+def test_the_model_stands_before_the_frames_or_behind_an_option(
+    small_run, tmp_path, restored, order
+):
+    words = {
+        "model": [str(small_run.train)],
+        "frames": [str(small_run.raw / "test/b/blur")],
+        "options": ["--precision", "float32"],
+        "--model": ["--model", str(small_run.train)],
+    }
+    line = [word for part in order.split(", ") for word in words[part]]
+    assert restore_words(small_run, *line, output=tmp_path / "out") == restored
+
+
+def test_without_a_model_the_weights_of_the_package_restore(
+    small_run, tmp_path, monkeypatch, restored
+):
     shutil.copytree(small_run.train, tmp_path / "package/general")
     monkeypatch.setattr(named_models, "bundled_folder", (tmp_path / "package").joinpath)
-    assert run_command(["restore", frames, *spikes, "-o", str(tmp_path / "own")]) == 0
-    bundled = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
-    assert bundled == restored[0]
+    frames = str(small_run.raw / "test/b/blur")
+    assert restore_words(small_run, frames, output=tmp_path / "own") == restored
     assert load(device="cpu").weights == file_digest(small_run.train / "weights.safetensors")
 
 
@@ -248,19 +265,29 @@ def test_only_models_that_pytorch_computes_lock_a_gpu(small_run, install_gpus):
         assert device.type == "cpu"
 
 
+def test_a_second_model_that_is_missing_is_refused_before_anything_is_written(
+    small_run, call, tmp_path
+):
+    with pytest.raises(UserError, match=r"nowhere/run\.json: no such file"):
+        call("--spikes", small_run.raw / "test/b/spike", "--compare", "nowhere")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_second_model_stands_beside_the_first(small_run, call, tmp_path):
     spikes = ("--spikes", small_run.raw / "test/b/spike")
     out = tmp_path / "out"
-    with pytest.raises(UserError, match=r"nowhere/run\.json: no such file"):
-        call(*spikes, "--compare", "nowhere")
-    assert not out.exists()
     call(*spikes, "--video", "--compare", small_run.train)
     name = json.loads((out / "restore.json").read_text())["model"]["name"]
     assert f'"name":"{name} (compared)"' in (out / "index.html").read_text()
     assert {path.name for path in (out / "compared").iterdir()} == {"restored", "restore.json"}
-    # Restored before, it is a folder like any other.
-    shutil.move(out / "compared/restored", tmp_path / "earlier")
-    shutil.rmtree(out / "compared")
-    call(*spikes, "--compare", tmp_path / "earlier")
+
+
+def test_a_folder_of_restored_frames_stands_beside_a_model(small_run, call, tmp_path, restored):
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    for number, content in enumerate(restored, 1):
+        (earlier / f"{number:06d}.png").write_bytes(content)
+    call("--spikes", small_run.raw / "test/b/spike", "--compare", earlier)
+    out = tmp_path / "out"
     assert '"name":"earlier"' in (out / "index.html").read_text()
     assert not (out / "compared").exists()

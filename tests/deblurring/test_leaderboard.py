@@ -8,31 +8,11 @@ import pandas as pd
 import pytest
 
 from preset_step_cost import step_cost
-from vrtspike.analysis.evaluation_files import write_summary
+from tests.deblurring.leaderboard_runs import publish
 from vrtspike.deblurring.leaderboard import write_leaderboard
-from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.settings.schema import load_deblurring_preset
 from vrtspike.system.errors import RunError
-
-
-def publish(results, name: str, spikes: bool, **summary):
-    """A run and its evaluation, as far as a leaderboard reads them."""
-    folder = results / "train" / name
-    settings = Settings.model_validate({"MODEL": {"USE_SPIKE": spikes}})
-    folder.mkdir(parents=True)
-    RunIdentity(name, settings, "dataset.json", f"print-{name}").write(folder)
-    write_json(folder / "run.json", {"status": "finished", "parameters": 1234567})
-    for log in ("metrics.jsonl", "timing.jsonl", "memory.jsonl"):
-        (folder / log).write_text("")
-    means = {"psnr": {"restored": 33.125, "restored_error": 0.5}, "ssim": {"restored": 0.95}}
-    contents = {"fingerprint": f"print-{name}", "dataset": "gopro_spike", "split": "test"}
-    write_summary(
-        results / "evaluate" / name / "summary.json",
-        {**contents, "protocol": "own", "metrics": means, **summary},
-    )
-    return folder
 
 
 def test_own_runs_stand_beside_published_rows_of_their_protocol_alone(tmp_path):

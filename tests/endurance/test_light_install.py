@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.small_run import arrays, small_run
-from tests.test_install import install
-from tests.wheels import build_wheel, environment_of_wheel, install_wheel
 from vrtspike.restoration.loading import load
 
-__all__ = ["install", "small_run"]
+__all__ = ["small_run"]
 
 pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.timeout(1800)]
 
@@ -21,10 +20,10 @@ LEFT_OUT = ("snakemake", "bitsandbytes", "wandb", "mlflow", "pandas", "matplotli
 
 
 @pytest.fixture(scope="module")
-def python(repository, install, tmp_path_factory) -> Path:
+def python(repository, tmp_path_factory) -> Path:
     """The Python of an empty environment with the project's wheel."""
     wheel = build_wheel(repository, tmp_path_factory.mktemp("wheel"))
-    return install_wheel(install, repository, str(wheel), tmp_path_factory.mktemp("light"))
+    return install_wheel(repository, str(wheel), tmp_path_factory.mktemp("light"))
 
 
 def test_frames_are_restored_and_what_is_missing_is_named(python, small_run, tmp_path):

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_install import install
-from tests.wheels import build_wheel, environment_of_wheel, install_wheel
+from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
 from tests.workflow.project import make_tiny_data
 from vrtspike.staleness.source_digests import code_digests
-
-__all__ = ["install"]
 
 pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1800)]
 
@@ -25,11 +22,11 @@ print(code_digests(require_home() / "scripts/ingest.py"))
 
 
 @pytest.fixture(scope="module")
-def python(repository, install, tmp_path_factory) -> Path:
+def python(repository, tmp_path_factory) -> Path:
     """The Python of an empty environment with the project's wheel and its extra ``workflow``."""
     wheel = build_wheel(repository, tmp_path_factory.mktemp("wheel"))
     folder = tmp_path_factory.mktemp("whole")
-    return install_wheel(install, repository, f"{wheel}[workflow]", folder)
+    return install_wheel(repository, f"{wheel}[workflow]", folder)
 
 
 def test_a_new_project_of_the_wheel_runs(python, repository, tmp_path):

@@ -8,7 +8,6 @@ import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -18,12 +17,12 @@ import torch
 from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
+from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
 from tests.small_run import SmallRun
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.video import read_video
 from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
-from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.evaluation.summary import summary_lines, write_deblurring_results
 from vrtspike.io.files import write_json
@@ -33,18 +32,9 @@ from vrtspike.models import build_model
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.progress_bar import ProgressCallback
 
-CPU = torch.device("cpu")
-FRAMES = [f"{number:06d}" for number in range(1, 6)]
 BIN_EDGES = (0, 21, 24, 28, 56)
 """First steps of the four bins of an exposure of 56 steps, and its end."""
-
-
-def raw_frames(small_run: SmallRun, sequence: str, kind: str) -> np.ndarray:
-    """The frames of a test sequence as their files hold them, (5, 48, 64, 3)."""
-    folder = small_run.raw / "test" / sequence / kind
-    return np.stack([read_rgb(folder / f"{name}.png") for name in FRAMES])
 
 
 def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float) -> np.ndarray:
@@ -80,19 +70,6 @@ def restored(small_run: SmallRun) -> dict[str, np.ndarray]:
     return {
         name: restored_by_hand(small_run, name, statistics.mean, statistics.std) for name in "bc"
     }
-
-
-def evaluate(
-    small_run: SmallRun,
-    output: Path,
-    *overrides: str,
-    dataset: Path | None = None,
-    progress: ProgressCallback = lambda done, total: None,
-) -> dict[str, Any]:
-    run = read_published(small_run.train).with_overrides(overrides)
-    weights = small_run.train / "weights.safetensors"
-    data = dataset or small_run.dataset
-    return evaluate_run(EvaluationJob(weights, run, data, output, CPU, progress))
 
 
 @pytest.fixture(scope="module")

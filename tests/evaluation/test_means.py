@@ -6,23 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.evaluation.evaluations import FRAME_METRICS
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 
-FRAMES = pd.DataFrame(
-    [
-        *[("a", n, 20.0, value) for n, value in enumerate((30.0, 31.0, 38.0))],
-        ("b", 0, 22.0, 25.0),
-        *[("c", n, 24.0 + n, 24.0) for n in range(2)],
-    ],
-    columns=["sequence", "frame", "psnr_blur", "psnr"],
-).assign(protocol="own")
-
 
 def test_sequences_have_equal_weights():
-    sequences = sequence_means(FRAMES)
+    sequences = sequence_means(FRAME_METRICS)
     rows = sequences[["sequence", "frames", "psnr_blur", "psnr"]].to_numpy().tolist()
     assert rows == [["a", 3, 20.0, 33.0], ["b", 1, 22.0, 25.0], ["c", 2, 24.5, 24.0]]
     assert overall_means(sequences, [PSNR])["psnr"] == {
@@ -36,7 +28,7 @@ def test_sequences_have_equal_weights():
 
 
 def test_frames_have_equal_weights():
-    means = overall_means(sequence_means(FRAMES), [PSNR], "frames")["psnr"]
+    means = overall_means(sequence_means(FRAME_METRICS), [PSNR], "frames")["psnr"]
     assert means["restored"] == pytest.approx(np.mean([30, 31, 38, 25, 24, 24]))
     assert means["blurry"] == pytest.approx(np.mean([20, 20, 20, 22, 24, 25]))
     deviations = np.array([3 * (33 - 172 / 6), 25 - 172 / 6, 2 * (24 - 172 / 6)])

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from tests.deblurring.reference_metrics import decibels, luma_of
-from tests.evaluation.test_means import FRAMES
+from tests.evaluation.evaluations import FRAME_METRICS
 from tests.frame_source import FunctionSource
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
@@ -181,7 +181,7 @@ def test_frames_are_measured_in_order_in_threads_that_end():
 
 
 def test_the_worst_frames_are_named_the_worst_first():
-    worst = worst_frames(FRAMES, ranking_metric([SSIM, PSNR]))
+    worst = worst_frames(FRAME_METRICS, ranking_metric([SSIM, PSNR]))
     assert worst == [
         {"sequence": "c", "frame": 0, "psnr": 24.0},
         {"sequence": "c", "frame": 1, "psnr": 24.0},
@@ -189,7 +189,7 @@ def test_the_worst_frames_are_named_the_worst_first():
         {"sequence": "a", "frame": 0, "psnr": 30.0},
         {"sequence": "a", "frame": 1, "psnr": 31.0},
     ]
-    perfect = FRAMES.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
+    perfect = FRAME_METRICS.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
     assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [30, 31, 38]
-    lower = FRAMES.rename(columns={"psnr": "tof"})
+    lower = FRAME_METRICS.rename(columns={"psnr": "tof"})
     assert [frame["tof"] for frame in worst_frames(lower, TOF)] == [38, 31, 30, 25, 24]

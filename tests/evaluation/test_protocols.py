@@ -13,8 +13,8 @@ import pytest
 from skimage import metrics as reference
 
 from tests.deblurring.reference_metrics import luma_of, similarity, volume_similarity
-from tests.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
-from tests.restoration.inference.test_tiling import restore, source_of
+from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
+from tests.frame_source import source_of
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.evaluation.means import overall_means, sequence_means
@@ -191,7 +191,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
     tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
-    result = np.stack(list(restore(compute, source_of(numbers), tiling)))
+    result = np.stack(list(restore_frames(compute, source_of(numbers), tiling, bits=None)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(result[:, 1, :, 7], whole / counted, rtol=1e-6)
 

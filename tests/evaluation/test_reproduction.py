@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels
-from tests.evaluation.test_evaluate import CPU, raw_frames
+from tests.evaluation.evaluations import CPU, raw_frames
 from vrtspike.evaluation.paper_results import PaperResult
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.models.test_registry import SMALL, each_model
+from tests.models.small_models import SMALL, each_model
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity

@@ -9,33 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from tests.models.small_models import SMALL, each_model
 from tests.training.replicas import Case, assert_equal_to_one_process, train_by_two
 from vrtspike.models import Restorer, build_model
-from vrtspike.models.registry import MODELS
 from vrtspike.models.restorer import FLOW
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.models.stages import TMSABlock
 from vrtspike.settings import Settings
 from vrtspike.training.optimizers import trainable_groups
-
-SMALL = {
-    "VRT_DEPTHS": [1] * 8,
-    "WINDOW_SIZE": [2, 4, 4],
-    "VRT": {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2},
-    "SPIKE_TSA": {"HEADS": 2},
-    "FUSE": {"HEADS": 2},
-    "NAF": {
-        "WIDTH": 8,
-        "SPIKE_WIDTH": 8,
-        "NEIGHBOUR_BINS": 2,
-        "SPIKE_BLOCKS": 2,
-        "LEARNED_ENLARGEMENT": True,
-        "ENCODER_BLOCKS": [1, 1, 1],
-        "DECODER_BLOCKS": [1, 1, 1],
-    },
-}
-
-each_model = pytest.mark.parametrize("name", MODELS)
 
 SENSORS = {"equal": (32, 48), "half": (16, 24), "quarter": (8, 12), "other": (13, 20)}
 """Sizes of a sensor beside frames of 32 x 48."""

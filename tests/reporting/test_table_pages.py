@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.deblurring.test_leaderboard import publish
+from tests.deblurring.leaderboard_runs import publish
 from tests.reporting.browser import PROGRAM, opened
 from tests.reporting.results import make_evaluation, make_run
 from vrtspike.analysis.comparisons.compare import find_candidates, write_comparison

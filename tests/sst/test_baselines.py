@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.baselines import BASELINES, Baselines, trend_line
+from tests.sst.known_series import ahead, errors, lines, series
+from vrtspike.sst.baselines import Baselines, trend_line
 
 MEMORY = 0.8
 MONTHS = 1500
@@ -20,35 +21,6 @@ def red_noise(months: int, cells: int = 3, seed: int = 0) -> np.ndarray:
         pushes = np.sqrt(1 - MEMORY**2) * random.normal(size=cells)
         values.append(MEMORY * values[-1] + pushes)
     return np.array(values)
-
-
-def series(kelvin: np.ndarray, first: int = 0) -> xarray.DataArray:
-    """Consecutive months of cells in a column."""
-    times = {"time": first + np.arange(len(kelvin))}
-    return xarray.DataArray(kelvin[..., None], times, ("time", "row", "column"))
-
-
-def lines(months: int, cells: int = 3, slope: float = 0.0) -> xarray.Dataset:
-    """Cells of equal area with a known trend (kelvin a year) about the middle of the months."""
-    values = {"weight": 1 / cells, "trend": slope, "middle": (months - 1) / 2}
-    return xarray.Dataset(
-        {name: (("row", "column"), np.full((cells, 1), v)) for name, v in values.items()}
-    )
-
-
-def ahead(months: int) -> xarray.DataArray:
-    return xarray.DataArray([months], {"lead": [months]}, ("lead",), "lead")
-
-
-def errors(
-    training: xarray.DataArray, cells: xarray.Dataset, later: xarray.DataArray, months: int
-) -> dict[str, float]:
-    """Mean squared error of every baseline on a later series."""
-    now = later[:-months]
-    baselines = Baselines(training, cells, ahead(months))
-    forecasts = baselines.forecast(now, now["time"]).isel(lead=0)
-    result = ((forecasts - later[months:].values) ** 2).mean(("time", "row", "column"))
-    return {name: float(result.sel(system=name)) for name in BASELINES}
 
 
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:

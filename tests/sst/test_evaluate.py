@@ -9,16 +9,13 @@ import pytest
 import torch
 
 from tests.sst.conftest import SAMPLES, YEARS, half
+from tests.sst.evaluated_scores import score
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import ForecastEvaluation, evaluate
+from vrtspike.sst.evaluate import evaluate
 from vrtspike.sst.grid import Area
 from vrtspike.sst.preparation import prepare
 from vrtspike.sst.scores import MODEL
-
-
-def score(evaluation: ForecastEvaluation, name: str, system: str, lead: int) -> float:
-    return float(evaluation.table[name].sel(system=system, lead=lead))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.sst.test_baselines import ahead, errors, lines, series
+from tests.sst.known_series import ahead, errors, lines, series
 from vrtspike.sst.linear_inverse import LinearInverseModel
 
 

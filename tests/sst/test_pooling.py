@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from tests.sst.test_baselines import ahead, lines, series
+from tests.sst.known_series import ahead, lines, series
 from vrtspike.sst.baselines import Baselines, lagged_regression
 from vrtspike.sst.pooling import FOLDS, HALF_WIDTHS, fold_sums, pooled
 

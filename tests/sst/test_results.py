@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sst.conftest import SAMPLES
-from tests.sst.test_evaluate import score
+from tests.sst.evaluated_scores import score
 from vrtspike.sst.results import metric_tables
 from vrtspike.sst.scores import MODEL
 

@@ -86,48 +86,72 @@ class ByHand:
     def __init__(
         self, first: dict[str, torch.Tensor], batches: list[dict], limit: float = 1.0
     ) -> None:
-        self.model, average = Plain(), Plain()
+        self.model = Plain()
         self.model.load_state_dict(first)
+        self.losses: list[float] = []
+        self.norms: list[float] = []
+        self.rates: list[float] = []
+        self.averages: list[dict[str, torch.Tensor]] = []
         parts = (self.model.outlet, self.model.body, self.model.inlet)
-        factors = (2.0, 0.5, 0.125)
-        optimizer = torch.optim.AdamW(
+        self._optimizer = torch.optim.AdamW(
             [{"params": list(part.parameters())} for part in parts],
             betas=(0.8, 0.9),
             weight_decay=0.1,
         )
-        self.losses, self.norms, self.rates = [], [], []
-        self.averages: list[dict[str, torch.Tensor]] = []
-        started = False
         for step in range(STEPS):
-            if step < 2:
-                rate = 1e-2 * (step + 1) / 2
-            else:
-                rate = 1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * (step - 2) / 3)) / 2
-            for group, factor in zip(optimizer.param_groups, factors, strict=True):
-                group["lr"] = factor * rate
-            optimizer.zero_grad()
-            total = 0.0
-            for batch in batches[MICRO * step : MICRO * (step + 1)]:
-                loss = sum(terms(self.model(batch["past"]), batch).values()) / MICRO
-                loss.backward()
-                total += loss.item()
-            gradients = [p.grad for p in self.model.parameters()]
-            norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
-            if step == SPOILED:
-                total = norm = math.nan
-            else:
-                if norm > limit:
-                    for gradient in gradients:
-                        gradient *= limit / norm
-                optimizer.step()
-                with torch.no_grad():
-                    for a, p in zip(average.parameters(), self.model.parameters(), strict=True):
-                        a.copy_(0.8 * a + 0.2 * p if started else p)
-                started = True
-            self.losses.append(total)
-            self.norms.append(norm)
-            self.rates.append(rate)
-            self.averages.append({n: p.detach().clone() for n, p in average.named_parameters()})
+            self._take(step, batches[MICRO * step : MICRO * (step + 1)], limit)
+
+    def _take(self, step: int, batches: list[dict], limit: float) -> None:
+        """Take a step, but for the weights of the spoiled one."""
+        rate = self.rate(step)
+        for group, factor in zip(self._optimizer.param_groups, (2.0, 0.5, 0.125), strict=True):
+            group["lr"] = factor * rate
+        loss = self._gradients(batches)
+        norm = self._clip(limit)
+        if step == SPOILED:
+            loss = norm = math.nan
+        else:
+            self._optimizer.step()
+        self.losses.append(loss)
+        self.norms.append(norm)
+        self.rates.append(rate)
+        self.averages.append(self._average(step))
+
+    @staticmethod
+    def rate(step: int) -> float:
+        """The learning rate: two steps of warm-up, then a cosine."""
+        if step < 2:
+            return 1e-2 * (step + 1) / 2
+        return 1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * (step - 2) / 3)) / 2
+
+    def _gradients(self, batches: list[dict]) -> float:
+        """Compute the mean gradients of the micro-batches; returns the mean loss."""
+        self._optimizer.zero_grad()
+        total = 0.0
+        for batch in batches:
+            loss = sum(terms(self.model(batch["past"]), batch).values()) / MICRO
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def _clip(self, limit: float) -> float:
+        """Scale the gradients to a norm of at most the limit; returns the norm before."""
+        gradients = [p.grad for p in self.model.parameters()]
+        norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
+        if norm > limit:
+            for gradient in gradients:
+                gradient *= limit / norm
+        return norm
+
+    def _average(self, step: int) -> dict[str, torch.Tensor]:
+        """The moving average after a step; a spoiled one leaves it."""
+        weights = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        if step == 0:
+            return weights
+        last = self.averages[-1]
+        if step == SPOILED:
+            return last
+        return {name: 0.8 * last[name] + 0.2 * value for name, value in weights.items()}
 
     def skill(self, step: int) -> float:
         """1 - error / variance of the average after so many steps, over five samples."""
@@ -232,22 +256,43 @@ class Observed(ForecastObjective):
         return super().metrics(output, batch)
 
 
-def test_every_micro_batch_draws_numbers_of_its_own_and_half_precision_ends_before_losses(tmp_path):
-    drawn = []
-    half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
-    whole = {(name, torch.float32) for name in ("output", "product", "measured")}
-    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory) -> dict[str, Observed]:
+    """Runs in bfloat16 with two seeds, one of them twice."""
+    runs = {}
+    for name, seed in (("first seed", 1), ("repeated", 1), ("second seed", 2)):
         objective = Observed()
         settings = settings_of({"PRECISION": "bf16-mixed"}).model_copy(update={"SEED": seed})
-        run(forecast_trainer(tmp_path / name, settings, objective=objective, timing=True))
-        drawn.append(objective.drawn)
-        # Dropout works in every training pass, after a validation too, and in no other.
-        assert objective.modes == {(True, True), (False, True)}
-        assert objective.types == half | whole
-    assert len(set(drawn[0])) == STEPS * MICRO
-    assert drawn[0] == drawn[1]
+        folder = tmp_path_factory.mktemp("observed")
+        run(forecast_trainer(folder, settings, objective=objective, timing=True))
+        runs[name] = objective
+    return runs
+
+
+def test_dropout_works_in_every_training_pass_and_in_no_other(observed):
+    """In those after a validation, too."""
+    assert observed["first seed"].modes == {(True, True), (False, True)}
+
+
+def test_half_precision_ends_before_losses_and_metrics(observed):
+    half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
+    whole = {(name, torch.float32) for name in ("output", "product", "measured")}
+    assert observed["first seed"].types == half | whole
+
+
+def test_every_micro_batch_draws_numbers_of_its_own(observed):
+    assert len(set(observed["first seed"].drawn)) == STEPS * MICRO
+
+
+def test_a_seed_repeats_its_numbers(observed):
+    assert observed["first seed"].drawn == observed["repeated"].drawn
+
+
+def test_two_seeds_share_no_numbers(observed):
     for place in range(3):
-        numbers = [{draw[place] for draw in run} for run in (drawn[0], drawn[2])]
+        numbers = [
+            {draw[place] for draw in observed[name].drawn} for name in ("first seed", "second seed")
+        ]
         assert numbers[0].isdisjoint(numbers[1])
 
 

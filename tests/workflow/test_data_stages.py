@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from tests.workflow.project import stages
+from tests.workflow.project import Project, stages, tiny_project
+from tests.workflow.staleness import copied
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.files import read_json
@@ -86,37 +89,76 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     assert "survey tiny" in tiny.why(target)
 
 
+EXCLUDING = ("results/data/tiny-exclude/k8/dataset.json", "--configfile", "exclude.yaml")
+"""Target and option of a data set without its faulty sequences."""
+
+
+@dataclass(frozen=True)
+class Excluding:
+    """A project whose data set was made without a sequence.
+
+    Attributes:
+        project: the project.
+        truncated: the faulty file of the sequence, relative to the project.
+        contents: what the file would hold.
+        printed: what Snakemake printed.
+    """
+
+    project: Project
+    truncated: Path
+    contents: bytes
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def excluding(repository, tmp_path_factory) -> Excluding:
+    """It is one for all tests: look at it, or change a copy."""
+    project = tiny_project(repository, tmp_path_factory.mktemp("excluding") / "project")
+    truncated = sorted((project.folder / "data/tiny").glob("train/*/spike/000002.dat"))[0]
+    contents = truncated.read_bytes()
+    truncated.write_bytes(contents[:-1])
+    project.write("exclude.yaml", "SETTINGS: {DATA: {ON_ERROR: exclude}}\n")
+    printed = project.make(*EXCLUDING)
+    return Excluding(project, truncated.relative_to(project.folder), contents, printed)
+
+
+@pytest.fixture
+def copy(excluding, tmp_path) -> Project:
+    """A copy of the project, to be changed."""
+    return copied(excluding.project, tmp_path / "project")
+
+
 @pytest.mark.endurance
-def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(tiny):
-    broken = sorted((tiny.folder / "data/tiny").glob("train/*/spike/000002.dat"))[0]
-    whole = broken.read_bytes()
-    broken.write_bytes(whole[:-1])
-    name = "/".join(broken.relative_to(tiny.folder / "data/tiny").parts[:2])
-    tiny.write("exclude.yaml", "SETTINGS: {DATA: {ON_ERROR: exclude}}\n")
-    target = ("results/data/tiny-exclude/k8/dataset.json", "--configfile", "exclude.yaml")
-    printed = tiny.make(*target)
-    dataset = read_json(tiny.folder / target[0])
-    assert list(dataset["excluded"]) == [name]
-    assert "000002.dat" in dataset["excluded"][name][0]
-    assert name not in {f"train/{entry['sequence']}" for entry in dataset["splits"]["train"]}
-    assert f"EXCLUDED {name}: " in printed
-    assert f"EXCLUDED {name}: " in (
-        tiny.folder / "results/logs/accept/tiny-exclude/k8.log"
-    ).read_text(encoding="utf-8")
-    assert tiny.why(*target) == {}
+def test_faulty_sequences_are_left_out_on_request(excluding):
+    project = excluding.project
+    sequence = "/".join(excluding.truncated.parts[2:4])
+    dataset = read_json(project.folder / EXCLUDING[0])
+    assert list(dataset["excluded"]) == [sequence]
+    assert "000002.dat" in dataset["excluded"][sequence][0]
+    assert sequence not in {f"train/{entry['sequence']}" for entry in dataset["splits"]["train"]}
+    assert f"EXCLUDED {sequence}: " in excluding.printed
+    log = project.folder / "results/logs/accept/tiny-exclude/k8.log"
+    assert f"EXCLUDED {sequence}: " in log.read_text(encoding="utf-8")
+    assert project.why(*EXCLUDING) == {}
 
-    broken.write_bytes(whole)
-    assert "ingest tiny-exclude" in tiny.why(*target)
-    tiny.make(*target)
-    assert read_json(tiny.folder / target[0])["excluded"] == {}
 
+@pytest.mark.endurance
+def test_a_sequence_that_was_left_out_is_taken_once_it_is_mended(copy, excluding):
+    (copy.folder / excluding.truncated).write_bytes(excluding.contents)
+    assert "ingest tiny-exclude" in copy.why(*EXCLUDING)
+    copy.make(*EXCLUDING)
+    assert read_json(copy.folder / EXCLUDING[0])["excluded"] == {}
+
+
+@pytest.mark.endurance
+def test_a_new_sequence_concerns_no_other(copy):
     frames = render(SCENES[3], np.random.default_rng(3), 64, 96, 10)
     # A name that a shell, an option or a YAML file might take for something else.
     name = "-added #2 'é'"
-    write_sequence(tiny.folder / "data/tiny/train" / name, frames, frames_per_exposure=3)
-    output = tiny.make(*target)
-    assert len(list(tiny.folder.glob("results/data/tiny-exclude/k8/t*/*.zarr"))) == 4
+    write_sequence(copy.folder / "data/tiny/train" / name, frames, frames_per_exposure=3)
+    output = copy.make(*EXCLUDING)
+    assert len(list(copy.folder.glob("results/data/tiny-exclude/k8/t*/*.zarr"))) == 3
     expected = ["accept", "alignment", "ingest", "statistics", "survey", "voxelize"]
     assert stages(output) == dict.fromkeys(expected, (1, 1))
-    train = read_json(tiny.folder / target[0])["splits"]["train"]
+    train = read_json(copy.folder / EXCLUDING[0])["splits"]["train"]
     assert train[0]["sequence"] == name

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.walks import read_walks
+from tests.repository.walks import read_walks
 from tests.workflow.project import Project
 
 pytestmark = [

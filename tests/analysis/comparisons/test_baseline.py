@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.analysis.comparisons.test_compare import evaluation
+from tests.analysis.evaluated_runs import write_evaluation
 from vrtspike.analysis.comparisons.baseline import below_baseline, write_baseline
 from vrtspike.analysis.comparisons.compare import find_candidates
 from vrtspike.io.files import read_json, write_json
@@ -22,7 +22,7 @@ TEST_FRAMES = {"protocol": "own"} | dict.fromkeys(
 def runs(publish, tmp_path):
     folders = [publish("one"), publish("two")]
     for name, psnr in (("one", 31.5), ("two", 30.0)):
-        evaluation(tmp_path / "evaluate" / name, name, psnr)
+        write_evaluation(tmp_path / "evaluate" / name, name, psnr)
     return find_candidates(folders)
 
 

@@ -10,6 +10,7 @@ import shutil
 import pandas as pd
 import pytest
 
+from tests.analysis.evaluated_runs import write_evaluation
 from vrtspike.analysis.comparisons.compare import (
     comparison_of_runs_text,
     find_candidates,
@@ -19,24 +20,12 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 
 
-def evaluation(folder, name: str, psnr: float):
-    metrics = {
-        "psnr": {"blurry": 25.0, "restored": psnr, "gain": psnr - 25},
-        "ssim": {"blurry": 0.8, "restored": 0.9, "gain": 0.1},
-        "lpips": {"blurry": 0.25, "restored": 0.125, "gain": 0.125},
-    }
-    write_json(
-        folder / "summary.json", {"fingerprint": f"fingerprint of {name}", "metrics": metrics}
-    )
-    return folder
-
-
 def test_each_run_has_a_row_of_measurements(publish, tmp_path):
     folders = [
         publish("one", TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1}),
         publish("two", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 2, "COMPILE_MODEL": True}),
     ]
-    evaluation(tmp_path / "evaluate/two", "two", 31.5)
+    write_evaluation(tmp_path / "evaluate/two", "two", 31.5)
     table = write_comparison(find_candidates(folders), tmp_path / "compare").set_index("preset")
     expected = {
         "forward ms": (220, 110), "step ms": (1000, 1000), "waits for data": (0.3, 0.3),
@@ -92,7 +81,8 @@ def test_metrics_of_two_protocols_share_no_column(publish, tmp_path):
     names = ("one", "two", "both")
     folders = [publish(name) for name in names]
     paths = [
-        evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json" for name in names
+        write_evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        for name in names
     ]
     vrt = {"protocol": "vrt", "metrics": {"psnr": {"restored": 34.0, "restored_error": 0.5}}}
     write_json(paths[1], read_json(paths[1]) | vrt)
@@ -109,9 +99,9 @@ def test_metrics_of_two_protocols_share_no_column(publish, tmp_path):
 @pytest.fixture
 def runs(publish, tmp_path):
     folders = [publish("one"), publish("second", TRAIN={"BATCH_SIZE": 3})]
-    evaluation(tmp_path / "evaluate/second", "second", 31.5)
+    write_evaluation(tmp_path / "evaluate/second", "second", 31.5)
     # An evaluation of other weights than those of the run.
-    evaluation(tmp_path / "evaluate/one", "another run", 40.0)
+    write_evaluation(tmp_path / "evaluate/one", "another run", 40.0)
     return find_candidates(folders)
 
 
@@ -153,8 +143,8 @@ def test_two_runs_of_one_preset_are_named_after_their_folders(publish, tmp_path)
 def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
     first = publish("one")
     shutil.copytree(tmp_path / "train", tmp_path / "copy/train")
-    evaluation(tmp_path / "evaluate/one", "one", 31.5)
-    evaluation(tmp_path / "copy/evaluate/one", "one", 29.5)
+    write_evaluation(tmp_path / "evaluate/one", "one", 31.5)
+    write_evaluation(tmp_path / "copy/evaluate/one", "one", 29.5)
     runs = find_candidates([first, tmp_path / "copy/train/one"])
     table = pd.read_csv(io.StringIO(comparison_of_runs_text(runs, "csv")))
     assert table["psnr restored"].tolist() == [31.5, 29.5]
@@ -163,7 +153,7 @@ def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
 def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_path):
     folders = [publish("one"), publish("two")]
     for name in ("one", "two"):
-        path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        path = write_evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
         warnings = ["chosen on the test split"] if name == "one" else []
         write_json(path, read_json(path) | {"warnings": warnings})
     runs = find_candidates(folders)
@@ -188,7 +178,7 @@ def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_
 def test_metrics_of_different_frames_give_a_warning(publish, tmp_path, key):
     folders = [publish("one"), publish("two"), publish("three")]
     for name, value, bins in (("one", 1, 8), ("two", 2, 8), ("three", 1, 4)):
-        path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        path = write_evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
         write_json(path, read_json(path) | {key: value, "bins": bins})
     runs = find_candidates(folders)
     warning = f"cannot be compared (one: {key} 1; two: {key} 2"

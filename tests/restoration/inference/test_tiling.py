@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.frame_source import FunctionSource
+from tests.frame_source import source_of
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.step_memory import StorageCounter
@@ -29,22 +29,11 @@ from vrtspike.restoration.inference.tiling import (
     tile_unit,
     tiling_for,
 )
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import FrameSource, read_ahead
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.system.errors import RunError
 
 CLIP_SHAPE = (7, 26, 38)
-
-
-def source_of(frames: np.ndarray, windows: list[range] | None = None) -> FrameSource:
-    """Frames (T, H, W, 3) in memory; notes the windows that are read of them."""
-
-    def read(time: slice) -> Frames:
-        if windows is not None:
-            windows.append(range(len(frames))[time])
-        return {"blur": frames[time]}
-
-    return FunctionSource(range(len(frames)), frames.shape[1:3], read)
 
 
 @pytest.fixture(scope="module")

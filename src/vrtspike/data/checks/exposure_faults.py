@@ -21,27 +21,24 @@ from vrtspike.data.manifests import SpikesEntry
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 
+# What was measured for these limits: docs/metrics-evidence.md, "Checks of data".
 CENTER_PRECISION = 3.0
-"""Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
-eight steps) is 4. The median offset of a sequence may be as large, beyond its uncertainty: measured
-were 0.0 to 2.1 in generated data of many kinds, 0.4 in real spikes."""
+"""Tolerated error, in steps, of the centre of one exposure, and of the median of a sequence beyond
+its uncertainty; a file cut by eight steps is off by 4."""
 MIN_CENTERS = 3
 """Minimum number of located exposures for a median that is trusted that far."""
 RELIABLE_CORRELATION = 0.8
-"""Median correlation from which centres are reliable: 0.9 and more in most data. In dark scenes few
-spikes leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians by up to 11."""
+"""Minimum median correlation of reliable centres; in dark scenes it is 0.75 at most."""
 MIN_LIKENESS = 0.9
-"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
-generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
-and a shorter one seemed better by up to 0.02 in correct data."""
+"""Minimum correlation of the blurry frame with the better of two windows. Below it the pattern of a
+noisy sensor decides, which is the same in each window."""
 MIN_GAIN = 0.005
 """Minimum lead in correlation of another window, in the median of a sequence, beyond counting
-noise. Correct generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
-length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
+noise; exposures of half the length lead by 0.008 or more."""
 COUNTING_NOISE = 0.0066
-"""Longer windows are less noisy, too: this, divided by the square of steps times contrast of the
-rates, is the part of the correlation that counting spikes costs. The count of an integrating pixel
-has a variance of 1/6, the band-pass leaves a 1/(4 pi) of it; half of their product."""
+"""Loss of correlation by counting spikes, times the square of steps times contrast of the rates:
+half the product of 1/6, the variance of an integrating pixel's count, and 1/(4 pi), the share that
+the band-pass leaves."""
 MIN_WIDENING = 0.25
 """Minimum part of an exposure that is recorded before and after it for a longer window."""
 MIN_EXPOSURES = 3

@@ -19,13 +19,10 @@ Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
 :class:`vrtspike.data.voxels.gain.GainMeter`; null without spikes).
 
-Chunks and compression of the arrays were chosen by measurement (``benchmarks/results/chunks.csv``).
-A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked
-and copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly
-compress (2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they are not compressed.
-Counts shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for
-0.85 of the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
-of several frames form one file.
+A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280, because a crop reads whole
+chunks. Counts shrink seven times and are compressed (lz4 with bit shuffle); frames and bits hardly
+shrink and are not (``benchmarks/results/chunks.csv``). Each chunk ends in its CRC-32C, so that
+every reader notices damage. The chunks of several frames form one file.
 """
 
 from __future__ import annotations

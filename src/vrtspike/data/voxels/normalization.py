@@ -2,10 +2,9 @@
 
 The input of a model is gain x count / steps, a brightness (see :mod:`vrtspike.data.voxels.gain`),
 standardised with the mean and the standard deviation of the training split.
-:func:`normalize_counts` is the only definition of that. The function is linear on purpose: the mean
-of a logarithm of few spikes depends on their number, so a model of log1p(rate) sees another
-brightness if the threshold differs, whatever the gain. At commit 89737ed3 the linear regression of
-``benchmarks/learning.py`` lost 13 to 18 dB from threshold 2 to 4 with the logarithm, 3 without.
+:func:`normalize_counts` is the only definition of it. It is linear on purpose: the mean of a
+logarithm of few spikes depends on their number, so that a model of log1p(rate) would see another
+brightness with another threshold, whatever the gain (docs/experiments.md, "Spike input").
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Layout:
         name: name in DATA.LAYOUT and manifests.
         required_folders: folders by which it is recognised, as patterns in which ``*`` is any name;
             all of one of the groups have to exist.
-        foreign_folders: the marks of another layout that looks alike; empty if there is none.
+        foreign_folders: required folders of another layout that looks alike; empty without one.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
         spike: folder of its spike files; None if one file holds all spikes of the sequence.
@@ -342,7 +342,7 @@ def layout_hint(layout: Layout, blur_dir: str) -> str:
 
 
 def _have_matches(root: Path, split: str, folders: Sequence[str]) -> bool:
-    """Return whether each mark matches a path that is not foreign."""
+    """Return whether each of the required folders matches a path that is not foreign."""
     for folder in folders:
         paths = root.glob(folder.format(split=glob.escape(split)))
         if not any(FOREIGN.isdisjoint(path.relative_to(root).parts) for path in paths):

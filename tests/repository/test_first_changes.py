@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.walks import read_walks
+from tests.repository.walks import read_walks
 from tests.workflow.project import Project, make_tiny_data
 
-WALKS = ("A loss", "A metric", "A raw layout", "A model", "A stage")
+WALKS = ("A loss", "A metric", "A raw layout", "A model", "A stage", "A finding")
 
 pytestmark = [pytest.mark.core, pytest.mark.endurance]
 
@@ -45,6 +45,8 @@ def guide(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Applied
     for name in ("pyproject.toml", "README.md", "README.zh-CN.md"):
         shutil.copy(repository / name, project.folder)
     shutil.copytree(repository / "docs", project.folder / "docs", dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(repository / "tests", project.folder / "tests", ignore=ignored)
     walks = read_walks(repository / "docs/first-changes.md")
     for block in chain.from_iterable(walks.values()):
         block.write(project.folder)
@@ -77,6 +79,13 @@ def test_names_and_keys_reach_the_reference(guide):
     page = (guide.project.folder / "config/README.md").read_text()
     for words in ("`LOSS.EDGE.DELTA`", "`mae`", "`hazy`", "`residual_3d`"):
         assert words in page
+
+
+def test_a_finding_passes_its_test_and_reaches_its_page(guide):
+    call(guide.project, "-m", "pytest", "-q", "tests/analysis/advice/test_symptom.py")
+    call(guide.project, "scripts/advice_reference.py")
+    page = (guide.project.folder / "docs/findings.md").read_text()
+    assert "\n| slow optimiser | section `step/optimizer`, its share of a step | over 20% |" in page
 
 
 RATES = "results/data/hazy/spike_rates.csv"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import vrtspike
-from tests.walks import read_walks
+from tests.repository.walks import read_walks
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.config import load_preset
 from vrtspike.config.tasks import TASKS, find_task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -44,20 +45,30 @@ def build_wheel(repository: Path, folder: Path) -> Path:
     return wheel
 
 
-def install_wheel(install: ModuleType, repository: Path, requirement: str, folder: Path) -> Path:
+def load_install_script(repository: Path) -> ModuleType:
+    """Import ``scripts/install.py``, which is in no package."""
+    path = repository / "scripts/install.py"
+    spec = importlib.util.spec_from_file_location("install", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def install_wheel(repository: Path, requirement: str, folder: Path) -> Path:
     """Make an empty environment with the wheel; returns its Python.
 
     The packages come from the cache of uv, where setting the project up left them.
 
     Args:
-        install: ``scripts/install.py``.
         repository: has the lock.
         requirement: path of the wheel, with extras.
         folder: of the environment.
     """
     venv.create(folder)
     program = folder / "bin/python"
-    command, variables = install.uv_command(str(program))
+    command, variables = load_install_script(repository).uv_command(str(program))
     options = ["--quiet", "--constraint", str(repository / "requirements.lock")]
     subprocess.run([*command, *options, requirement], env=variables, check=True)
     return program

@@ -1,10 +1,11 @@
-"""docs/architecture.md: its layers against every import, its walk against the code."""
+"""docs/architecture.md: its layers against every import, its chains and walk against the code."""
 
 from __future__ import annotations
 
 import ast
 import html
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
@@ -92,7 +93,7 @@ def test_no_part_of_a_package_imports_from_above(repository, page, package):
 def walk(page: str) -> list[tuple[list[str], list[str]]]:
     """Programs and dotted names of each step of the walk."""
     text = section(page, "One frame through the code")
-    steps = re.split(r"^\d+\. ", text.partition("`vrtspike restore`")[0], flags=re.MULTILINE)[1:]
+    steps = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
     programs = [re.findall(r"`scripts/(\w+\.py)`", step) for step in steps]
     return list(zip(programs, map(dotted_names, steps), strict=True))
 
@@ -125,6 +126,79 @@ def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, pag
         for name in names:
             modules = [f"vrtspike/{'/'.join(name.split('.')[:end])}.py" for end in (2, 3, 4)]
             assert used & set(modules), (programs, name)
+
+
+CHAINS = "From a command to the code"
+
+
+@dataclass(frozen=True)
+class ChainLine:
+    """A line of a call chain: a file and a function in it, or a rule.
+
+    Attributes:
+        file: path below the repository.
+        name: function, ``Class.method`` or rule.
+        depth: number of spaces in front.
+    """
+
+    file: Path
+    name: str
+    depth: int
+
+    @property
+    def word(self) -> str:
+        """The word by which its caller names it: of a program its file, else its function."""
+        return self.file.name if self.file.parent.name == "scripts" else self.name.split(".")[-1]
+
+
+def chain_lines(repository: Path, page: str) -> list[ChainLine]:
+    """Lines of all chains of the page."""
+    lines = []
+    text = section(page, CHAINS)
+    for block in re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in filter(None, block.splitlines()):
+            file, name = line.strip().split(": ")
+            top = file.split("/")[0]
+            root = repository if top in ("rules", "scripts") else repository / "src/vrtspike"
+            lines.append(ChainLine(root / file, name, len(line) - len(line.lstrip())))
+    return lines
+
+
+def defined(file: Path) -> set[str]:
+    """Functions and methods of a module, or the rules of a file of rules."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".smk":
+        return set(re.findall(r"^(?:rule|checkpoint) (\w+):", text, re.MULTILINE))
+    names = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            names |= {f"{node.name}.{method.name}" for method in methods}
+    return names
+
+
+def test_every_line_of_the_chains_exists(repository, page):
+    lines = chain_lines(repository, page)
+    assert len(lines) > 40
+    lost = [
+        line for line in lines if not line.file.is_file() or line.name not in defined(line.file)
+    ]
+    assert lost == []
+
+
+def test_every_line_of_the_chains_is_named_in_the_file_that_calls_it(repository, page):
+    callers: list[ChainLine] = []
+    unnamed = []
+    for line in chain_lines(repository, page):
+        callers = [caller for caller in callers if caller.depth < line.depth]
+        if callers:
+            text = callers[-1].file.read_text(encoding="utf-8")
+            if not re.search(rf"\b{re.escape(line.word)}\b", text):
+                unnamed.append((callers[-1], line))
+        callers.append(line)
+    assert unnamed == []
 
 
 PARTS = {"ablation_of_preset": "ablation", "fetch_weights": "weights", "demo_summary": "demo"}

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 import vrtspike
 from tests.concurrency import run_python
-from tests.wheels import copy_project
+from tests.repository.wheels import copy_project
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 
 

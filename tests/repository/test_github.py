@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.commands.main import COMMANDS, make_parser
 
-FOLDER = Path(__file__).resolve().parents[1] / ".github"
+FOLDER = Path(__file__).resolve().parents[2] / ".github"
 WORKFLOWS = sorted((FOLDER / "workflows").glob("*.yml"))
 FORMS = sorted((FOLDER / "ISSUE_TEMPLATE").glob("*.yml"))
 INPUTS = {"markdown", "textarea", "input", "dropdown", "checkboxes"}

@@ -1,4 +1,4 @@
-"""The tests of a module are in the file that tests/README.md says."""
+"""The test file of each module, as tests/README.md describes it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 TESTED_WITH = {
     "analysis/advice/test_symptom.py": [
@@ -107,26 +105,6 @@ def own_file(tests: Path, module: str) -> Path | None:
     return None
 
 
-def test_every_module_has_its_tests_where_the_page_says(repository):
-    elsewhere = {module for names in TESTED_WITH.values() for module in names}
-    package = repository / "src/vrtspike"
-    without = [
-        module
-        for module in modules(package)
-        if needs_file(package / f"{module}.py")
-        and own_file(repository / "tests", module) is None
-        and module not in elsewhere
-    ]
-    assert without == []
-
-
-def test_listed_modules_exist_and_have_no_file_of_their_own(repository):
-    listed = [module for names in TESTED_WITH.values() for module in names]
-    assert sorted(set(listed)) == sorted(listed)
-    assert set(listed) <= set(modules(repository / "src/vrtspike"))
-    assert [module for module in listed if own_file(repository / "tests", module)] == []
-
-
 @cache
 def files_by_name(repository: Path) -> dict[str, Path]:
     """Files by the dotted names of modules, and programs by their names."""
@@ -157,24 +135,6 @@ def used(path: Path, repository: Path) -> frozenset[Path]:
     return frozenset(by_name[name] for name in names & by_name.keys())
 
 
-@pytest.mark.parametrize("file", TESTED_WITH)
-def test_a_listed_file_reaches_its_modules(repository, file):
-    package = repository / "src/vrtspike"
-    reached: set[Path] = set()
-    pending = {repository / "tests" / file}
-    # The registry of tasks imports these modules by names that it puts together.
-    pending |= set((package / file).parent.glob("task.py"))
-    while pending:
-        path = pending.pop()
-        reached.add(path)
-        pending |= used(path, repository) - reached
-    assert {package / f"{module}.py" for module in TESTED_WITH[file]} <= reached
-
-
-SHARED_FIXTURES = ("conftest.py", "published_runs.py", "small_run.py")
-"""Files whose fixtures are used in several folders: the page lists all of them."""
-
-
 def functions(source: Path) -> dict[str, bool]:
     """Names of the functions of a file, true for fixtures."""
     names = {}
@@ -192,29 +152,3 @@ def listed_helpers(page: str, kind: str) -> dict[str, set[str]]:
     for names, file in re.findall(r"^\| (`.+?`) \| `(.+?)` \|", table, re.MULTILINE):
         helpers.setdefault(file, set()).update(re.findall(r"`(\w+)`", names))
     return helpers
-
-
-@pytest.mark.parametrize("kind", ["fixture", "function"])
-def test_helpers_of_the_page_exist(repository, kind):
-    page = (repository / "tests/README.md").read_text(encoding="utf-8")
-    helpers = listed_helpers(page, kind)
-    assert len(helpers) >= 5
-    for file, names in helpers.items():
-        fixtures = functions(repository / "tests" / file)
-        assert {name for name in names if fixtures.get(name) == (kind == "fixture")} == names, file
-
-
-def test_the_page_lists_every_fixture_that_folders_share(repository):
-    page = (repository / "tests/README.md").read_text(encoding="utf-8")
-    helpers = listed_helpers(page, "fixture")
-    for file in SHARED_FIXTURES:
-        fixtures = functions(repository / "tests" / file)
-        assert {name for name in fixtures if fixtures[name]} == helpers[file], file
-
-
-def test_the_staleness_table_is_where_the_page_says(repository):
-    page = (repository / "tests/README.md").read_text(encoding="utf-8")
-    (row,) = [line for line in page.splitlines() if line.startswith("| `workflow/test_staleness")]
-    (command,) = re.findall(r"`pytest -m (\w+) (tests/\S+)`", row)
-    mark, file = command
-    assert f"pytest.mark.{mark}" in (repository / file).read_text().split("\ndef ")[0]

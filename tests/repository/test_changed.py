@@ -1,6 +1,9 @@
-"""The tests that ``make quick`` selects."""
+"""The tests that ``make quick`` selects, and those that ``make test`` leaves out."""
 
 from __future__ import annotations
+
+import re
+import subprocess
 
 import pytest
 
@@ -20,3 +23,14 @@ from tests.changed import select_tests
 )
 def test_make_quick_runs_the_tests_of_changed_files(repository, changed, tests):
     assert select_tests([changed]) == [repository / "tests" / name for name in tests]
+
+
+def test_make_test_ends_with_what_it_leaves_out(repository):
+    listed = subprocess.run(
+        ["make", "--dry-run", "test"], cwd=repository, capture_output=True, text=True, check=True
+    )
+    line = listed.stdout.splitlines()[-1]
+    assert "not run: make core" in line
+    folders = re.findall(r"[\w/]+/", line)
+    assert len(folders) == 3
+    assert [folder for folder in folders if not (repository / folder).is_dir()] == []

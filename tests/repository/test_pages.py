@@ -16,19 +16,19 @@ from tests.data.scenes import film
 from vrtspike.io.images import write_png
 
 PLANNED = "tests/workflow/test_documented.py"
-CALLS = "tests/test_documented_calls.py"
+CALLS = "tests/repository/test_documented_calls.py"
 TESTED = {
     r"make demo": ".ci/run",
     r"make general": "tests/workflow/test_general.py",
     r"make setup && \. \.venv/bin/activate": ".ci/run",
     r"make docs": ".ci/run",
-    r"make format": "tests/test_contributing.py",
+    r"make format": "tests/repository/test_first_changes.py",
     r"snakemake .*(_waves|PRESETS=waves)": "tests/workflow/test_third_task.py",
     r"snakemake --cores 2 sst_demo": "tests/workflow/test_sst.py",
     r"snakemake .*": PLANNED,
     r"vrtspike .*": CALLS,
     r"python scripts/config_reference\.py": "tests/config/test_reference.py",
-    r"python scripts/simulate\.py .*": "tests/test_pages.py",
+    r"python scripts/simulate\.py .*": "tests/repository/test_pages.py",
     r"(python|torchrun --nproc-per-node 2) fit_example\.py": "tests/training/test_fit.py",
 }
 """Beginnings of commands, as regular expressions, and where they are run or planned."""
