@@ -36,7 +36,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 
 
 def pack(arguments: argparse.Namespace) -> None:
-    """Write a finished run of the deblurring as one folder for publication.
+    """Write a finished run of deblurring as one folder for publication.
 
     It contains weights, settings, statistics, the metrics of its evaluation with their protocol,
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
@@ -186,7 +186,7 @@ def why(arguments: argparse.Namespace) -> None:
     """Show why stages would run, and how long they took last time.
 
     One line per stage that `snakemake TARGET` would run. Trained presets whose code has changed are
-    listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
+    also listed. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
     require_project()

@@ -1,4 +1,4 @@
-"""The deblurring on the report page: its words, columns and pictures."""
+"""The report page of deblurring: words, columns and pictures."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _VALIDATED = {"held_out": "training sequences that are held out", "test": "test 
 
 
 class DeblurringPage(TaskPage):
-    """The words, columns and pictures of the deblurring on the report page."""
+    """The words, columns and pictures of deblurring on the report page."""
 
     about = (
         "A spike camera takes no frames: each of its pixels gathers light and sends a spike "
         "whenever it has enough, up to tens of thousands of times a second. Recorded beside a "
         "camera's blurry frame, spikes tell what moved while its shutter was open."
     )
-    # Of RGB; other metrics in dB are named.
+    # A metric in dB is PSNR of RGB unless it has another name.
     implied_metric = "PSNR"
     seconds = "restoring, s a frame"
     videos = "Videos: blurry, restored, sharp"

@@ -22,7 +22,7 @@ _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 
 
 def require_fitting_start(settings: Settings) -> None:
-    """Refuse a preset with another network than its start (MODEL.PRETRAINED), or other inputs.
+    """Reject a preset with another network than its start (MODEL.PRETRAINED), or other inputs.
 
     Shapes are compared when the weights are loaded.
 
@@ -55,7 +55,7 @@ def require_fitting_start(settings: Settings) -> None:
 
 
 def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: Settings) -> None:
-    """Refuse a teacher that needs spikes or other voxels than the data set has.
+    """Reject a teacher that needs spikes or other voxels than the data set has.
 
     Args:
         folder: result folder of the teacher.

@@ -91,7 +91,7 @@ def launch(program: Path, request: Launch) -> int:
     # log is that of the running job.
     with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
         was_finished = is_finished(folder)
-        # The log of a finished run stays: its training may have ended while this launcher waited.
+        # Keep the log of a finished run: its training may have ended while this launcher waited.
         if not was_finished:
             # An error of an earlier start must not look like one of this start.
             messages.empty_log()
@@ -109,7 +109,7 @@ def launch(program: Path, request: Launch) -> int:
         train = partial(train_on_machines, folder, machines, program, messages, limit)
         status = _train_and_publish(train, run, folder, request.output, messages)
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
-    # A job that made no step would make none after requeueing, either.
+    # A job that has not completed a single step would not do so after requeueing either.
     if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
     return status
@@ -118,7 +118,7 @@ def launch(program: Path, request: Launch) -> int:
 def _train_and_publish(
     train: Callable[[], int], run: RunIdentity, folder: Path, output: Path, messages: Messages
 ) -> int:
-    """Train, publish the result of a finished training, and run LOG.ON_END in any case.
+    """Train, publish the result of a finished training, and always run LOG.ON_END.
 
     Args:
         train: trains, and returns the exit status.

@@ -21,7 +21,7 @@ _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 
 
 def published_buffers(vrt: VRT) -> dict[str, Tensor]:
-    """Return the buffers of a published checkpoint, which are no parameters, by name."""
+    """Return the buffers of a published checkpoint, which are not parameters, by name."""
     buffers = {}
     for name, module in vrt.named_modules():
         if isinstance(module, WindowAttention):

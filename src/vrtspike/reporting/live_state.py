@@ -104,10 +104,10 @@ class LiveRun:
         return bool(self.read_record()["status"] != RUNNING)
 
     def read(self, now: float | None = None) -> Snapshot:
-        """Read the present state.
+        """Read the current state.
 
         Args:
-            now: seconds since the epoch; None for the present time.
+            now: seconds since the epoch; None for the current time.
 
         Raises:
             RunError: if a file of the run is damaged.
@@ -153,7 +153,7 @@ def _losses(row: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: float | None) -> float:
-    """Return a logged number; null, which replaces values that are not finite, is no number."""
+    """Return a logged number; null, which replaces values that are not finite, is not a number."""
     return math.nan if value is None else float(value)
 
 

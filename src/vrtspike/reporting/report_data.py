@@ -51,7 +51,7 @@ class EvaluationOnPage(TypedDict):
         interval_method: method of the intervals of gains; empty without one.
         warnings: warnings of the evaluation.
         notes: sentences on its values.
-        remark: a remark of the task; None for none.
+        remark: a remark of the task; None if there is none.
         sequence_rows: mean values of each test sequence.
         frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
             frame.

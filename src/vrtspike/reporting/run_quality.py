@@ -98,7 +98,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: Summary, folder: Path) -> None:
-    """Refuse a summary without a key that every task writes.
+    """Reject a summary without a key that every task writes.
 
     Raises:
         RunError: naming the keys.
@@ -179,8 +179,8 @@ def _gain_interval(
 ) -> tuple[float, float] | None:
     """Compute the interval of a metric's gain from the means of the sequences.
 
-    None for a gain that is no mean over independent sequences, which ``mean_over`` tells, or is not
-    finite, and for too few sequences.
+    None if there are too few sequences, or the gain is not finite or not a mean over independent
+    sequences (``mean_over``).
     """
     before, after = metric.columns
     gain = summary["metrics"][metric.name].get("gain")

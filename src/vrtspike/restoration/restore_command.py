@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from vrtspike.runs.identity import RunIdentity
 
 _GPU_TIMEOUT_S = 30.0
-"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
+"""Enough for a GPU that is about to become free; a user who does not want to wait can choose the
+CPU."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def restore_clip(
         model_name: the model, as for :func:`vrtspike.load`.
         request: inputs and options.
         compare: a second model, which restores into ``compared`` in the output folder, or a folder
-            of restored frames: stands beside the first on the page.
+            of restored frames: shown beside the first on the page.
         device_name: the device that computes.
         precision: type of matrix products, as for :func:`vrtspike.load`.
 

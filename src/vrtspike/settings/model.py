@@ -42,7 +42,7 @@ class NetworkSettings(Section):
     The defaults are those of a network without keys of its own.
 
     Attributes:
-        depth_key: the key with the number of blocks; None for none.
+        depth_key: the key with the number of blocks; None if there is none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
         takes_neighbors: it takes the spikes of the frames before and after a clip. The control
@@ -259,7 +259,7 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _one_source_of_weights(self) -> Self:
-        """Refuse two sources of weights, and an exported model, which cannot be trained."""
+        """Reject two sources of weights, and an exported model, which cannot be trained."""
         if self.PRETRAINED is None:
             return self
         if self.PRETRAINED.endswith(".onnx"):
@@ -276,7 +276,7 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Refuse widths, heads and depths that do not go together."""
+        """Reject widths, heads and depths that do not go together."""
         vrt = self.VRT
         widths = vrt.EMBED_DIMS
         if len(widths) != len(self.VRT_DEPTHS):
@@ -350,7 +350,7 @@ def with_vrt_arguments(document: Document) -> Document:
         return document
     file = os.path.expanduser(name)  # noqa: PTH111
     if not Path(file).is_file():
-        return document  # a missing file is refused by require_trainable, before a run starts
+        return document  # a missing file is rejected by require_trainable, before a run starts
     arguments = read_yaml(file)
     result = Document({}, {})
     for argument, value in arguments.values.items():

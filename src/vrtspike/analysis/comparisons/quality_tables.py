@@ -24,7 +24,7 @@ SPREAD = "spread"
 
 
 def require_distinct_names(names: Sequence[str]) -> None:
-    """Refuse runs with equal names.
+    """Reject runs with equal names.
 
     Raises:
         RunError: if two have one name.
@@ -250,7 +250,7 @@ def _kinds(metric: Metric) -> dict[str, str]:
 def require_equal(
     run: PublishedRun, reference: PublishedRun, expected: RunSettings, differing: str
 ) -> None:
-    """Refuse a run with other data or settings than expected.
+    """Reject a run with other data or settings than expected.
 
     Args:
         run: run to check.
@@ -271,7 +271,7 @@ def require_equal(
 
 
 def require_seeds(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs that differ in more than their seed.
+    """Reject runs that differ in more than their seed.
 
     Raises:
         RunError: naming two of them and the key.

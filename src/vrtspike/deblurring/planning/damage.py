@@ -12,7 +12,7 @@ from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.system.errors import DataError
 
 MISSING = "missing"
-"""Version of missing inputs: the job meets the same error and reports it."""
+"""Version used if inputs are missing: the job will hit the same error and report it."""
 
 
 def shard_damage(results: Path, folder: str, kind: ManifestKind[Shard]) -> Callable[[Any], str]:
@@ -50,7 +50,7 @@ def inputs_version(title: str, *folders: str | None) -> str:
     """Return a line that changes with the files below folders; touching a file changes nothing.
 
     Args:
-        title: beginning of the line.
+        title: start of the line.
         folders: paths of the folders; None is skipped.
     """
     paths = [Path(folder) for folder in folders if folder]

@@ -17,7 +17,7 @@ from vrtspike.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class DeblurringWorkflow:
-    """A configuration as far as deblurring is concerned.
+    """The part of the configuration that concerns deblurring.
 
     Attributes:
         workflow: configuration of all tasks.
@@ -41,7 +41,7 @@ class DeblurringWorkflow:
 
     @cached_property
     def presets(self) -> dict[str, Settings]:
-        """The presets of the deblurring, those of sweeps included, by name."""
+        """The presets of deblurring, those of sweeps included, by name."""
         return {
             name: settings
             for name, settings in self.workflow.every_preset.items()
@@ -49,7 +49,7 @@ class DeblurringWorkflow:
         }
 
     def preset(self, name: str) -> Settings:
-        """Return a preset of the deblurring.
+        """Return a preset of deblurring.
 
         Raises:
             ConfigError: as :meth:`Workflow.preset`, or if it is one of another task.
@@ -72,7 +72,7 @@ class DeblurringWorkflow:
         return sorted(names)
 
     def require_results_elsewhere(self, data_source: DataSource) -> None:
-        """Refuse results among the sequences of a data set that the user fills.
+        """Reject a folder of results within a data set provided by the user.
 
         Raises:
             ConfigError: naming both folders.
@@ -97,7 +97,7 @@ class DeblurringWorkflow:
         """Return one of the presets whose data set has a name.
 
         Raises:
-            ConfigError: if the name stands for different data.
+            ConfigError: if presets use the name for different data.
         """
         presets = [name for name, source in self.by_preset.items() if source.name == dataset_name]
         first, *others = presets
@@ -106,7 +106,7 @@ class DeblurringWorkflow:
         return first
 
     def require_same_data(self, preset: str, other: str) -> None:
-        """Refuse presets whose different data would have one name.
+        """Reject presets whose different data would have one name.
 
         Raises:
             ConfigError: as :meth:`preset`, or naming both and the key that differs.
@@ -123,7 +123,7 @@ class DeblurringWorkflow:
                 )
 
     def data_source(self, preset: str) -> DataSource:
-        """Return the data set that a preset of the deblurring takes, derived ones included.
+        """Return the data set that a preset of deblurring takes, derived ones included.
 
         Raises:
             ConfigError: as :meth:`preset`.

@@ -9,8 +9,8 @@ from vrtspike.deblurring.planning.deblurring_workflow import DeblurringWorkflow
 class NeededPresets:
     """The presets that targets need, gathered while Snakemake plans.
 
-    Jobs on data know only the name of a data set, its wildcard. Two presets may call different data
-    so, as long as no target needs both.
+    Jobs on data know only the name of a data set, its wildcard. Two presets may use one name for
+    different data, as long as no target needs both.
 
     Args:
         workflow: configuration with the presets.
@@ -24,7 +24,7 @@ class NeededPresets:
         """Add a preset that a target needs.
 
         Args:
-            preset: name of a preset of the deblurring.
+            preset: name of a preset of deblurring.
             others_may_differ: if true, presets that no target needs may have other data of the same
                 name.
 

@@ -1,4 +1,4 @@
-"""Command line options of the data stages."""
+"""Command-line options of the data stages."""
 
 from __future__ import annotations
 

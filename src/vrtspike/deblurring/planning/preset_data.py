@@ -21,7 +21,7 @@ def statistics_wildcards(
     Args:
         workflow: configuration with the presets.
         raw_data: the raw data sets.
-        preset: name of a preset of the deblurring.
+        preset: name of a preset of deblurring.
 
     Raises:
         UserError: if the preset is invalid or does not fit its data.
@@ -42,7 +42,7 @@ def checked_files(
     Args:
         workflow: configuration with the presets.
         raw_data: the raw data sets.
-        presets: names of presets of the deblurring.
+        presets: names of presets of deblurring.
 
     Raises:
         UserError: if a preset is invalid or needs spikes that its data do not have.
@@ -59,7 +59,7 @@ def checked_files(
 
 
 def require_spikes(workflow: DeblurringWorkflow, raw_data: RawData, preset: str) -> None:
-    """Refuse a preset with spikes for a folder without them, judged by names.
+    """Reject a preset with spikes for a folder without them, judged by names.
 
     Raises:
         ConfigError: naming both.
@@ -81,7 +81,7 @@ def require_spikes(workflow: DeblurringWorkflow, raw_data: RawData, preset: str)
 def require_sequences_to_hold_out(
     workflow: DeblurringWorkflow, raw_data: RawData, preset: str
 ) -> None:
-    """Refuse a preset that holds out sequences for data with a single training sequence.
+    """Reject a preset that holds out sequences for data with a single training sequence.
 
     Raises:
         ConfigError: naming both.

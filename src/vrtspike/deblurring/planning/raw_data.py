@@ -48,8 +48,8 @@ class RawData:
         is_dry_run: function that returns true in a dry run, called when a data set is inspected.
             Faults are reported in a dry run only; in a run the jobs report them.
         notices: messages for the end of the run; missing data make a plan fail.
-        measures: if false, only names are read, not sizes and dates. A cluster job needs no more,
-            because it plans only itself.
+        measures: if false, only names are read, not sizes and dates. That is enough for a cluster
+            job, which plans only itself.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class RawData:
         self._inspect = cache(self._inspect_dataset)
 
     def survey(self, data_source: DataSource) -> Survey | None:
-        """Return the survey of a folder that users fill.
+        """Return the survey of a data set provided by the user.
 
-        None of generated data; None, with a notice, of missing data.
+        None for generated data; None, with a notice, for missing data.
         """
         sequences, _ = self._inspect(data_source)
         return sequences
 
     def states(self, data_source: DataSource) -> dict[str, RawState]:
-        """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
+        """Return the state of each sequence provided by the user, by ``<split>/<name>``.
 
         Empty for generated data, and if ``measures`` is false.
         """
@@ -87,7 +87,7 @@ class RawData:
         """Survey a data set, measure its files, and add notices.
 
         Returns:
-            the survey, None of generated or missing data; and states by ``<split>/<name>``.
+            the survey, None for generated or missing data; and states by ``<split>/<name>``.
         """
         if data_source.kind != "raw":
             return None, {}
@@ -108,7 +108,7 @@ class RawData:
         return sequences, states
 
     def _note_survey(self, data_source: DataSource, sequences: Survey) -> None:
-        """Add notices about sequences with faults and folders that are passed over."""
+        """Add notices about sequences with faults and ignored folders."""
         if sequences["excluded"]:
             title = f"\n{data_source.root} has faults, as far as names show"
             faults = named_faults(sequences["excluded"])
@@ -144,6 +144,6 @@ def names_version(sequences: Survey | None) -> str | None:
     """
     if sequences is None:
         return None
-    # Folders that are passed over change no result.
+    # Ignored folders change no result.
     used = {key: value for key, value in sequences.items() if key != "passed_over"}
     return f"names below the data's folder: {json_digest(used)[:12]}"

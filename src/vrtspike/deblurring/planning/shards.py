@@ -41,7 +41,7 @@ class Shards:
     def threads(self, data_source: DataSource, shard: str) -> int:
         """Return the processes of a job on a shard: one for each sequence.
 
-        Snakemake limits them to ``--cores``, so that it is all cores before the survey.
+        Snakemake caps the number at ``--cores``; before the survey, a job asks for all cores.
         """
         return len(shard_members(shard, self._sequences(data_source))) or ALL_CORES
 
