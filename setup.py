@@ -1,6 +1,6 @@
-"""The build of a wheel: the workflow's own files travel beside the package.
+"""Build a wheel that ships the workflow's files next to the package.
 
-Everything else stands in ``pyproject.toml``.
+Everything else is in ``pyproject.toml``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ PAGE = Path("docs/findings.md")
 
 
 def main() -> None:
-    """Write the table, or refuse a page that is older than the symptoms."""
+    """Write the table, or reject a page that is older than the symptoms."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the table")

@@ -31,7 +31,7 @@ def main() -> None:
     }
     for name, text in pages.items():
         _write(PROJECT / name, text, check=arguments.check)
-    if not arguments.check:  # what is not translated yet is no fault
+    if not arguments.check:  # what is not translated yet is not a fault
         _write(PROJECT / "docs/zh/missing.md", missing_page(PROJECT), check=False)
 
 

@@ -16,7 +16,7 @@ PAGE = Path("docs/datasets.md")
 
 
 def main() -> None:
-    """Write the tables, or refuse a page that is older than ``public_sets.toml``."""
+    """Write the tables, or reject a page that is older than ``public_sets.toml``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="that holds the tables")

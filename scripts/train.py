@@ -11,9 +11,9 @@ inputs are standardised), run.json (environment, starts, status, metrics), metri
 tensorboard/, logs/ (time and memory), pictures/, checkpoints/, best.safetensors (of the best
 validation) and at the end weights.safetensors.
 
-SIGTERM, SIGUSR1, SIGHUP (a closed terminal) or Ctrl-C stop the run after the present step and save
+SIGTERM, SIGUSR1, SIGHUP (a closed terminal) or Ctrl-C stop the run after the current step and save
 its state. After a crash it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result
-is the same in any case. Exit status: 0 finished, 75 stopped and saved (start again to continue), 2
+is always the same. Exit status: 0 finished, 75 stopped and saved (start again to continue), 2
 invalid input, with a message, 1 a crash. A torchrun started by hand kills processes that have not
 ended 30 seconds after a signal, and ends with 1; with --max-restarts N, set
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.

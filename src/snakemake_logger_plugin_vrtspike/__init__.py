@@ -32,7 +32,7 @@ class LogHandlerSettings(LogHandlerSettingsBase):
     """No options; made before Snakemake reads ``--config``, whose faults it shows as tracebacks."""
 
     def __post_init__(self) -> None:
-        """Refuse what Snakemake cannot read."""
+        """Reject what Snakemake cannot read."""
         if fault := config_fault(sys.argv[1:]):
             print(f"error: {fault}", file=sys.stderr)
             raise SystemExit(EXIT_USER_ERROR)

@@ -179,7 +179,7 @@ def metric_entries(
 
 _CHOSEN_ON = "chosen on"
 _NO_TEST = "not a test"
-"""Beginnings of warnings that values are no test of the model."""
+"""Prefixes of warnings that the values are not a test of the model."""
 
 
 def chosen_on(data: str, key: str) -> str:
@@ -208,11 +208,11 @@ def trained_on(sequences: Mapping[str, str], total: int, key: str) -> str:
 
 NOT_COUNTED = "Not counted"
 NOT_COUNTED_NOTE = "In no order: these values are no test of the model."
-"""Title and note of a table of evaluations that are no test of the model."""
+"""Title and note of a table of evaluations that are not a test of the model."""
 
 
 def reasons_not_to_count(summary: Summary) -> list[str]:
-    """Return the warnings that an evaluation's values are no test of the model.
+    """Return the warnings that an evaluation's values are not a test of the model.
 
     >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
     ['not a test: 2 of 3']
@@ -275,7 +275,7 @@ def summary_damage(path: Path) -> str:
 
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
-    """Return the reason why the contents of a file are no summary; empty if they are one."""
+    """Return the reason why a file is not a summary; empty if it is one."""
     # Tasks outside this project may omit the field.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (

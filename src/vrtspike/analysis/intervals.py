@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_SEQUENCES = 5
-"""Sequences below which there is no interval: resamples of so few repeat each other."""
+"""Minimum number of sequences for an interval: with fewer, resamples repeat each other."""
 RESAMPLES = 9999
 CONFIDENCE_LEVEL = 0.95
 _SEED = 0

@@ -93,7 +93,7 @@ def submit_job(system: str, job: BatchJob) -> str | None:
         failed for a reason that a retry cannot change, such as faulty data.
 
     Raises:
-        RunError: if the batch system is not installed, refuses the job or does not answer within
+        RunError: if the batch system is not installed, rejects the job or does not answer within
             :data:`SUBMIT_S`.
     """
     if _failure_marker(job.name).exists():
@@ -225,13 +225,13 @@ def cancel_jobs(names: Sequence[str]) -> str:
 
 
 def _number(folder: Path, first: str) -> str:
-    """Return the job's present number, which changes when it is submitted again."""
+    """Return the current ID of the job, which changes when it is submitted again."""
     resubmitted = folder / "number"
     return resubmitted.read_text() if resubmitted.is_file() else first
 
 
 def _failure_marker(name: str) -> Path:
-    """Return the file that marks a job as failed for good within the present Snakemake run."""
+    """Return the file that marks a job as failed for good within the current Snakemake run."""
     return JOBS_FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 

@@ -141,7 +141,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
         gpus: number per node; ``auto`` for all GPUs of the job.
 
     Raises:
-        ConfigError: if this is no Slurm job of that many nodes.
+        ConfigError: if this is not a Slurm job of that many nodes.
     """
     allocated = _allocated_nodes()
     if allocated != str(nodes):

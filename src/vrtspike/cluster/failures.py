@@ -22,7 +22,7 @@ FAILURE_REASONS = {
 """Reasons by Slurm's final job states; LOST is a job without a state."""
 
 NEAR_END = "the time limit of the job is near"
-"""Beginning of the launcher's message before it stops a training."""
+"""Prefix of the launcher's message before it stops a training."""
 
 _CAUSES = {
     r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": FAILURE_REASONS[

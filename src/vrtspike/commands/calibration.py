@@ -1,4 +1,4 @@
-"""The command ``vrtspike calibrate``, which a stage of the workflow runs, too."""
+"""The command ``vrtspike calibrate``, which the stage ``calibrate`` also runs."""
 
 from __future__ import annotations
 

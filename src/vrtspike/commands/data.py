@@ -24,7 +24,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def run_data(arguments: argparse.Namespace) -> int:
     """List the public data sets that the package reads, or check a folder of one.
 
-    Without arguments: source, size, licence, layout, and the page on which each fact was seen.
+    Without arguments: source, size, licence and layout, and the page that states each fact.
     With check PATH: the set that the folder looks like, and the splits, sequences, frames and
     spikes that are missing. The exit status is 0 if nothing is missing, else 1.
     """

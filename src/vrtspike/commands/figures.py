@@ -11,8 +11,8 @@ from vrtspike.system.errors import ConfigError, did_you_mean
 from vrtspike.system.options import output_path
 
 FIGURE_NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
-"""Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They stand here
-again, because that module imports matplotlib, for which the help of a command does not wait.
+"""Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They are
+repeated here, because that module imports matplotlib, which would slow down ``--help``.
 """
 
 
@@ -109,7 +109,7 @@ def _chosen_names(text: str) -> list[str]:
     """Return the figures that ``--only`` names.
 
     Raises:
-        ConfigError: if there is none of a name.
+        ConfigError: if a name is unknown.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -125,7 +125,7 @@ def _parse_row(text: str | None) -> tuple[str, int] | None:
     """Return the sequence and the row of ``--row``.
 
     Raises:
-        ConfigError: if it is something else.
+        ConfigError: if ``--row`` has another form.
     """
     if text is None:
         return None

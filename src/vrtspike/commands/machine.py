@@ -22,8 +22,8 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Check that this machine and this configuration are ready, and show how to fix problems.
 
     Checks Python, packages, GPU and its compiler, shared memory and disk; in the project's folder
-    also configuration, data and weights of the presets in PRESETS. It distinguishes missing (○)
-    from broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
+    also configuration, data and weights of the presets in PRESETS. It distinguishes what is missing
+    (○) from what is broken (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
     from vrtspike.commands.doctor.checks import all_checks, show_checks
 

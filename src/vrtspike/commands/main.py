@@ -52,8 +52,8 @@ COMMANDS: Mapping[str, tuple[AddArguments, Run]] = {
 }
 """The commands in the order of ``--help``.
 
-The docstring of the function that runs a command is its description in ``--help``; the first line
-stands in the list of all commands. The modules import no large packages, so that ``--help`` is
+The docstring of the function that runs a command is its description in ``--help``; its first line
+appears in the list of commands. The modules import no large packages, so that ``--help`` is
 fast."""
 
 

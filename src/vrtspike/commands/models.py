@@ -133,7 +133,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
     """Restore blurry frames or a video with a trained model.
 
     MODEL is the result folder of a finished run, with weights, settings and the statistics of
-    spikes; what vrtspike pack or export has made of one; owner/name of the Hugging Face hub; or
+    spikes; the output of vrtspike pack or vrtspike export; owner/name of the Hugging Face hub; or
     general, the bundled weights. Restored frames are written as PNG into OUT/restored. If the call
     is interrupted, repeat it to continue. Spikes are recorded or simulated; a model that was
     trained without them takes none. The sensor's size is that of --sensor, of the files, of a
@@ -162,7 +162,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
 
 
 def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Accept INPUT behind options: argparse has taken MODEL for it."""
+    """Accept INPUT after options: argparse has mistaken MODEL for it."""
     if len(words) != 1 or words[0].startswith("-") or arguments.model_name is not None:
         return False
     arguments.model_name, arguments.frames = str(arguments.frames), Path(words[0])

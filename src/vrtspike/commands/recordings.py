@@ -87,9 +87,9 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(arguments: argparse.Namespace) -> None:
     """Read data sets and trained models completely and name all damage.
 
-    Of data sets, compares every chunk of the stores with its checksum and the contents with the
-    digest of their manifest. Of trained models, compares files with the digests in run.json, and
-    loads the weights. Exits with 2 if there is any damage, or no model of a name.
+    For data sets, compare every chunk of the stores with its checksum, and the contents with the
+    digest in their manifest. For trained models, compare files with the digests in run.json, and
+    load the weights. The exit status is 2 if anything is damaged, or a model does not exist.
     """
     datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
     models = [place for place in arguments.places if not place.endswith(".json")]
@@ -129,7 +129,7 @@ def _check_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
     """Check trained models, and report those that exist one by one.
 
     Returns:
-        messages on names that no model has, and on damaged models.
+        messages on unknown names and on damaged models.
     """
     from vrtspike.restoration.loading import load
 

@@ -186,7 +186,7 @@ def run_why(arguments: argparse.Namespace) -> None:
     """Show why stages would run, and how long they took last time.
 
     One line per stage that `snakemake TARGET` would run. Trained presets whose code has changed are
-    listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
+    also listed. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
     require_project()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65535
 REFRESH_S = 5.0
-"""Seconds between two pictures of the terminal; the page has its own in ``live.js``."""
+"""Seconds between two refreshes of the terminal; ``live.js`` sets the interval of the page."""
 CHECK_S = 1.0
-"""Seconds between two looks at the end of the run."""
+"""Seconds between two checks whether the run has ended."""
 _LAST_PAGE_S = 90.0
 """Seconds within which a page requests the final state of the run; browsers may keep a page in the
 background waiting for a minute."""
@@ -53,8 +53,8 @@ def run_watch(arguments: argparse.Namespace) -> None:
 
     RUN is a preset, for its latest run, the run's folder (runs/<preset>/<fingerprint>) or its
     result (results/train/<preset>). A page for this machine only is opened in the browser; without
-    a display, or over SSH, the progress is shown in the terminal (--no-browser serves the page
-    there, too, for a tunnel: ssh -L). It ends with the training, or with Ctrl-C.
+    a display, or over SSH, the progress is shown in the terminal (--no-browser serves the page even
+    there, for a tunnel: ssh -L). The command ends with the training, or with Ctrl-C.
     """
     in_terminal = arguments.terminal or arguments.once
     if in_terminal and (arguments.no_browser or arguments.port):
@@ -86,7 +86,7 @@ def has_display() -> bool:
 
 
 def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
-    """Serve the page until the run has ended and its end was shown."""
+    """Serve the page until the run has ended and a browser has shown it."""
     import webbrowser
 
     from vrtspike.reporting.live_server import serving
@@ -102,16 +102,16 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
 
 
 def wait_for_end(run: LiveRun, server: LiveServer, patience_s: float | None) -> None:
-    """Wait until the run has ended, and a page was sent its end.
+    """Wait until the run has ended and its final state was sent to a page.
 
     Args:
         run: reader of the run's state.
         server: server of the run's page.
-        patience_s: seconds to wait for a page after the end; None for no limit, as of a run that
-            had ended before and is to be seen once.
+        patience_s: seconds to wait for a page after the end; None if there is no limit, as for a
+            run that had ended before and is to be shown once.
 
     Raises:
-        Exception: that a request has met.
+        Exception: raised while answering a request.
     """
     while not run.has_ended():
         if server.fault is not None:

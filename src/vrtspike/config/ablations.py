@@ -14,7 +14,7 @@ class Variant:
         label: name of the model in tables.
         suffix: suffix of its preset's name.
         override: the key that differs, with its value.
-        phrase: beginning of the sentence on its metric.
+        phrase: start of the sentence on its metric.
         no_worse: sentence if it is no worse than the preset; may be empty.
     """
 

@@ -65,9 +65,9 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 
 def _written_path(document: Document, location: KeyPath) -> KeyPath:
-    """Return the longest beginning of a location that the document contains.
+    """Return the longest prefix of a location that the document contains.
 
-    Locations of pydantic also have members of unions, which no document contains.
+    Pydantic's locations also include union members, which do not occur in documents.
     """
     for end in range(len(location), 0, -1):
         if location[:end] in document.locations:

@@ -113,7 +113,7 @@ NormalizedPath = Annotated[str, AfterValidator(_normalized)]
 
 
 def _literal(path: str) -> str:
-    """Refuse paths that Snakemake, or a reader, would take for a pattern."""
+    """Reject paths that Snakemake, or a reader, would take for a pattern."""
     if "{" in path or "}" in path:
         raise ValueError(f"found {path!r}; Snakemake reads braces as wildcards, name it without")
     if "$" in path:

@@ -90,7 +90,7 @@ def override_settings(settings: RunSettings, overrides: Document, location: str)
 
 
 def present_names(document: Document) -> Document:
-    """Rename old keys of a file or of one source of overrides to their present names.
+    """Replace deprecated keys of a file, or of one source of overrides, by their current names.
 
     Old names of all tasks are replaced, because TASK may be set in another layer.
     """
@@ -166,12 +166,12 @@ def require_trainable(
     weights: Mapping[str, Path] | None = None,
     remedies: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse settings that cannot be trained, and missing files and packages.
+    """Reject settings that cannot be trained, and missing files and packages.
 
     Args:
         settings: settings of the preset.
         preset: name of the preset, for the message.
-        weights: files of weights that must exist, too, by key.
+        weights: files of weights that must also exist, by key.
         remedies: what to do if one of these is missing, by key.
 
     Raises:

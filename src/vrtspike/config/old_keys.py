@@ -16,8 +16,8 @@ class OldKey:
     """Meaning of a key that the schema does not have.
 
     Attributes:
-        key: present key of the schema; None if the old key has no effect.
-        values: present values by old ones; None if values are unchanged.
+        key: current key of the schema; None if the old key has no effect.
+        values: current values by old ones; None if values are unchanged.
         reason: reason why it has no effect.
     """
 
@@ -83,7 +83,7 @@ def replace_old_keys(document: Document, old_keys: OldKeys) -> Document:
             message = f"{name} has no effect: {old.reason}; remove the key"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             continue
-        # Runs of older versions have null for unset keys. The schema refuses values of sections.
+        # Runs of older versions have null for unset keys. The schema rejects values of sections.
         if value is None or _has_value_of_section(values, old.key):
             continue
         present = value if old.values is None else old.values[value]
@@ -97,7 +97,7 @@ def replace_old_keys(document: Document, old_keys: OldKeys) -> Document:
 
 
 def _require_possible(old: OldKey, value: Any, name: str) -> None:  # noqa: ANN401 - raw YAML
-    """Refuse a value that is no longer possible.
+    """Reject a value that is no longer possible.
 
     Args:
         old: the key's meaning.

@@ -96,7 +96,7 @@ def _identity(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 def _leaves(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the keys that are no sections, or sections that may be absent."""
+    """Yield the keys that are not sections, and sections that may be absent."""
     for path, field in fields_of(model):
         if not isinstance(field.default, BaseModel):
             yield dotted(path), field

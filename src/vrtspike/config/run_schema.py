@@ -300,13 +300,14 @@ class RunSettings(Section):
 
     @property
     def seeds(self) -> int:
-        """Trainings with different seeds; 1 where nothing is trained, as all would be equal."""
+        """Number of trainings with different seeds; 1 if nothing is trained."""
         return self.SEEDS if self.untrained_weights is None else 1
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
         """Return the value of a key by its name, such as ``TRAIN.EPOCHS``; None without such a key.
 
-        For names that are data, and for keys that not every task has; elsewhere use attributes.
+        For names that are known at run time only, and keys that not every task has; elsewhere, use
+        attributes.
 
         >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("TRAIN.NOTHING")
         (40, None)

@@ -127,14 +127,14 @@ TaskSettings: TypeAlias = Any
 """Settings of a preset of the task: an instance of its ``SETTINGS``."""
 
 LaterType: TypeAlias = Any
-"""A type of a package that comes later than this one; the docstring names it.
+"""Placeholder for a type from a higher layer, which the docstring names.
 
-Imports upward are refused for types, too. A task writes the type itself, so that its own functions
+Imports upward are rejected for types, too. A task writes the type itself, so that its own functions
 are checked.
 """
 
 OptionalPart = Literal["FRAME_KEYS", "prepare", "memory", "advice", "page"]
-"""Parts of :class:`Task` that a task may lack; :func:`defines` tells."""
+"""Optional parts of :class:`Task`; see :func:`defines`."""
 
 
 class Task(Protocol):
@@ -176,7 +176,7 @@ class Task(Protocol):
         """
 
     def data_files(self, settings: TaskSettings) -> Sequence[Path]:
-        """Return the raw files that :meth:`prepare` reads; none where the data are generated.
+        """Return the raw files that :meth:`prepare` reads; empty if the data are generated.
 
         Raises:
             DataError: if they are missing.
@@ -195,7 +195,7 @@ class Task(Protocol):
 
     @abstractmethod
     def require_data(self, manifest_path: Path, settings: TaskSettings) -> None:
-        """Refuse data that a preset cannot be trained on.
+        """Reject data that a preset cannot be trained on.
 
         Raises:
             UserError: with the reason.

@@ -209,7 +209,7 @@ class Workflow:
         return defines(find_task(self.preset(preset).TASK), "prepare")
 
     def raw_files(self, preset: str) -> list[Path]:
-        """Return the raw files of a preset's prepared data; none of a task with its own stages.
+        """Return the raw files of a preset's prepared data; empty for a task with its own stages.
 
         Raises:
             UserError: as :meth:`preset`, or if there are no raw files.

@@ -157,7 +157,7 @@ def keys_of_task(document: Document, task: str) -> Document:
     """Return the overrides of all presets that apply to one task.
 
     Keys that only other tasks have are removed. Keys that no task has stay, so that
-    validation refuses them.
+    validation rejects them.
 
     Args:
         document: overrides of all presets.

@@ -69,7 +69,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_of(tree: Mapping[str, Any], location: str) -> Document:
-    """Convert a tree that is no file, such as a command line's values; all keys have one place."""
+    """Convert a tree without a file, such as a command line's values; all keys have one place."""
     values = dict(leaves(tree))
     locations = {}
     for path in values:
@@ -82,8 +82,8 @@ def read_yaml(path: str | Path) -> Document:
     """Read one YAML 1.2 file whose top level is a mapping (an empty file is an empty mapping).
 
     Raises:
-        ConfigError: if the file is missing or is not YAML, if its top level is no mapping, or if a
-            key is given twice in one mapping.
+        ConfigError: if the file is missing or is not YAML, its top level is not a mapping, or a
+            mapping has a key twice.
     """
     path = Path(path)
     try:

@@ -25,8 +25,8 @@ ALIGNMENT_COLUMNS = (
     "center",
     "correlation",
 )
-"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
-are steps of the exposure. ``center`` and ``correlation`` are empty if nothing can be said."""
+"""``t0`` and ``t1`` are spike steps from the start of the sequence, ``t1`` excluded; centres
+are steps of the exposure. ``center`` and ``correlation`` are empty if they cannot be judged."""
 
 
 def alignment_table(manifests: Iterable[str | Path]) -> pd.DataFrame:
@@ -55,7 +55,7 @@ def alignment_table(manifests: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
-    """Plot the found less the expected exposure centre, and the correlation, of each frame.
+    """Plot the measured minus the expected centre of each exposure, and its correlation.
 
     Args:
         path: where to write, ``.svg``.

@@ -12,7 +12,7 @@ AUTO = "auto"
 """Name for the layout that recognises a folder."""
 
 DataKind: TypeAlias = Literal["raw", "demo", "general", "simulated", "calibrated"]
-"""Origin of a data set: ``raw`` is a folder that users fill, the others are generated."""
+"""Origin of a data set: ``raw`` is provided by the user; all others are generated."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ An exposure is the steps with the shutter open and the step that the sharp frame
 be between two. Exposures come from two sources only: the layout of the files
 (:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` next to the frames with a
 line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted from
-the beginning of the spike file).
+the start of the spike file).
 
 Like the layouts it stays within the standard library.
 """
@@ -24,7 +24,7 @@ EXPOSURE_COLUMNS = ("frame", "start", "stop", "sharp")
 
 
 class Exposure(NamedTuple):
-    """The exposure of one frame; steps count from the beginning of its recording.
+    """The exposure of one frame; steps count from the start of its recording.
 
     Attributes:
         start: first step with the shutter open.
@@ -79,7 +79,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
             the instant is the middle of the exposure.
 
     Raises:
-        DataError: naming every line that is no exposure.
+        DataError: naming every line that is not an exposure.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -1,4 +1,4 @@
-"""The manifests that the stages of the deblurring's data hand to each other.
+"""The manifests that the stages of deblurring's data hand to each other.
 
 Like :mod:`vrtspike.data.raw.layouts` it stays within the standard library, because the
 workflow reads manifests while it plans.

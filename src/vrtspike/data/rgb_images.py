@@ -34,7 +34,7 @@ def studio_luma(image: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def require_pair(restored: Image, sharp: Image) -> None:
-    """Refuse what cannot be compared.
+    """Reject what cannot be compared.
 
     Raises:
         ValueError: if one is not uint8 (H, W, 3), or their shapes differ.

@@ -73,10 +73,11 @@ def own_results(folders: Sequence[Path]) -> pd.DataFrame:
     """Read the results of own presets, a row per preset and protocol: means over its seeds.
 
     Args:
-        folders: result folders of runs (``<results>/train/<preset>``), with evaluations beside.
+        folders: result folders of runs (``<results>/train/<preset>``), with
+            ``<results>/evaluate/<preset>``.
 
     Returns:
-        :data:`COLUMNS`, ``protocol``, and ``counts``: False for results that are no test.
+        :data:`COLUMNS`, ``protocol``, and ``counts``: False for results that are not a test.
     """
     presets: dict[str, list[EvaluatedRun]] = {}
     for folder in folders:
@@ -158,7 +159,7 @@ def write_leaderboard(
     Args:
         folders: folders of the results, as for :func:`own_results`.
         output: folder for ``leaderboard.{csv,md,tex,html}``; the CSV file has all columns.
-        all_columns: if true, show all columns in the other files, too, instead of only
+        all_columns: if true, show all columns in the other files as well, not only
             :data:`DEFAULT_COLUMNS`.
 
     Returns:
@@ -245,7 +246,7 @@ def _parts(table: pd.DataFrame, *, all_columns: bool) -> list[_Part]:
 
 
 def _notes(rows: pd.DataFrame, all_columns: bool) -> list[str]:
-    """Return the lines below a table: the notes, unless it has them in a column."""
+    """Return the lines below a table: the notes, unless it has a column for them."""
     if all_columns:
         return []
     return note_lines(rows[["model", "note"]].drop_duplicates())
@@ -264,7 +265,7 @@ def _ranks(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _no_ranks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return no ranks, for rows that are not compared."""
+    """Return NaN as the rank of every row, for rows that are not compared."""
     return pd.DataFrame(np.nan, index=rows.index, columns=list(RANKED))
 
 

@@ -1,4 +1,4 @@
-"""The objective of the deblurring: blurry clips and spikes in, sharp clips out."""
+"""The objective of deblurring: blurry clips and spikes in, sharp clips out."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ between rules, a line for each section, ``Total``; ``timing_*.log`` of this proj
 layout), the prints of its debugging version (``[VRT] Stage 1 ... 234.56ms``), lines of progress
 (``step 950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines of memory and cache.
 
-Section names are translated into those of this project. In those logs nested sections stand side
-by side, so that their ``Total`` counts the forward pass twice; here a section is put below the one
-that contains it, and the total is ignored. The clocks of those scripts ran on the host: on a GPU
-they time launches rather than work.
+Section names are translated into those of this project. Those logs list nested sections on one
+level, so that their ``Total`` counts the forward pass twice; here a section is nested in the one
+that contains it, and the total is ignored. Those scripts measured host time: on a GPU, the time of
+launches rather than of computation.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
 _PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
 _PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
-"""Part of all times of the older scripts, and of none of this project."""
+"""Text that occurs in all times of the older scripts, and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
 _FIELDS = {
     "loss": rf"(?i)\b(?:loss|total)[=: ]+{_NUMBER}",
@@ -216,7 +216,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
 
 
 def _notes(text: str, timing: pd.DataFrame) -> list[str]:
-    """Return notes about times that are less than they seem.
+    """Return notes on times that do not measure what their names suggest.
 
     Args:
         text: contents of the log files.

@@ -1,4 +1,4 @@
-"""The deblurring on the report page: its words, columns and pictures."""
+"""The report page of deblurring: words, columns and pictures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DeblurringReport(TaskReport):
         "whenever it has enough, up to tens of thousands of times a second. Recorded beside a "
         "camera's blurry frame, spikes tell what moved while its shutter was open."
     )
-    # Of RGB; other metrics in dB are named.
+    # A metric in dB is PSNR of RGB unless it has another name.
     implied_metric = "PSNR"
     seconds = "restoring, s a frame"
     videos = "Videos: blurry, restored, sharp"

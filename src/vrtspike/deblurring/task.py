@@ -1,4 +1,4 @@
-"""The deblurring as a task of the pipeline (:class:`vrtspike.config.tasks.Task`).
+"""Deblurring as a task of the pipeline (:class:`vrtspike.config.tasks.Task`).
 
 The rules from ``survey`` to ``statistics`` make its data. ``benchmarks/presets.py`` counts the
 memory of its trainings, see :mod:`vrtspike.deblurring.training_cost`.
@@ -47,9 +47,9 @@ def dataset_digest(manifest_path: Path) -> str:
 
 
 def require_data(manifest_path: Path, settings: Settings) -> None:
-    """Refuse data that a training or its evaluation cannot use.
+    """Reject data that a training or its evaluation cannot use.
 
-    Refused are data without spikes if the model or its teacher needs them, with other voxels than
+    Rejected are data without spikes if the model or its teacher needs them, with other voxels than
     those of the teacher or of the model that training starts from, without sequences to hold out,
     or with other blurry frames than those of a protocol.
 
@@ -70,7 +70,7 @@ def require_data(manifest_path: Path, settings: Settings) -> None:
         require_fitting_teacher(Path(settings.TRAIN.DISTILL.TEACHER), manifest, settings)
     for name in settings.TEST.PROTOCOL:
         if name != OWN_PROTOCOL:
-            # Only here, because it imports PyTorch.
+            # Imported here only, because it imports PyTorch.
             from vrtspike.evaluation.protocols import PROTOCOLS
 
             PROTOCOLS[name].require_blur(manifest.blur_dir, str(manifest_path))
@@ -124,7 +124,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
 
 
 def advice(settings: Settings) -> TaskAdvice:
-    """Return the keys and words of the deblurring in the advice on a run."""
+    """Return the keys and words of deblurring in the advice on a run."""
     from vrtspike.deblurring.advice.runs import DeblurringAdvice
 
     return DeblurringAdvice(settings)

@@ -1,4 +1,4 @@
-"""A preset of the deblurring for the training loop: model, objective and batches."""
+"""A preset of deblurring for the training loop: model, objective and batches."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _measure_split(
                 job.progress(done, total)
         examples.write_index()
     if videos is None and (job.output / VIDEOS).exists():
-        # Those of an earlier evaluation.
+        # Videos of an earlier evaluation.
         shutil.rmtree(job.output / VIDEOS)
     return rows
 
@@ -164,7 +164,7 @@ def _save_pictures(
         frames: its rows and pictures, from :func:`measured_frames`.
         pictures: folder for the comparison of the frame in the middle.
         examples: examples of the evaluation.
-        video: the file of the video; None for none.
+        video: the file of the video; None if none is written.
     """
     with ExitStack() as opened:
         append = None

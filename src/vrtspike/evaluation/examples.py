@@ -30,7 +30,7 @@ class Example:
     """A frame that may become an example.
 
     Attributes:
-        rank: larger is better with any metric; NaN without a value.
+        rank: larger is better, whatever the metric; NaN without a value.
         row: its row of ``frames.csv``.
         pictures: RGB (H, W, 3) or grey (h, w), by the stem of their files.
     """

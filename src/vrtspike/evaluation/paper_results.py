@@ -32,7 +32,7 @@ class PaperResult:
         psnr: dB.
         sequences: number of test sequences.
         frames: number of their frames.
-        limit: dB by which a reproduction may differ.
+        limit: largest accepted difference of a reproduction, in dB.
     """
 
     psnr: float
@@ -64,7 +64,7 @@ def vrt_on_gopro() -> PaperResult:
 
 
 def published_vrt_weights(settings: Settings) -> str:
-    """Return the file of VRT's published weights, if all that reproducing VRT needs is there.
+    """Return the file of VRT's published weights, if weights and frames are complete.
 
     Args:
         settings: settings of the preset that evaluates them.
@@ -79,7 +79,7 @@ def published_vrt_weights(settings: Settings) -> str:
 
 
 def require_published_weights(settings: Settings) -> None:
-    """Refuse to continue without the file of VRT's published weights.
+    """Reject a missing file of VRT's published weights.
 
     Raises:
         ConfigError: if it is missing, with its place and its source.

@@ -146,7 +146,7 @@ class EvaluationProtocol:
         return metrics
 
     def require_blur(self, blur_dir: str, data: str) -> None:
-        """Refuse blurry frames of another kind.
+        """Reject blurry frames of another kind.
 
         Raises:
             ConfigError: naming the protocol and the data set.

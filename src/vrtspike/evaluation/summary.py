@@ -122,7 +122,7 @@ def _spikes_alone_note(method: SpikesAloneName | None, *, has_values: bool) -> s
 
 
 def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
-    """Return warnings for readers of the means: other data, and other uses of the test split.
+    """Return warnings on the means: other data, or a test split that was used otherwise.
 
     Args:
         manifest: the evaluated data set.
@@ -153,7 +153,7 @@ def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list
 
 
 def _training_data_note(start: str, dataset_name: str, is_own: bool) -> str:
-    """Return the training data of weights that this run left unchanged, in words.
+    """Describe the training data of weights that this run did not change.
 
     Args:
         start: name of the weights.
@@ -184,7 +184,7 @@ def _worst_frames_lines(summary: Summary) -> list[str]:
 def means_table(entries: ProtocolResults) -> pd.DataFrame:
     """Return the means of a protocol as texts, a row for each metric.
 
-    The column ``missing`` has the reasons of missing ones.
+    The column ``missing`` has the reasons for missing means.
     """
     rows = []
     for name, means in entries["metrics"].items():

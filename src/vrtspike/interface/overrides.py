@@ -16,7 +16,7 @@ def override_words(overrides: Mapping[str, Any]) -> list[str]:
         overrides: JSON values by the dotted names of keys.
 
     Raises:
-        ConfigError: if a value is no JSON value.
+        ConfigError: if a value is not a JSON value.
 
     >>> override_words({"TRAIN.MAX_STEPS": 10, "MODEL.WINDOW_SIZE": [2, 8, 8], "LOG.ON_END": None})
     ['TRAIN.MAX_STEPS=10', 'MODEL.WINDOW_SIZE=[2, 8, 8]', 'LOG.ON_END=null']

@@ -66,7 +66,7 @@ def restore(
         output: folder for restored frames and metrics, of frames and spikes in files; without it
             the restored frames are returned and nothing is written.
         simulate_spikes: simulate spikes from the blurry frames; they add no information.
-        anyway: restore a clip far outside the recordings of the training, too.
+        anyway: also restore a clip far outside the recordings of the training.
 
     Returns:
         The restored frames, uint8 (T, H, W, 3) RGB, or uint16 for pictures of 16 bits. With

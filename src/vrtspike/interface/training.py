@@ -87,7 +87,7 @@ def train(
 
     Raises:
         ConfigError: if there is no such preset or key, or a value is not allowed.
-        RunError: if the working directory is no project, Snakemake is not installed, or a job
+        RunError: if the working directory is not a project, Snakemake is not installed, or a job
             failed; its messages are printed.
 
     Examples::

@@ -46,7 +46,7 @@ def require_published_digest(path: Path) -> None:
 
 
 def require_weights(path: Path) -> None:
-    """Refuse a missing file of published weights.
+    """Reject a missing file of published weights.
 
     Raises:
         RunError: if it is missing.
@@ -102,7 +102,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
 
 
 def _compare(path: Path, source: str) -> None:
-    """Refuse a file that is not the published one.
+    """Reject a file that is not the published one.
 
     Args:
         path: path of the downloaded copy.

@@ -247,7 +247,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: if it is no JSON, or its brackets are nested too deeply for Python.
+        ValueError: if it is not JSON, or its brackets are nested too deeply for Python.
     """
     try:
         return json.loads(text)
@@ -260,7 +260,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON v
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is no JSON, or its brackets are nested too deeply for Python.
+        ValueError: if it is not JSON, or its brackets are nested too deeply for Python.
     """
     return parse_json(Path(path).read_bytes().decode("utf-8"))
 
@@ -298,7 +298,7 @@ def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def refuse_pipe(path: str | os.PathLike[str]) -> None:
-    """Refuse a named pipe, which would block reading.
+    """Reject a named pipe, which would block reading.
 
     Raises:
         OSError: for a pipe or a missing file.

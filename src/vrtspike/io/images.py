@@ -87,7 +87,7 @@ def _decode(path: Path) -> NDArray[Any]:
 
 
 def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
-    """Return the stored pixels of an image, and its EXIF data; pixels are None if it is no image.
+    """Return the stored pixels and the EXIF data of a file; pixels are None if it is not an image.
 
     OpenCV itself applies the orientation of some files only: not of WebP, of transparent PNG, nor
     of JPEG whose EXIF data follow a JFIF header. TIFF files are always turned and give no data.
@@ -118,7 +118,7 @@ def _orientation(exif: bytes) -> int:
 
 
 def _require_standard_colors(path: Path, contents: bytes) -> None:
-    """Refuse a PNG file of high dynamic range or wide gamut, as videos of such colours are."""
+    """Reject a PNG file of high dynamic range or wide gamut, as videos of such colours are."""
     for name, data in _png_header_chunks(contents):
         if name != b"cICP" or len(data) < 2:
             continue
@@ -144,7 +144,7 @@ def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
-    """Refuse a damaged JPEG file, of which OpenCV would decode a part without an error.
+    """Reject a damaged JPEG file, of which OpenCV would decode a part without an error.
 
     The picture is decoded a second time without the last bytes of its data. If the file is sound,
     the picture changes. If a block of the data is zero, the picture is complete before the end and

@@ -64,7 +64,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 
 def _require_finite(file: Path, state: Mapping[str, Tensor]) -> None:
-    """Refuse NaN and infinity."""
+    """Reject NaN and infinity."""
     bad = [
         f"{name}: {int((~tensor.isfinite()).sum())} of {tensor.numel()} values"
         for name, tensor in state.items()
@@ -192,7 +192,7 @@ def load_strictly(
     advice: str,
     extra_faults: Sequence[str] = (),
 ) -> None:
-    """Load all of a state dictionary or nothing.
+    """Load a state dictionary completely, or not at all.
 
     Args:
         model: model to load the tensors into; changed in place.

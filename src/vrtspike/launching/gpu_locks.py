@@ -24,7 +24,7 @@ _OTHER_FOLDER = f"set {FOLDER_VARIABLE} to another folder, the same for all runs
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening files: follow no link, do not block on a pipe."""
 _BEGINNINGS = (b"process ", b"Slurm job ")
-"""Beginnings of the text in a lock file (:func:`vrtspike.io.locks.describe_process`)."""
+"""Prefixes of the text in a lock file (:func:`vrtspike.io.locks.describe_process`)."""
 _MAX_BYTES = 4096
 """Maximum size of a lock file in bytes."""
 _OTHER_RUN = "another run"
@@ -49,8 +49,8 @@ def lock_gpu(path: Path) -> int | None:
         descriptor of the open lock file; None if another run has locked the GPU.
 
     Raises:
-        RunError: if the folder holds something else than lock files, the file is no lock file, or
-            the file system has no locks.
+        RunError: if the folder holds other files, the file is not a lock file, or the file system
+            has no locks.
     """
     folder = _open_folder(path.parent)
     try:
@@ -120,7 +120,7 @@ def _open_lock(folder: int, path: Path) -> int:
         RunError: if it is a link.
     """
     flags = os.O_RDWR | _NO_LINK
-    # An existing file is opened without O_CREAT, which Linux refuses for files of other users in a
+    # An existing file is opened without O_CREAT, which Linux rejects for files of other users in a
     # folder with mode 1777 (fs.protected_regular).
     while True:
         with contextlib.suppress(FileExistsError):
@@ -137,10 +137,10 @@ def _open_lock(folder: int, path: Path) -> int:
 
 
 def _require_lock_file(descriptor: int, path: Path) -> None:
-    """Refuse a file that is no lock, so that nothing is overwritten.
+    """Reject a file that is not a lock, so that nothing is overwritten.
 
     Raises:
-        RunError: if it is no regular file, has other names, or holds another text.
+        RunError: if it is not a regular file, has other names, or holds another text.
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

@@ -79,7 +79,7 @@ def usable_gpus(min_count: int = 0) -> list[Gpu]:
 
 
 def _select_gpus(installed: Sequence[Gpu], visible: str) -> list[Gpu]:
-    """Select GPUs by their indices, or beginnings of UUIDs, in ``CUDA_VISIBLE_DEVICES``."""
+    """Select GPUs by their indices, or prefixes of UUIDs, in ``CUDA_VISIBLE_DEVICES``."""
     selected: list[Gpu] = []
     for name in filter(None, map(str.strip, visible.split(","))):
         matches = [gpu for gpu in installed if str(gpu.index) == name or gpu.uuid.startswith(name)]
@@ -109,7 +109,7 @@ def take_gpus(
         requested: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0:
             the CPU. If a GPU is divided (MIG), ``auto`` takes one part, because parts cannot train
             together.
-        max_count: upper limit for ``auto``; None for none.
+        max_count: upper limit for ``auto``; None if there is no limit.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
         show: function called with a message before and after waiting.
         timeout_s: seconds to wait for GPUs in use; None waits until they are free.

@@ -87,7 +87,7 @@ def launch(
     # log is that of the running job.
     with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
         was_finished = is_finished(folder)
-        # The log of a finished run stays: its training may have ended while this launcher waited.
+        # Keep the log of a finished run: its training may have ended while this launcher waited.
         if not was_finished:
             # An error of an earlier start must not look like one of this start.
             messages.empty_log()
@@ -112,7 +112,7 @@ def launch(
         finally:
             run_end_hook(settings.LOG.ON_END, status, preset, folder, output, messages)
     was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
-    # A job that made no step would make none after requeueing, either.
+    # A job that has not completed a single step would not do so after requeueing either.
     if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
     return status

@@ -62,7 +62,7 @@ def require_machines(machines: Machines) -> None:
     """Require that training can reach its devices from here.
 
     Raises:
-        ConfigError: if there are several nodes, and this is no Slurm job of that size.
+        ConfigError: if there are several nodes, and this is not a Slurm job of that size.
         RunError: if this machine has fewer GPUs.
     """
     if machines.nodes > 1:
@@ -85,13 +85,13 @@ def train_on_machines(
         machines: machines and GPUs of the training.
         program: the training program.
         messages: receiver of the launcher's messages and the training's log.
-        limit: the batch job's time limit; None for none.
+        limit: the batch job's time limit; None if there is no limit.
 
     Returns:
         the exit status of the training; 1 if a process crashed.
 
     Raises:
-        ConfigError: if this is no Slurm job of that size.
+        ConfigError: if this is not a Slurm job of that size.
         RunError: if devices are missing.
     """
     taken: AbstractContextManager[Devices] = nullcontext(Devices())
@@ -135,7 +135,7 @@ def _train_on_nodes(
     """Start :func:`main` on each node of this Slurm job, and wait for the end of all.
 
     Raises:
-        ConfigError: if this is no Slurm job of that size.
+        ConfigError: if this is not a Slurm job of that size.
     """
     command = [*srun_command(machines.nodes, machines.gpus), sys.executable, "-m", __name__]
     command += ["--run-dir", str(folder)]

@@ -63,7 +63,7 @@ def start_training(
         environment: further environment variables.
         nodes: number of machines.
         endpoint: host and port of one of several machines, where all processes meet.
-        limit: time limit; None for none.
+        limit: time limit; None if there is no limit.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
@@ -126,7 +126,7 @@ def run_program(
         stop: function that stops the program.
         environment: all environment variables of the program.
         begin: function called in the new process.
-        limit: time limit; None for none.
+        limit: time limit; None if there is no limit.
         locks: open, locked files that the program inherits.
     """
     received: list[int] = []

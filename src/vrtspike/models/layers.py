@@ -16,7 +16,7 @@ Output = TypeVar("Output")
 
 
 def recomputed(is_on: bool, function: Callable[..., Output], *arguments: object) -> Output:
-    """Call a function; if on, keep only its arguments and call it again for the gradient."""
+    """Call a function; if ``is_on``, keep only its arguments, and recompute it for the gradient."""
     if not (is_on and torch.is_grad_enabled()):
         return function(*arguments)
     return checkpoint(function, *arguments, use_reentrant=False)

@@ -146,8 +146,8 @@ def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
 def take_neighbors(voxels: Tensor, *, random: bool) -> Tensor:
     """Give each frame the voxels of the frame before or after it.
 
-    A model could learn a fixed choice, and find the frame's motion in spikes that are always as far
-    from it. It is therefore drawn for each frame, from PyTorch's generator of the CPU.
+    With a fixed choice, a model could learn the offset and recover the frame's motion from these
+    spikes. The choice is therefore drawn for each frame, from PyTorch's generator of the CPU.
 
     Args:
         voxels: (B, T + 2, K, h, w), with the frames before and after the clip.
@@ -183,7 +183,7 @@ def mirror_ends(voxels: Tensor) -> Tensor:
 
 
 def _require_another_frame(frames: int) -> None:
-    """Refuse clips of one frame.
+    """Reject clips of one frame.
 
     Raises:
         ConfigError: with the remedy.

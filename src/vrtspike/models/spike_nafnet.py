@@ -36,8 +36,9 @@ class ChannelNorm(nn.LayerNorm):
         features = x.movedim(1, -1)
         if self.weight.dtype == torch.float32:
             return super().forward(features).movedim(-1, 1)
-        # With half weights, autocast on CUDA would widen the features to float32, twice the bytes.
-        # Statistics are in float32 in any case.
+        # With half-precision weights, autocast on CUDA would promote the features to float32 and
+        # double their memory.
+        # Statistics are always computed in float32.
         with torch.autocast(x.device.type, enabled=False):
             return super().forward(features).movedim(-1, 1)
 

@@ -55,7 +55,7 @@ class Windows:
         """Return the tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
         tokens = x.flatten(0, 3)
         shape = (*self.positions.shape, tokens.shape[1])
-        # Tokens are copied to their places: the gradient is then a copy, too, and no sum.
+        # Copying tokens to their positions makes the gradient a copy as well, not a scatter-add.
         windows = tokens.new_zeros(self.positions.numel(), tokens.shape[1])
         return windows.index_copy_(0, self.inverse_positions, tokens).view(shape)
 
@@ -95,8 +95,8 @@ def build_windows(
         window: full window (Wd, Wh, Ww). An axis of the map that is not longer than the window is
             one window and is not shifted.
         shifted: shift the windows by half a window, cyclically.
-        mutual: make pairs of frames in any case: a clip of one frame is paired with a frame of
-            zeros, as the last frame of an odd clip is.
+        mutual: always make pairs of frames: a clip of one frame is paired with a frame of zeros, as
+            the last frame of an odd clip is.
         device: device of the tensors.
     """
     clipped = [min(length, full) for length, full in zip(size, window, strict=True)]

@@ -23,7 +23,7 @@ LOG_FILE = "VRTSPIKE_LOG_FILE"
 """Environment variable: file for all messages of a training."""
 
 INTERVAL_S = 30.0
-"""Seconds between two lines of progress in a log or where the screen is no terminal."""
+"""Seconds between two lines of progress in a log or where the screen is not a terminal."""
 
 _BAR_CELLS = 24
 
@@ -98,7 +98,7 @@ class Display:
         self._write(text, self._log or self._screen)
 
     def show(self, text: str) -> None:
-        """Write an important message, to the screen, too."""
+        """Write an important message to the log and the screen."""
         self.note(text)
         if self._log is not None:
             self._write(text, self._screen)

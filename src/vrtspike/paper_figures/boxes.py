@@ -44,7 +44,7 @@ class CropSpec:
     text: str = ""
 
     def require_inside(self, size: Sequence[int]) -> None:
-        """Refuse a crop that is not inside its frame.
+        """Reject a crop that is not inside its frame.
 
         Args:
             size: height and width of the frame.

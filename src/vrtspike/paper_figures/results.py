@@ -132,7 +132,7 @@ class ComparedResults:
         return all(clip.is_complete for clip in self.clips(sequence))
 
     def require_sequence(self, sequence: str, option: str) -> None:
-        """Refuse a sequence that not all models have.
+        """Reject a sequence that not all models have.
 
         Args:
             sequence: name of the sequence.
@@ -149,7 +149,7 @@ class ComparedResults:
             )
 
     def require_frame(self, sequence: str, frame: str, option: str) -> None:
-        """Refuse a frame that not all models have; arguments as for :meth:`require_sequence`.
+        """Reject a frame that not all models have; arguments as for :meth:`require_sequence`.
 
         Raises:
             ConfigError: with the first and the last frame of the sequence.

@@ -66,7 +66,7 @@ class Restoring:
         self._taken = ExitStack()
 
     def __enter__(self) -> Self:
-        """Take nothing yet: others may need the GPU if no frame has to be restored."""
+        """Do not take a GPU yet: if no frame has to be restored, others may use it."""
         return self
 
     def __exit__(self, *error: object) -> None:

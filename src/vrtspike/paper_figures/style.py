@@ -61,7 +61,7 @@ _STYLE: Any = {
     "figure.constrained_layout.w_pad": 0.02,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
-    # Fonts are embedded as TrueType, because many publishers refuse the default, Type 3.
+    # Fonts are embedded as TrueType, because many publishers reject the default, Type 3.
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
 }

@@ -107,7 +107,7 @@ class FigureWriter:
                 self.note(f"{name}: {self.request.output}/{files}")
 
     def _check_request(self) -> None:
-        """Refuse options that name something else than the results hold, before any work."""
+        """Reject options that name something else than the results hold, before any work."""
         results = self.results
         for crop in self.request.crops:
             results.require_frame(crop.sequence, crop.frame, crop.text)

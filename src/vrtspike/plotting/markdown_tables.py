@@ -20,7 +20,7 @@ def update_tables(
     command: str,
     is_check: bool,
 ) -> None:
-    """Write the generated tables of a page, or refuse a page with old ones; print which it was.
+    """Write the generated tables of a page, or reject a page with old ones; print which it was.
 
     A table follows the line ``<!-- from SOURCE: NAME -->``.
 

@@ -19,7 +19,7 @@ ALL_VIDEO_BYTES = 6_000_000
 """Maximum sizes of an embedded video, and of all of them; other videos are linked."""
 
 VALIDATION_BYTES = 3_000_000
-"""Size to which pictures of validations may fill a page."""
+"""Page size up to which validation pictures are added."""
 
 
 def evaluation_of(run: RunOnPage) -> EvaluationOnPage | None:

@@ -44,7 +44,7 @@ def live_json(snapshot: Snapshot) -> str:
 
 
 def live_page(snapshot: Snapshot) -> str:
-    """The page with the present state of the run, which requests ``snapshot.json`` next to it."""
+    """The page with the current state of the run, which requests ``snapshot.json`` next to it."""
     data = {"runs": [live_contents(snapshot)]}
     return render_offline("live.html", SCRIPTS, data, title=snapshot.name)
 

@@ -19,7 +19,8 @@ ADDRESS = "127.0.0.1"
 _HOSTS = frozenset({ADDRESS, "localhost", "::1"})
 """Names by which requests may call this machine.
 
-Another name is that of a site that has its own name point here to read the page (DNS rebinding).
+Any other name belongs to a site that points its own domain at this machine in order to read the
+page (DNS rebinding).
 The port may be another one, as through an SSH tunnel.
 """
 _PAGES: Mapping[str, tuple[str, Callable[[Snapshot], str]]] = {
@@ -36,11 +37,11 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Headers of every answer: other sites can neither embed nor read it, and nothing is kept."""
+"""Headers of every answer: other sites can neither embed nor read it, and nothing is cached."""
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves the page of a run, and the run's present state.
+    """Serves the page of a run, and the run's current state.
 
     Args:
         run: reader of the run's state.
@@ -108,7 +109,7 @@ class _Requests(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", f"{error}\n")
             return
         self._answer(HTTPStatus.OK, kind, text)
-        # The page itself contains no proof that a browser has run it.
+        # A request for the page does not prove that a browser has run its script.
         if snapshot.has_ended and make is live_json:
             self.server.end_is_shown.set()
 
@@ -131,7 +132,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(contents)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: requests come every few seconds."""
+        """Log no requests, as they come every few seconds."""
 
 
 @contextlib.contextmanager

@@ -105,10 +105,10 @@ class LiveRun:
         return bool(self.read_record()["status"] != RUNNING)
 
     def read(self, now: float | None = None) -> Snapshot:
-        """Read the present state.
+        """Read the current state.
 
         Args:
-            now: seconds since the epoch; None for the present time.
+            now: seconds since the epoch; None for the current time.
 
         Raises:
             RunError: if a file of the run is damaged.

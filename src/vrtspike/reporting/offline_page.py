@@ -20,7 +20,7 @@ from vrtspike.plotting.templates import TEMPLATES
 
 @dataclass(frozen=True)
 class Headline:
-    """The beginning of a page.
+    """The start of a page.
 
     Attributes:
         sentence: the main result; numbers between ``**`` are shown in bold.

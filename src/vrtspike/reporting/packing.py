@@ -99,7 +99,7 @@ def pack_run(
 
 
 def _require_space(output: Path, size: int) -> None:
-    """Refuse a folder on a disk with too little space, before anything is written.
+    """Reject a folder on a disk with too little space, before anything is written.
 
     Raises:
         RunError: naming the folder, the needed and the free space.

@@ -65,7 +65,7 @@ def write_report_page(
         page_bytes: size limit; pictures are compressed until they fit.
 
     Returns:
-        the beginning of the page.
+        the start of the page.
 
     Raises:
         RunError: if a run is missing, or a file of its results is damaged.

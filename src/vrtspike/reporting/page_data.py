@@ -100,7 +100,7 @@ class PictureKind(TypedDict):
         title: its name on the page.
         is_beside: True if it is shown beside the two pictures with the movable boundary.
         note: explanation; empty for none.
-        top: grey values that the brightest colour of a map shows; None if it is no map.
+        top: grey values that the brightest colour of a map shows; None if it is not a map.
     """
 
     name: str

@@ -24,7 +24,8 @@ THREADS = 4
 SAMPLE = 16
 """Frames that are encoded first, if there are more."""
 MAX_EXCESS = 1.1
-"""Largest part of the size limit that these may predict for a level that is tried on all frames."""
+"""A level is tried on all frames only if the sample predicts at most this multiple of the size
+limit."""
 
 THUMBNAIL = (176, 60)
 """Longest side and quality of the thumbnails."""

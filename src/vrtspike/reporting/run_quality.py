@@ -184,8 +184,8 @@ def _gain_interval(
 ) -> tuple[float, float] | None:
     """Compute the interval of a metric's gain from the means of the sequences.
 
-    None for a gain that is no mean over independent sequences, which ``mean_over`` tells, or is not
-    finite, and for too few sequences.
+    None if there are too few sequences, or the gain is not finite or not a mean over independent
+    sequences (``mean_over``).
     """
     before, after = metric.columns
     gain = summary["metrics"][metric.name].get("gain")

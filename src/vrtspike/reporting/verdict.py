@@ -1,4 +1,4 @@
-"""The verdict at the beginning of the report page: the best run and its main result."""
+"""The verdict at the start of the report page: the best run and its main result."""
 
 from __future__ import annotations
 

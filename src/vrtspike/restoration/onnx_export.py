@@ -107,7 +107,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
         except torch.onnx.errors.OnnxExporterError as error:
             raise ConfigError(f"{model.run.name}: PyTorch cannot export it: {error}") from error
         difference = _largest_difference(model, temporary, ratio)
-        # NaN, too, is refused.
+        # NaN, too, is rejected.
         if not difference <= TOLERANCE:
             raise RunError(
                 f"{output}: differs from PyTorch by {difference:.2g}, expected at most "

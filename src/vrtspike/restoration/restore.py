@@ -186,7 +186,7 @@ def _add_tile(
 
 
 def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
-    """Refuse tiles that do not fall on whole pixels of the sensor.
+    """Reject tiles that do not fall on whole pixels of the sensor.
 
     Raises:
         ConfigError: with the sizes that would fit.
@@ -228,7 +228,7 @@ def _restore_tiles(
 
 
 def _require_finite(restored: NDArray[np.float32], name: str) -> None:
-    """Refuse a restored frame with values that are not finite.
+    """Reject a restored frame with values that are not finite.
 
     Raises:
         RunError: naming it.

@@ -62,7 +62,7 @@ def restore_clip(
         model_name: the model, as for :func:`vrtspike.load`.
         request: inputs and options.
         compare: a second model, which restores into ``compared`` in the output folder, or a folder
-            of restored frames: stands beside the first on the page.
+            of restored frames: shown beside the first on the page.
         device_name: the device that computes.
         precision: type of matrix products, as for :func:`vrtspike.load`.
 

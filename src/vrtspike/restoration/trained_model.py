@@ -120,7 +120,7 @@ class TrainedModel:
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
             progress: called with the tiles done and their total.
-            anyway: restore a clip far outside the recordings of the training, too.
+            anyway: also restore a clip far outside the recordings of the training.
 
         Returns:
             uint8 (T, H, W, 3) RGB; uint16 for pictures of 16 bits.
@@ -184,8 +184,8 @@ class TrainedModel:
                 ``side_by_side``, ``tile``, ``overwrite``, ``no_reference``, ``page``, ``anyway``.
 
         Raises:
-            ConfigError: if ``output`` holds something else or is no folder, or spikes are missing
-                or superfluous.
+            ConfigError: if ``output`` is not a folder or holds something else, or spikes are
+                missing or superfluous.
             DataError: as for :meth:`restore`.
             RunError: if the memory is too small.
             TypeError: if there is no such option.

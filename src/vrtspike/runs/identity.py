@@ -27,7 +27,7 @@ from vrtspike.system.errors import ConfigError, RunError
 SCHEMA = 4
 STATISTICS_SCHEMA = 1
 _OUTSIDE = ("/", "~", "../")
-"""Beginnings of paths outside the working folder."""
+"""Prefixes of paths outside the working folder."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def read_finished(folder: Path) -> PublishedRun:
 
 
 def require_published(weights: str | Path) -> None:
-    """Refuse weights or statistics that were changed after publishing.
+    """Reject weights or statistics that were changed after publishing.
 
     Args:
         weights: file of weights; without a ``run.json`` next to it nothing is checked.

@@ -32,7 +32,7 @@ class TermSettings(Section):
 
     @property
     def faults(self) -> list[str]:
-        """Faults that training refuses if the term is on."""
+        """Faults that training rejects if the term is on."""
         return []
 
 

@@ -286,7 +286,7 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _one_source_of_weights(self) -> Self:
-        """Refuse two sources of weights, and an exported model, which cannot be trained."""
+        """Reject two sources of weights, and an exported model, which cannot be trained."""
         if self.PRETRAINED is None:
             return self
         if self.PRETRAINED.endswith(".onnx"):
@@ -303,7 +303,7 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Refuse widths, heads and depths that do not go together."""
+        """Reject widths, heads and depths that do not go together."""
         vrt = self.VRT
         widths = vrt.EMBED_DIMS
         if len(widths) != len(self.VRT_DEPTHS):

@@ -1,4 +1,4 @@
-"""The one definition of a preset of the deblurring: every key, its type, range, default, meaning.
+"""The one definition of a preset of deblurring: every key, its type, range, default, meaning.
 
 Attribute names are the keys of the YAML files. ``config/README.md`` and ``config/schema.json`` are
 generated from here and the other modules of this package (``scripts/config_reference.py``), and a
@@ -78,7 +78,7 @@ _MIN_RESTORED_FRAMES = 2
 
 
 class Settings(RunSettings):
-    """All settings of a preset of the deblurring."""
+    """All settings of a preset of deblurring."""
 
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
@@ -146,7 +146,7 @@ class Settings(RunSettings):
         return changes
 
     def training_faults(self) -> list[str]:
-        """Return faults that training refuses: those of any task, and of the loss."""
+        """Return faults that training rejects: those of any task, and of the loss."""
         faults = super().training_faults()
         terms = self.LOSS.active.values()
         for term in terms:
@@ -216,7 +216,7 @@ def _require_frames(name: str, frames: int, min_frames: int) -> None:
 
 
 def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
-    """Return these settings if they are a preset of the deblurring.
+    """Return these settings if they are a preset of deblurring.
 
     Args:
         settings: settings of any task.
@@ -235,7 +235,7 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
 
 
 def load_deblurring_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-    """Load a preset of the deblurring, as :func:`vrtspike.config.loading.load_preset` does.
+    """Load a preset of deblurring, as :func:`vrtspike.config.loading.load_preset` does.
 
     Raises:
         ConfigError: if the preset is wrong, or is one of another task.

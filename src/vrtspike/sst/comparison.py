@@ -30,7 +30,7 @@ RESAMPLES = 1000
 LEVEL = 0.95
 """Confidence level of intervals; verdicts are at the significance 1 - LEVEL."""
 _CORRELATIONS = ("acc", "nino34")
-"""Beginnings of the names of scores that are correlations."""
+"""Prefixes of the names of scores that are correlations."""
 
 
 def block_length(samples: int) -> int:

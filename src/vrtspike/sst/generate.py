@@ -10,8 +10,8 @@ kind and weather, frozen where it would be colder than the sea can be:
 - the weather of each place is red noise: :data:`ANOMALY_MEMORY` of a month's value is left in the
 next.
 
-The expectation of any later month is therefore a formula (:meth:`Globe.best_forecast`), and nothing
-can forecast better in the mean. If a model seems to, it makes a mistake.
+The expectation of any later month is therefore a formula (:meth:`Globe.best_forecast`), and no
+forecast can be better on average. If one seems to be, its evaluation has an error.
 """
 
 from __future__ import annotations

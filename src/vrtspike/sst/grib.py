@@ -160,7 +160,7 @@ def _month(message: GRIBMessage, location: str) -> _Month:
     """Return the header fields of a message.
 
     Raises:
-        DataError: if its parameter or date is unknown, or it is no monthly mean.
+        DataError: if its parameter or date is unknown, or it is not a monthly mean.
     """
     name = _text(message, "cfVarName")
     name = _MEAN_NAMES.get(name, name)
@@ -225,7 +225,7 @@ def _axes(path: Path, month: _Month) -> _Axes:
     """Return the axes of the grid of a month.
 
     Raises:
-        DataError: if it is no regular grid of latitudes and longitudes, or wrongly described.
+        DataError: if it is not a regular grid of latitudes and longitudes, or wrongly described.
     """
     from eccodes import CodesInternalError
 

@@ -100,7 +100,7 @@ class Grid:
         longitudes: (W,) centres of the columns; beyond 180 where the region crosses the date line.
 
     Raises:
-        ConfigError: if the region is no whole number of cells high and wide.
+        ConfigError: if the region is not a whole number of cells high and wide.
 
     >>> Grid(Area("Global", lon=[-180, 180], lat=[-80, 80]), 2).shape
     (80, 180)

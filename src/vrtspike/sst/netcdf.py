@@ -56,7 +56,7 @@ def read_netcdf(path: Path) -> list[xarray.DataArray]:
 
 
 def _versions(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
-    """Return the versions of a variable, one if ``expver`` is no dimension."""
+    """Return the versions of a variable, one if ``expver`` is not a dimension."""
     field = field.squeeze()
     time = _time_axis(field)
     if time not in field.dims:
@@ -97,7 +97,7 @@ def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
 
 
 def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> None:
-    """Refuse a field whose description contradicts its use.
+    """Reject a field whose description contradicts its use.
 
     Raises:
         DataError: naming file, month, what was found and what was expected.
@@ -122,7 +122,7 @@ def _step_type(field: xarray.DataArray) -> str:
 
 
 def _cell_method(field: xarray.DataArray, time: str) -> str:
-    """Return a statistic over the time that is no mean of consecutive days."""
+    """Return a statistic over the time that is not a mean of consecutive days."""
     methods = str(field.attrs.get("cell_methods", ""))
     for axes, method, span in _METHODS.findall(methods):
         of_time = {time, *_TIMES} & set(axes.replace(":", "").split())

@@ -51,7 +51,7 @@ def prepare(
 
     Raises:
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
-        ConfigError: if the region is no whole number of cells high and wide.
+        ConfigError: if the region is not a whole number of cells high and wide.
     """
     output = Path(output)
     grid = Grid(area, resolution)

@@ -135,7 +135,7 @@ def _ahead(lead: int) -> str:
 
 
 def _warnings(job: EvaluationJob, split: str) -> list[str]:
-    """Return reasons why the scores are no independent test of a trained model."""
+    """Return reasons why the scores are not an independent test of a trained model."""
     warnings = []
     if split == "val":
         warnings.append(chosen_on("the validation split", "TEST.SPLIT is val"))

@@ -22,7 +22,7 @@ MODEL = "model"
 FORECAST_SYSTEMS = {MODEL: MODEL} | BASELINES
 """Compared forecasts: names of columns, and labels."""
 BEST_POSSIBLE = "best_possible"
-"""The forecast that nothing can beat in the mean, of generated data alone."""
+"""The best possible forecast on average, known for generated data only."""
 LABELS = FORECAST_SYSTEMS | {BEST_POSSIBLE: "best possible forecast"}
 """Labels of all forecasts that an evaluation may have."""
 _ABOUT = {"climatology": "", "trend": "_detrended"}

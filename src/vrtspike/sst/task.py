@@ -109,7 +109,7 @@ def open_split(settings: SSTSettings, manifest: str | Path, split: str) -> ERA5S
 
 
 def require_data(manifest_path: Path, settings: SSTSettings) -> None:
-    """Refuse years that are shorter than a sample.
+    """Reject years that are shorter than a sample.
 
     Raises:
         DataError: naming split, years and months.

@@ -127,7 +127,7 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
 def _used_statements(statements: Sequence[ast.stmt], definition: str) -> list[ast.stmt]:
     """Return the statements that define a name, and those that they use.
 
-    Statements that define nothing are returned, too: they run in any case.
+    Statements that define nothing are returned, too: they always run.
     """
     used: list[ast.stmt] = []
     rest = list(statements)

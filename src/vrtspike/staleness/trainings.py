@@ -1,6 +1,6 @@
 """Staleness of trainings: changes since a preset was trained, and the weights that it reads.
 
-The present configuration is compared with ``settings.json`` next to the weights, so that it also
+The current configuration is compared with ``settings.json`` next to the weights, so that it also
 works for copied results.
 """
 
@@ -115,11 +115,11 @@ class TrainingPlanner:
         return {key: path for key, path in files.items() if _origin(path, trained) == origin}
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
-        """Refuse missing files and packages of a training that will run and that no job makes.
+        """Reject missing files and packages of a training that will run and that no job makes.
 
         Args:
             preset: name of the preset.
-            retrain: if true, the preset is trained again in any case.
+            retrain: if true, the preset is always trained again.
 
         Raises:
             ConfigError: naming keys and paths, or if a training needs its own result.
@@ -131,7 +131,7 @@ class TrainingPlanner:
             require_trainable(settings, preset, given, self._remedies(settings))
 
     def _require_order(self, chain: list[str]) -> None:
-        """Refuse a training that needs its own result, directly or through others.
+        """Reject a training that needs its own result, directly or through others.
 
         Args:
             chain: trainings, each of which needs the next one.

@@ -85,7 +85,7 @@ def use_home(rules: str) -> Path:
 
 
 def require_project() -> None:
-    """Refuse a working directory without a configuration.
+    """Reject a working directory without a configuration.
 
     Raises:
         RunError: naming the folder, and the command that makes a project.

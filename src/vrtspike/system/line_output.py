@@ -1,4 +1,4 @@
-"""Output of lines that no other thread can divide."""
+"""Atomic output of lines, so that threads do not interleave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running of a program: standard streams, signals, messages of errors, exit status."""
+"""Start and end of a program: standard streams, signals, error messages, exit status."""
 
 from __future__ import annotations
 

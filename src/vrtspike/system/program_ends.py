@@ -1,4 +1,4 @@
-"""Endings of programs: on a signal, or when the process that they work for has ended.
+"""Termination of programs: on a signal, or when the process they serve has exited.
 
 On a signal a program removes its temporary files (:func:`exit_on_signals`). A job exits when its
 Snakemake has died, however many shells are in between (:func:`exit_with_snakemake`). Snakemake
@@ -70,7 +70,7 @@ def _leave(signum: int, frame: FrameType | None) -> NoReturn:
 def interrupt_once() -> None:
     """Have the first SIGINT raise KeyboardInterrupt, and later ones only print a message.
 
-    A second exception would end Snakemake in the middle of its own end, before its jobs.
+    A second exception would abort Snakemake's shutdown before its jobs have finished.
     """
     signal.signal(signal.SIGINT, _interrupt)
 

@@ -18,13 +18,14 @@ Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]
 """Function that opens a progress display with a title, such as :func:`progress_bar`."""
 
 PLAIN_INTERVAL = 15.0
-"""Least seconds between lines without a terminal, such as in a log file."""
+"""Minimum seconds between lines if there is no terminal, such as in a log file."""
 
 _PLAIN_SHARE = 0.05
-"""Seconds between two lines over those since the start: a day of work makes some 130 lines."""
+"""Interval between two lines, as a share of the elapsed time: a day's work prints about 130
+lines."""
 
 _NOTEBOOK_INTERVAL = 0.25
-"""Least seconds between two drawings of a bar in a notebook."""
+"""Minimum seconds between two drawings of a bar in a notebook."""
 
 _ESTIMATE_PERIOD_S = 1e9
 """Period of the estimate of the remaining time: the whole run, because frames come in windows."""

@@ -104,7 +104,7 @@ def micro_batches_per_step(
 
     Args:
         train: section TRAIN, whose ``GRADIENT_ACCUMULATION_STEPS`` decides at the start of a run.
-        world_size: present number of processes.
+        world_size: current number of processes.
         state: the checkpoint to continue from, if any.
 
     Raises:

@@ -45,7 +45,7 @@ class Ranks:
         return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the sum of a tensor over all processes, equal on each; the tensor stays."""
+        """Return the sum of a tensor over all processes; the argument is not modified."""
         totals = values.clone()
         if self.world_size > 1:
             dist.all_reduce(totals)

@@ -70,7 +70,7 @@ def fit(
     Raises:
         ConfigError: if a setting is wrong.
         RunError: if the folder holds checkpoints of other parameters or settings, these or the
-            objective's attributes are no JSON values, or a setting would have no effect.
+            objective's attributes are not JSON values, or a setting would have no effect.
     """
     folder = Path(folder)
     model_parameters = model_parameters or {}
@@ -85,7 +85,7 @@ def fit(
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    # An objective without attributes, such as one with slots, is refused: it is no JSON value.
+    # An objective without attributes, such as one with slots, is rejected: it is not a JSON value.
     attributes = getattr(objective, "__dict__", objective) if identity is None else dict(identity)
     if attributes:
         parts["identity"] = attributes

@@ -106,7 +106,7 @@ class TrainingParts:
     half_weights: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an objective without the defaults of the base class.
+        """Reject an objective without the defaults of the base class.
 
         Raises:
             RunError: naming its class.

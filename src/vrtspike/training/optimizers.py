@@ -16,7 +16,7 @@ OTHERS = "others"
 """Group of all parameters that ``rate_groups()`` does not name."""
 
 _WARMUP_SHARE = 20
-"""Without WARMUP_STEPS, one of so many steps belongs to the warm-up."""
+"""Without WARMUP_STEPS, one in this many steps belongs to the warm-up."""
 _MAX_WARMUP = 100
 """Largest number of warm-up steps without WARMUP_STEPS."""
 
@@ -53,7 +53,7 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     Parameters that a :class:`GroupedModel` does not name are in the group :data:`OTHERS`.
 
     Raises:
-        KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers refuse one
+        KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers reject one
             that is in two groups.
     """
     named = dict(model.named_parameters())
@@ -103,7 +103,7 @@ def build_optimizer(
 
     Raises:
         ModuleNotFoundError: if bitsandbytes is needed and not installed;
-            :func:`~vrtspike.config.loading.require_trainable` refuses such settings before.
+            :func:`~vrtspike.config.loading.require_trainable` rejects such settings before.
     """
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if settings.TYPE == "adamw8bit":
@@ -150,8 +150,8 @@ def count_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     """Count the optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
-        settings: settings with epochs and ``MAX_STEPS``, which may be 0. None is no limit; at least
-            one of both is a number.
+        settings: settings with epochs and ``MAX_STEPS``, which may be 0. None means no limit; at
+            least one of the two is a number.
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 

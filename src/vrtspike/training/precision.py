@@ -94,7 +94,7 @@ class Precision:
     def forward_module(self, model: nn.Module, *, half_weights: bool) -> nn.Module:
         """Return the module that a micro-step calls.
 
-        In float16, gradients of parameters that add up all pixels could leave the range of numbers:
+        In float16, gradients that sum over all pixels could overflow:
         ``16-mixed`` casts weights one by one.
 
         Args:
@@ -123,7 +123,8 @@ class Precision:
         if finite or self.scaler.is_enabled():
             self.scaler.step(optimizer)
         self.scaler.update()
-        # Without float16 the scale would grow for ever, and be useless for a GPU that continues.
+        # Without float16 the loss scale would grow without bound, and be useless if the run
+        # continues on a GPU.
         if self.compute_type == torch.float32 and self.scaler.get_scale() > self._first_scale:
             self.scaler.update(self._first_scale)
 

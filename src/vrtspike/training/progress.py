@@ -96,8 +96,8 @@ class RunCounters:
         best: best value of each metric so far.
         best_step: the step at which the watched metric was at its best.
         without_improvement: validations since the watched metric was at its best.
-        epoch_samples: samples of the present epoch, of all processes.
-        epoch_seconds: running time of the present epoch, validations and checkpoints included.
+        epoch_samples: samples of the current epoch, of all processes.
+        epoch_seconds: running time of the current epoch, validations and checkpoints included.
     """
 
     step: int = 0

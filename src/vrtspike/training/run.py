@@ -38,7 +38,7 @@ from vrtspike.training.workers import Workers, resolve_workers
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """Ending of a run.
+    """Outcome of a run.
 
     Attributes:
         status: ``finished``, or ``interrupted`` and saved: the same call continues it.

@@ -137,7 +137,7 @@ class RunLog:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
             return
-        # Weights on a CPU are copied, too: tied weights must not share memory in the file.
+        # Weights on a CPU are also copied: tied weights must not share memory in the file.
         state = {
             key: value.detach().to("cpu", copy=True).contiguous()
             for key, value in model.state_dict().items()

@@ -54,7 +54,7 @@ class WorkflowPaths:
         return self._files(package / _ASSETS, "*")
 
     def program(self, name: str) -> str:
-        """Return the beginning of a shell command that runs a program.
+        """Return the start of a shell command that runs a program.
 
         Args:
             name: file name of the program.

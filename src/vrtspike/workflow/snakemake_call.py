@@ -20,7 +20,7 @@ SNAKEFILE_CHOICES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/s
 """Files that Snakemake looks for in the working directory."""
 
 _STEP = re.compile(r"\[train\] step (\d+)/(\d+)\b")
-"""Beginning of a training's line of progress (``[train]`` marks its lines)."""
+"""Prefix of a training's line of progress (``[train]`` marks its lines)."""
 
 
 def snakemake_command(*words: str) -> list[str]:

@@ -106,7 +106,7 @@ class SnakemakeInternals:
     def rules_folder(self) -> str:
         """Folder, or address, of the file that is being read, such as ``rules/common.smk``.
 
-        Of an address, ``workflow.source_path`` gives a copy in a cache, which is no project.
+        For a URL, ``workflow.source_path`` returns a cached copy, which is not a project folder.
         """
         return str(self._workflow.current_basedir)
 
@@ -124,7 +124,7 @@ class SnakemakeInternals:
         return not self._workflow.modifier.is_main_snakefile()
 
     def require_read_config(self, config: Mapping[str, Any]) -> None:
-        """Refuse values that a module is given and that are in no file, nor in ``--config``.
+        """Reject values that a module is given and that are in no file, nor in ``--config``.
 
         ``config`` is that of the module; the main Snakefile's, to compare with, is not accessible.
 
@@ -213,7 +213,7 @@ class SnakemakeInternals:
     def disabled_triggers(self) -> list[str]:
         """Kinds of changes that this project relies on and that ``rerun-triggers`` leaves out.
 
-        An option of a user's profile applies here, too, so that the command line does not tell.
+        Options of a user's profile also apply, so the command line alone is not sufficient.
         Before the plan begins, none is known.
         """
         if self._workflow.dag_settings is None:
@@ -225,10 +225,10 @@ class SnakemakeInternals:
         """Force the job that makes a file to run.
 
         Snakemake does not make missing or damaged files again if later results exist, and none of
-        its triggers can say so. A param or an input that names the damage is another one after the
-        job has run, which makes the job stale once more. The date of a marker file would be written
-        by every plan, also by a dry run. ``--forcerun`` is read before the plan, whose jobs are
-        known only when their input functions are called: these call this function.
+        its triggers can say so. A param or input that names the damage would change again once the
+        job has run, and make the job stale a second time. The date of a marker file would be
+        written by every plan, also by a dry run. ``--forcerun`` is read before the plan, whose jobs
+        are known only when their input functions are called: these call this function.
         """
         if not self.is_main:
             return

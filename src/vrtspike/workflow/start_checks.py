@@ -1,7 +1,7 @@
-"""Checks before the first job of a run: devices, and other Snakemakes that make the same files.
+"""Checks before the first job: devices, and other Snakemake processes with the same files.
 
 Each Snakemake lists its due files in a locked file. Another one whose plan has some of these files
-waits until the first one has ended, and plans again. Snakemake's own lock would refuse any second
+waits until the first one has ended, and plans again. Snakemake's own lock would reject any second
 Snakemake, and would have to be removed by hand after a crash.
 """
 
@@ -67,7 +67,7 @@ def trigger_warnings(disabled: Collection[str]) -> list[str]:
 def begin_run(
     snakemake: SnakemakeInternals, results: Path, gpus: int | Literal["auto"], nodes: int
 ) -> None:
-    """Wait for other Snakemakes that make the same files, then restart to plan again.
+    """Wait for other Snakemake processes that write the same files, then restart to plan again.
 
     Args:
         snakemake: interface to Snakemake, which lists the due jobs.
@@ -103,7 +103,7 @@ def begin_run(
 
 
 def refuse_future_dates(files: Iterable[str]) -> None:
-    """Refuse modification times in the future, from another machine's clock.
+    """Reject modification times in the future, from another machine's clock.
 
     Snakemake removes an output that is older than its input, such as a finished training.
 
@@ -127,18 +127,18 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
     """Reserve the files that this process makes, until it ends, or wait for another process.
 
     Args:
-        folder: folder of the lists of files, the same for all Snakemakes with these results.
+        folder: folder of the lists of files, shared by all Snakemake processes with these results.
         files: paths of the files.
         show: function called with a message before waiting.
 
     Returns:
-        true if it has waited. In this case nothing is reserved, because the files may exist by now.
+        true if it has waited. Nothing is then reserved, because the files may exist by now.
 
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
     """
     paths = frozenset(map(os.path.abspath, files))
-    # On a file system without locks nothing is reserved.
+    # Without file locks, nothing can be reserved.
     with writes_to(folder), contextlib.suppress(RunError):
         with locked(folder / "lock"):
             lists = sorted(folder.glob(f"*{_SUFFIX}"))

@@ -141,5 +141,5 @@ def speed_up(share: float) -> str:
 
 
 def more_samples(gain: float) -> str:
-    """Return the effect of saving a share of the run's time, as the beginning of a sentence."""
+    """Return the effect of saving a share of the run's time, as the start of a sentence."""
     return f"at most {speed_up(gain)} more samples a second"

@@ -107,7 +107,7 @@ def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, Mea
         table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
         table = table.drop(columns="seeds")
-    # The main differences come first, so that a small screen shows them.
+    # The main differences come first, so that they are visible on a small screen.
     main = next(iter(metrics.items()), None)
     leading = ["preset", "model"]
     if main is not None:
@@ -150,7 +150,7 @@ def _group(evaluated: Sequence[EvaluatedRun]) -> Iterator[VariantSeeds]:
 
 
 def _require_equal(models: VariantSeeds) -> None:
-    """Refuse models that differ in more than the key of their variant and the seed.
+    """Reject models that differ in more than the key of their variant and the seed.
 
     Evaluations must not differ in protocol, data, split or tile.
     """

@@ -21,16 +21,16 @@ from vrtspike.system.errors import RunError
 SCHEMA = 2
 
 ALLOWED_DROP = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
-"""Largest loss of a metric against the baseline; other metrics have :data:`ALLOWED_DROP_SHARE`."""
+"""Largest allowed drop of a metric below the baseline; others: :data:`ALLOWED_DROP_SHARE`."""
 ALLOWED_DROP_SHARE = 0.01
-"""Largest loss of other metrics, as a share of the baseline's value."""
+"""Largest allowed drop of other metrics, as a share of the baseline's value."""
 
 
 def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
     """Write the metrics of runs into a baseline; other runs in the file are kept.
 
     Raises:
-        RunError: if the file exists and is no baseline, two runs are of one preset, or a run was
+        RunError: if the file exists and is not a baseline, two runs are of one preset, or a run was
             not evaluated.
     """
     runs = _read_baseline(path) if path.exists() else {}
@@ -60,7 +60,7 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
         candidates: runs to compare with the baseline, one of each of its presets.
 
     Raises:
-        RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
+        RunError: if the file is not a baseline, lacks a run, or two runs are of one preset.
     """
     runs = _read_baseline(path)
     faults: list[str] = []

@@ -191,7 +191,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
     costs = pd.DataFrame(rows).astype({"parameters": "Int64"})
     names = costs.pop("preset")
     notes = quality.pop(NOTE) if NOTE in quality else None
-    # Quality comes first, so that a small screen shows it.
+    # Quality comes first, so that it is visible on a small screen.
     return pd.concat([names, quality, costs, notes], axis=1), metrics
 
 

@@ -24,7 +24,7 @@ SPREAD = "spread"
 
 
 def require_distinct_names(names: Sequence[str]) -> None:
-    """Refuse runs with equal names.
+    """Reject runs with equal names.
 
     Raises:
         RunError: if two have one name.
@@ -285,7 +285,7 @@ def require_equal(
 
 
 def require_seeds(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs that differ in more than their seed.
+    """Reject runs that differ in more than their seed.
 
     Raises:
         RunError: naming two of them and the key.

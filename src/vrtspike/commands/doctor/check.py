@@ -26,5 +26,5 @@ class Check:
 
 
 def without_advice(error: object) -> str:
-    """Return an error message without its advice, because the check has its own."""
+    """Return an error message without its advice; the check gives its own."""
     return str(error).splitlines()[0].split("; ")[0]

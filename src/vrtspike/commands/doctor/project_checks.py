@@ -71,7 +71,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 def _users_of_datasets(
     deblurring: DeblurringConfig, presets: Mapping[str, RunSettings]
 ) -> dict[DataSource, dict[str, Settings]]:
-    """Return the presets of each data set of the deblurring, by name."""
+    """Return the presets of each data set of deblurring, by name."""
     users: dict[DataSource, dict[str, Settings]] = {}
     for name, settings in presets.items():
         if isinstance(settings, Settings):

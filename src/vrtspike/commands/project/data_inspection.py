@@ -27,7 +27,7 @@ _VALIDATED_ON_TEST = (
 
 
 def inspect_data(root: Path) -> tuple[ProjectData, list[str]]:
-    """Survey a data set, and check its first sequence as the gate does.
+    """Survey a data set, and check its first sequence like the gate.
 
     Spikes under a root of their own are found if there is one such root nearby.
 

@@ -17,7 +17,7 @@ from vrtspike.workflow.made_with import MADE_WITH, version_record
 _TEMPLATES = Path(__file__).parent
 _PROFILES = Path("workflow/profiles")
 _COPIED = ("README.md", "default/config.yaml", "slurm/config.yaml")
-"""Profiles of the workflow that a project has, too."""
+"""Profiles of the workflow that a project gets a copy of."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ProjectData:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that a new project would overwrite.
+    """Reject a folder that a new project would overwrite.
 
     Raises:
         RunError: if it is a file, or not empty.
@@ -70,7 +70,7 @@ def write_project(folder: Path, data: ProjectData) -> None:
         with replaced_folder(folder) as temporary:
             _write_files(temporary, files)
         return
-    # An empty folder stays the same one, as a shell may be in it.
+    # Keep an empty folder instead of replacing it, because a shell may be in it.
     with TemporaryDirectory(dir=folder) as temporary:
         _write_files(Path(temporary), files)
         for path in Path(temporary).iterdir():

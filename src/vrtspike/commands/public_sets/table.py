@@ -27,7 +27,7 @@ class PublicSet(BaseModel):
         has_spikes: true if spikes belong to it.
         sequences: published number of sequences, by split; empty if not stated.
         frames: published number of blurry frames, by split; empty if not stated.
-        origins: page on which each of the facts was seen.
+        origins: page that states each of the facts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

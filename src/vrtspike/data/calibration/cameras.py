@@ -41,15 +41,15 @@ MAX_STATIC_STEPS = 2000
 MAX_STATIC_FRAMES = 16
 """Maximum frames of a static scene that are averaged."""
 GOOD_PIXELS = 0.5
-"""Sensor pixels by which frames may miss the spikes."""
+"""Tolerated misalignment of frames and spikes, in sensor pixels."""
 MIN_SPIKES = 2.5
 """Minimum spikes of a pixel in half a static recording, on average, for a verdict on movement: with
 fewer, halves of simulated still scenes seem to differ by 0.3 sensor pixels and more, else by less
 than 0.2."""
 GOOD_STEPS = 0.5
-"""Steps by which the frames of a moving scene may disagree, as a standard error."""
+"""Tolerated standard error of the time offset of a moving scene, in steps."""
 MIN_COVERED = 0.95
-"""Share of the sensor that frames must show; they are continued by their borders."""
+"""Minimum share of the sensor covered by the frames; the rest repeats their border pixels."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Calibration:
         sensor_size: rows and columns of the picture.
         file_size: rows and columns of the sensor as in its files.
         homography: 3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel.
-        residual_pixels: median distance that is left, in sensor pixels.
+        residual_pixels: median remaining misalignment, in sensor pixels.
         covered: share of the sensor's pixels that frames show.
         moved_pixels: sensor pixels by which the static scene moved while it was recorded; None if
             it is too dark or too short for a result.
@@ -133,11 +133,11 @@ def calibrate_camera(
     sensor_size: tuple[int, int] | None = None,
     max_steps: int = 200,
 ) -> tuple[Calibration, NDArray[np.uint8]]:
-    """Find homography and time offset.
+    """Find the homography and the time offset.
 
     Args:
         static: recording of a scene in which nothing moves.
-        moving: recording of a scene that moves; None leaves the offset open.
+        moving: recording of a moving scene; None if the time offset is not measured.
         sensor_size: rows and columns of the sensor as in its files; None finds them.
         max_steps: largest offset, either way.
 
@@ -198,7 +198,7 @@ def save_calibration(folder: Path, calibration: Calibration, picture: NDArray[np
 
 
 def require_frame_size(path: Path, picture: NDArray[np.uint8], size: Sequence[int]) -> None:
-    """Refuse a frame of another size than those of the calibration.
+    """Reject a frame of another size than those of the calibration.
 
     Args:
         path: path of the frame.

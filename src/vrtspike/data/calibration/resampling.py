@@ -20,7 +20,7 @@ from vrtspike.system.errors import DataError
 
 
 def resample(calibration: Calibration, root: Path, output: Path) -> list[Path]:
-    """Write a data set whose frames are on the sensor's grid, at their right times.
+    """Write a data set whose frames are resampled to the sensor's grid, with corrected times.
 
     Args:
         calibration: calibration of the two cameras.
@@ -67,7 +67,7 @@ def _warp_frames(calibration: Calibration, source: Path, folder: Path) -> None:
 
 
 def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposure]:
-    """Return the exposures of a recording at their right times.
+    """Return the exposures of a recording at their corrected times.
 
     Raises:
         DataError: if the recording has no spikes, or exposures leave them.

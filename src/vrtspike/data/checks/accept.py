@@ -1,4 +1,4 @@
-"""The gate after all checks, which refuses a data set with faults."""
+"""The gate after all checks, which rejects a data set with faults."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _find_overlaps(
     for sequence in training:
         for picture in sequence.pictures:
             exact_origins.setdefault(picture, sequence.name)
-    exact_origins.pop("", None)  # a picture of one colour is no evidence
+    exact_origins.pop("", None)  # a picture of one colour is not evidence
     index = TrainingFrames({sequence.name: sequence.thumbnails for sequence in training})
     overlaps = {}
     for sequence in tested:
@@ -199,7 +199,7 @@ def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Fau
 
 
 def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]) -> None:
-    """Refuse a data set if a split has no sequence left.
+    """Reject a data set if a split has no sequence left.
 
     Raises:
         DataError: with the faults of its sequences.

@@ -98,7 +98,8 @@ class Alignment:
             anything.
         better: the order of bits, rows and columns, or the shift in space, in which the spikes
             would fit clearly better, and the remedy; empty if there is none.
-        is_moved: true if that is a shift, by which an exposure may also differ from its neighbours.
+        is_moved: true if ``better`` is a shift in space; single exposures may be shifted while
+            their neighbours are not.
     """
 
     center: float
@@ -112,7 +113,7 @@ class Alignment:
     def matches(self) -> bool:
         """False if the spikes show another scene, or other bits, rows or columns of this one.
 
-        True also if nothing can be said.
+        Also true if the data do not allow a verdict.
         """
         if not self.assessable:
             return True

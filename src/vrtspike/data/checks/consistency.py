@@ -41,7 +41,7 @@ with the next or previous exposure, for time to run backwards. Correct data: wor
 in real spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much.
 The margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
 MIN_END_LIKENESS = 0.3
-"""Minimum correlation of that end: what moves on by a whole picture fits nothing."""
+"""Minimum correlation of that end: a scene that moves by a whole picture fits nothing."""
 MIN_SCENE = 0.03
 """Contrast of the rates of spikes (band-passed, 0 to 1) from which they show a scene; counting
 noise over 88 steps leaves less than 0.01."""
@@ -155,7 +155,8 @@ class Consistency:
         """Compare a blurry frame with its spikes and those of its neighbours.
 
         Returns:
-            true if the spikes show the same scene; false if not, or if nothing can be said.
+            true if the spikes show the same scene; false if not, or if the data do not allow a
+            verdict.
         """
         if spikes is None or not spikes.assessable:
             return False

@@ -67,7 +67,7 @@ class TrainingFrames:
             tested: the thumbnails of the test sequence.
 
         Returns:
-            the name for each frame; empty text for a frame that is no copy, or of a sequence of
+            the name for each frame; empty text for a frame that is not a copy, or of a sequence of
             which too few frames were found.
         """
         originals = [self._original(frame) for frame in tested]

@@ -81,7 +81,7 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
                 "cut or too long; put the whole recording of this exposure there"
             )
     correlation = median(correlations)
-    # In dark or static scenes, a single unreliable centre among several exposures is no evidence.
+    # In dark or static scenes, a single unreliable centre among several exposures is not evidence.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
         return faults
     tolerance = _offset_tolerance(offsets, correlation, steps)
@@ -156,7 +156,7 @@ def compare_lengths(
         sides: spikes recorded just before and just after the exposure, as many of both.
 
     Returns:
-        the shorter and the longer window, without those of which nothing can be said.
+        the shorter and the longer window, without those that cannot be judged.
     """
     steps, height, width = spikes.shape
     step = spikes.row_step

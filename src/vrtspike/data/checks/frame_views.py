@@ -23,8 +23,8 @@ of less than 128 pixels."""
 THUMBNAIL_SIDE = 16
 """Rows and columns of the small picture by which copies are found."""
 MIN_END_STEPS = 6
-"""Minimum steps of an end of an exposure: with four steps, correct data were so noisy that they
-looked reversed by 0.14; eight real ones do not."""
+"""Minimum steps of an end of an exposure: with four steps, correct data were noisy enough to look
+reversed, by 0.14; with eight steps of real data, they do not."""
 
 _HIGH_PASS_SIDE = 22
 """Minimum side of a coarse picture for removing the brightness that all scenes share: bright sky

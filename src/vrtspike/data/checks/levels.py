@@ -11,7 +11,7 @@ from vrtspike.data.checks.frame_views import Gray, PictureView
 from vrtspike.data.checks.similarity import correlation
 
 MAX_FLAT = 1.0
-"""Standard deviation, of 255, up to which a picture shows nothing."""
+"""Maximum standard deviation, of 255, of a picture that shows nothing."""
 MAX_UNLIKE_COLORS = -0.2
 """Correlation of the colours of a blurry and a sharp frame (less their mean, which two cameras see
 differently) below which their channels are in another order. Correct pairs: GoPro 0.99, generated

@@ -19,7 +19,7 @@ MIN_PAIRS = 200
 
 
 def disorder(spikes: PackedSpikes) -> float | None:
-    """Return the number of pairs of successive spikes, from perfect regularity (0) to chance (1).
+    """Return how often spikes follow each other directly: 0 if perfectly regular, 1 by chance.
 
     None if there are too few spikes.
     """

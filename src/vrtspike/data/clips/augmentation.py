@@ -36,7 +36,7 @@ class Flips(NamedTuple):
 
 
 def flip_sample(sample: Sample, flips: Flips) -> Sample:
-    """Return a sample all of whose arrays are flipped alike."""
+    """Return a sample with all its arrays flipped in the same way."""
     if not any(flips):
         return sample
     spikes = sample.spikes
@@ -92,7 +92,7 @@ def add_sensor_faults(spikes: BinnedSpikes, random: np.random.Generator) -> Binn
     counts = add_faults(spikes.counts, spikes.bin_steps, random, **rates)
     before = spikes.counts.sum(1, dtype=torch.float32)
     after = counts.sum(1, dtype=torch.float32)
-    # The gain is that of the faulty sensor: spikes without light lower it.
+    # Use the gain of the faulty sensor, which dark counts lower.
     change = (before * after).sum() / after.square().sum().clamp(min=1)
     return spikes._replace(counts=counts, gain=change * spikes.gain)
 
@@ -131,8 +131,8 @@ def decimate_counts(
     """Return counts of a sensor with a higher threshold that sees the same light.
 
     After n spikes of the original sensor, such an integrate-and-fire pixel has fired
-    floor((n + waiting) / m) times: exactly so for a whole m. Charge is carried over from frame to
-    frame, as if exposures abutted.
+    floor((n + waiting) / m) times: exactly so for a whole m. Charge carries over from frame to
+    frame, as if exposures were contiguous.
 
     Args:
         counts: integers (T, K, h, w), spikes per bin of successive frames.
@@ -205,16 +205,15 @@ def add_faults(
 ) -> torch.Tensor:
     """Return counts of a sensor that has faults.
 
-    Faults are drawn one by one and not for every step of every pixel, which takes a tenth of the
-    time; of several in one bin of a pixel, the last one counts.
+    Only the faults themselves are drawn, which takes a tenth of the time of drawing every step of
+    every pixel. If several hit one bin of a pixel, the last one counts.
 
     Args:
         counts: uint8 (T, K, h, w), spikes per bin.
         steps: uint8 (T, K), steps of each bin.
         random: draws the faults.
         dark: probability of a spike without light, for each pixel and step.
-        flipped: probability that a step is read the wrong way round, a spike as none and none as
-            one.
+        flipped: probability that a step is read inverted: a spike as no spike, or the reverse.
         hot: share of the pixels that fire at every step.
         dead: share of the pixels that never fire.
         late: probability that a spike is read out a step late, and so perhaps in the next bin.

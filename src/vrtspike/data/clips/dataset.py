@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class ClipDataset(Dataset[Sample]):
     """All clips of a split.
 
-    Training (``train=True``): every start frame gives a clip. These are drawn from (seed, epoch,
-    index) and nothing else, so they do not depend on workers, ranks or a resumed run:
+    Training (``train=True``): every start frame gives a clip. The following depend on (seed, epoch,
+    index) only, not on workers, ranks or a resumed run:
 
     - the place of the crop;
     - DATA.NEIGHBOURS: the clips that are left without neighbours;
@@ -130,7 +130,7 @@ class ClipDataset(Dataset[Sample]):
         return self._read(index, self._random(index))
 
     def read_batch(self, indices: Sequence[int]) -> Sample:
-        """Read clips as a batch; with DATA.RATIO_AUGMENT, all of them change alike.
+        """Read clips as a batch; with DATA.RATIO_AUGMENT, all of them change in the same way.
 
         The clips of a batch have one size, so the generator of the first one draws the change.
         """
@@ -193,7 +193,7 @@ class ClipDataset(Dataset[Sample]):
         return crop[0], crop[1]
 
     def _augment(self, sample: Sample, random: np.random.Generator) -> Sample:
-        """Augment a sample by the keys of DATA, but for RATIO_AUGMENT, see :meth:`read_batch`."""
+        """Augment a sample by the keys of DATA; for RATIO_AUGMENT, see :meth:`read_batch`."""
         settings = self._settings
         if settings.AUGMENT:
             flips = Flips(*random.integers(2, size=3).astype(bool).tolist())
@@ -220,7 +220,8 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
     Args:
         frames: number of frames of the sequence.
         length: length of a clip.
-        every_frame: begin a clip at every frame; else clips do not overlap, but for the last one.
+        every_frame: begin a clip at every frame; else clips do not overlap, except for the last
+            one.
     """
     last = frames - length
     step = 1 if every_frame else length
@@ -228,7 +229,7 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
 
 
 def _require_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
-    """Refuse sequences that are too short or too small, or whose ratio does not suit the crops.
+    """Reject sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
         DataError: naming them all.
@@ -255,7 +256,7 @@ def _require_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Seque
 
 
 def _require_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
-    """Refuse crops that a sensor of half the size cannot see.
+    """Reject crops that a sensor of half the size cannot see.
 
     Raises:
         ConfigError: naming the key.

@@ -89,7 +89,7 @@ class DatasetManifest:
         return replace(self, sequences=tuple(sequences))
 
     def require_stores(self, settings: DataSettings) -> None:
-        """Refuse settings that other stores have to be built for.
+        """Reject settings that other stores have to be built for.
 
         Raises:
             ConfigError: naming the key.
@@ -99,7 +99,7 @@ class DatasetManifest:
             self._require_equal(key, built, wanted[key])
 
     def require_blur(self, settings: DataSettings) -> None:
-        """Refuse settings for other blurry frames.
+        """Reject settings for other blurry frames.
 
         Raises:
             ConfigError: naming the key.

@@ -115,7 +115,7 @@ def merge_dataset(
 
 
 def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> None:
-    """Refuse stores of which some were built with other settings, or some hold no spikes.
+    """Reject stores of which some were built with other settings, or some hold no spikes.
 
     Raises:
         DataError: with a store of each kind.

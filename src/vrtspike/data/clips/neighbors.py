@@ -47,8 +47,8 @@ def fill_absent_neighbors(voxels: torch.Tensor, present: torch.Tensor) -> torch.
 def mirrored_order(frames: int, *, before: bool, after: bool) -> list[int]:
     """Return the places that the frames of a clip with neighbours get their spikes from.
 
-    An absent neighbour gets those of the frame on the other side of its frame, so that the frames
-    on either side of a frame are others than itself.
+    An absent neighbour is replaced by the frame on the other side, so that a frame never neighbours
+    itself.
 
     Args:
         frames: T + 2, both neighbours counted.

@@ -50,7 +50,7 @@ class RecordingLimits:
 
         Raises:
             KeyError: if a range is missing.
-            ValueError: if one is no pair of numbers.
+            ValueError: if one is not a pair of numbers.
         """
         ranges = {}
         for field in fields(cls):

@@ -44,7 +44,7 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
 def require_spikes(
     dataset_name: str, has_spikes: bool, settings: Settings, other_roots: Sequence[Path] = ()
 ) -> None:
-    """Refuse a model with spikes for a data set without.
+    """Reject a model with spikes for a data set without.
 
     Args:
         dataset_name: name for the message.
@@ -74,7 +74,7 @@ def require_spikes(
 def require_sequences_to_hold_out(
     dataset_name: str, sequences: int, settings: DataSettings
 ) -> None:
-    """Refuse a single training sequence if some have to be held out for validation.
+    """Reject a single training sequence if some have to be held out for validation.
 
     Args:
         dataset_name: name for the message.

@@ -54,7 +54,7 @@ class ShuffledSpikesDataset(ClipDataset):
 
 
 def _require_other_frames(layouts: Mapping[str, StoreLayout]) -> None:
-    """Refuse sequences of one frame, which have no other frame's spikes.
+    """Reject sequences of one frame, which have no other frame's spikes.
 
     Raises:
         DataError: naming them all.

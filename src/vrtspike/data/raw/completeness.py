@@ -1,4 +1,4 @@
-"""Completeness of a folder of raw files: its layouts, its splits, and the parts that lack.
+"""Completeness of a folder of raw files: its layouts, splits and missing parts.
 
 Like :mod:`vrtspike.data.raw.survey` it looks at names only. The survey decides on the use of a data
 set; these functions compare it with its published description.

@@ -16,12 +16,12 @@ _STEPS_AT_ONCE = 5
 """Steps that are looked up together: the result of more does not fit into a processor's cache."""
 
 _SAMPLED_ROWS = 90
-"""Rows that suffice for statements about all pixels."""
+"""Number of rows that represent all pixels well enough."""
 
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _BYTE_TABLE = _BITS.view(np.float64).T
 """The eight bits of every byte as eight bytes: (1, 256). OpenCV has no 64-bit integers, so the
-eight bytes travel as a floating-point number, with which nothing is computed."""
+eight bytes are passed through as a double; no arithmetic is done on it."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class PackedSpikes:
 
     @property
     def row_step(self) -> int:
-        """From one of the :attr:`sampled` rows to the next."""
+        """Distance between two successive rows of :attr:`sampled`."""
         return max(1, self.shape[1] // _SAMPLED_ROWS)
 
     @property

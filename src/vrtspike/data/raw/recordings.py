@@ -32,7 +32,7 @@ def find_sensor(
 
     Rows and columns come from the first of these that gives them: ``spike_size``,
     ``sensor_file``, an ``.npz`` file, the layout, the size of the frames divided by the layout's
-    ratio. Files of some cameras have columns that are no picture, such as the last 16 of 416 of
+    ratio. Files of some cameras have columns that are not image, such as the last 16 of 416 of
     Vidar dumps: the sensor's area leaves them out.
 
     Args:
@@ -69,7 +69,7 @@ def find_sensor(
         return Sensor(size, layout.area)
     rows, columns = size
     has_whole_frame = frame is not None and frame[1] * rows == frame[0] * columns
-    # Columns at the end of a row that are no picture, of cameras with such a size.
+    # Columns at the end of a row that are not image, for cameras of this size.
     header = 0
     if not has_whole_frame and size == (1000, 1024):
         header = 24

@@ -3,7 +3,7 @@
 A ``.dat`` file holds one spike frame after another, height x width / 8 bytes each. Bit p of a
 frame, least significant bit of each byte first, is the pixel in column ``p % width`` of row
 ``p // width`` **counted from the bottom row**. Vidar cameras and the Spk-GoPro data set use this
-format; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no picture. An
+format; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are not image. An
 ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1, top row first. All other
 modules read and write both by this one.
 """

@@ -46,8 +46,8 @@ def survey_files(
 
     Returns:
         the survey; ``excluded`` holds the faults of each sequence that is not among ``sequences``,
-        by ``<split>/<name>``, and of each split without any sequence, by its name. And the files of
-        each sequence whose folders can be listed, by ``<split>/<name>``.
+        by ``<split>/<name>``, and of each split without any sequence, by its name. Second, the
+        files of each sequence whose folders can be listed, by ``<split>/<name>``.
 
     Raises:
         DataError: if the root is missing, or no sequence below it is without a fault.
@@ -195,7 +195,7 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
 
 
 def _require_folders(folder: RawFolder, splits: Sequence[str]) -> None:
-    """Refuse roots that are no folders.
+    """Reject roots that are not folders.
 
     Raises:
         DataError: naming the key.
@@ -216,7 +216,7 @@ def _require_folders(folder: RawFolder, splits: Sequence[str]) -> None:
 
 
 def _require_truth(layout: Layout, root: Path) -> None:
-    """Refuse a set without sharp frames for training and evaluation.
+    """Reject a set without sharp frames for training and evaluation.
 
     Raises:
         DataError: naming the way to restore it.
@@ -239,7 +239,7 @@ def _look_alikes(names: Sequence[str]) -> list[list[str]]:
 
 
 def _require_usable(name: str) -> None:
-    """Refuse names of sequences that manifests, results or the workflow do not support.
+    """Reject names of sequences that manifests, results or the workflow do not support.
 
     Raises:
         DataError: with the reason.

@@ -26,7 +26,7 @@ def source_version(
 ) -> str:
     """Return the version of a sequence's raw files, cheap enough for planning.
 
-    If the ingest manifest of an earlier run lists exactly the present files, each with the same
+    If the ingest manifest of an earlier run lists exactly the current files, each with the same
     size and date (or, if only the date differs, the same contents), its version is returned:
     touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
 

@@ -99,7 +99,7 @@ def simulate(
 
 
 def _refuse_unused(source: str, options: Mapping[str, object]) -> None:
-    """Refuse options that change nothing with a source of frames.
+    """Reject options that change nothing with a source of frames.
 
     Raises:
         ConfigError: naming them.
@@ -164,7 +164,7 @@ def simulate_folders(
 
 
 def refuse_pairs(root: Path) -> None:
-    """Refuse a data set with blurry frames, which would be taken for sharp ones.
+    """Reject a data set with blurry frames, which would be taken for sharp ones.
 
     Raises:
         DataError: naming its layout.
@@ -271,7 +271,7 @@ def _for_each(
 
 
 def _require_usable_frames(source: FrameFolder, output: Path) -> None:
-    """Refuse frames that cannot be simulated, or that the results would replace.
+    """Reject frames that cannot be simulated, or that the results would replace.
 
     Raises:
         DataError: naming the folder.

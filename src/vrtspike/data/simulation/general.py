@@ -58,7 +58,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Beginning of the sequences' names, before the number of the view."""
+        """Prefix of the sequences' names, before the number of the view."""
         stem = Path(self.file).stem.replace("_", "-")
         return stem if self.frame is None else f"{stem}-{self.frame:03d}"
 

@@ -210,7 +210,7 @@ def _cut_out(
         share = random.uniform(0.1, 0.3) / lobes
         radius *= 1 + share * np.sin(lobes * angle + random.uniform(0, 2 * np.pi))
     distance = np.hypot(y - rows / 2, x - columns / 2)
-    # Edges are two pixels wide: sharp, but without staircase.
+    # Edges are two pixels wide: sharp, but antialiased.
     return layer, np.clip((radius - distance) / 2 + 0.5, 0, 1).astype(np.float32)
 
 
@@ -350,7 +350,7 @@ def _stripes(random: np.random.Generator, rows: int, columns: int) -> LinearPict
     angle = random.uniform(0, np.pi)
     y, x = np.mgrid[:rows, :columns]
     phase = 2 * np.pi * (np.cos(angle) * x + np.sin(angle) * y) / period
-    # Steep sines are stripes without staircase.
+    # Clipped steep sines give antialiased stripes.
     share = np.clip(0.5 + period / 6 * np.sin(phase), 0, 1)[..., None]
     first, second = random_color(random), random_color(random)
     return np.asarray(first + share * (second - first), dtype=np.float32)

@@ -108,7 +108,7 @@ def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[Simulated
         charge -= theta * fired
         if sensor.JITTER:
             delayed = random.random(shape, dtype=np.float32) < sensor.JITTER
-            # One spike a step is read out; a second one waits.
+            # At most one spike is read out per step; a second one waits for the next step.
             read_out = late | (fired & ~delayed)
             late = fired & (late | delayed)
             fired = read_out

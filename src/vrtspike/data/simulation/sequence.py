@@ -264,7 +264,7 @@ def _write_exposure(
 
 
 def _require_no_others(folder: Path, written: Path, count: int) -> None:
-    """Refuse a folder that is a link or holds other files than the written ones.
+    """Reject a folder that is a link or holds other files than the written ones.
 
     Args:
         folder: the folder that is replaced.

@@ -126,7 +126,7 @@ class Store:
         Args:
             path: the store's folder.
             cache_bytes: memory for the cache of decoded chunks in each process, which all stores
-                share, see :func:`cache_share`; 0 is no cache.
+                share, see :func:`cache_share`; 0 means no cache.
 
         Raises:
             DataError: if there is no store, it was written by another version of the project, or

@@ -138,7 +138,7 @@ def _pair(size: Sequence[int]) -> tuple[int, int]:
 
 
 def _refuse_changed(root: str | Path, manifest: IngestManifest) -> None:
-    """Refuse raw files that changed since ingestion.
+    """Reject raw files that changed since ingestion.
 
     Raises:
         DataError: naming them.

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 24
 """The default frame rate."""
 _BROADCAST = {"mpegts", "mpeg"}
-"""Formats whose clock runs from any time on; others begin at 0, or later on purpose."""
+"""Formats whose timestamps start at an arbitrary value; those of others start at 0, or later on
+purpose."""
 _MICROSECONDS = 1_000_000
 _MISSING_S = Fraction(1, 10)
 _MISSING_STEPS = Fraction(3, 2)
@@ -194,14 +195,14 @@ def _decode(path: Path, container: InputContainer, stream: VideoStream) -> Itera
 
 
 def _seconds(timed: Packet | av.VideoFrame, ticks: int = 0) -> Fraction:
-    """Time of a packet or a frame, so many ticks later; 0 if it has none."""
+    """Time of a packet or a frame plus a number of ticks; 0 if it has none."""
     if timed.pts is None or timed.time_base is None:
         return Fraction(0)
     return (timed.pts + ticks) * timed.time_base
 
 
 def _require_progressive(path: Path, frame: av.VideoFrame, index: int) -> None:
-    """Refuse interlaced frames.
+    """Reject interlaced frames.
 
     Raises:
         DataError: naming the frame.

@@ -139,7 +139,7 @@ def video_file(
     # The index comes first, so that a browser shows the beginning before it has the end.
     options = {"movflags": "faststart"}
     if like is not None:
-        # The beginnings of streams are given in multiples of the time stamps' units.
+        # The start times of streams are given in multiples of the time stamps' units.
         options["movie_timescale"] = str(round_up(_MIN_TIMESCALE, like.tick.denominator))
     with atomic_path(path) as temporary, contextlib.ExitStack() as stack:
         opened = av.open(str(temporary), "w", format="mp4", options=options)

@@ -108,7 +108,7 @@ class Machine:
     Attributes:
         cpus: number of usable CPUs.
         memory_gib: memory of the machine, or of the container.
-        gpu: GPUs of the machine; None for none.
+        gpu: GPUs of the machine; None without GPUs.
         step_speed: speed of one GPU, or of all CPUs.
         speed: ``step_speed`` and its source in words.
     """

@@ -34,8 +34,8 @@ COMPARISONS = (
     "reproduce",
     "light_spk",
 )
-"""Presets whose purpose is comparison, with each other or with published results; they are listed,
-but never recommended."""
+"""Presets for comparisons, with each other or with published results; listed, but never
+recommended."""
 
 BUNDLED_DATA = ("demo", "general")
 """Kinds of data that are generated for presets of the project alone."""
@@ -145,7 +145,7 @@ def recommend(
         keys: keys of smaller micro-batches by the name of each preset that fits; empty keys for one
             that fits as it is.
         data: data by the name of the preset.
-        train: beginning of the command.
+        train: start of the command.
     """
     useful = [name for name in keys if name not in COMPARISONS]
     names = [name for name in useful if data[name].data_source.kind not in BUNDLED_DATA]

@@ -28,7 +28,7 @@ _MULTI_GPU_EFFICIENCY = 0.9
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
 """System memory of a training process: estimated with CUDA, measured on a CPU (``demo``)."""
 _WORKER_GIB = 0.15
-"""PSS of a data loading worker without the cache: measured (``demo``)."""
+"""Measured PSS of a data loading worker without the cache (``demo``)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Reason:
 
 
 BROKEN = Reason("its file is wrong", "file: vrtspike doctor says what is wrong in it")
-"""Reason against a preset whose file cannot be read."""
+"""Reason to reject a preset whose file cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Fit:
 
     Attributes:
         name: name of the preset.
-        reasons: reasons against it; empty if the preset fits.
+        reasons: reasons why it does not fit; empty if it does.
         cost: cost of the training; None for a model whose cost was never counted.
         memory_gib: system memory of the training.
         hours: duration of the training.
@@ -128,7 +128,7 @@ def assess(
     free: int,
     max_hours: float,
 ) -> Fit:
-    """Assess whether a preset fits, with all reasons against it.
+    """Assess whether a preset fits, and list all reasons why not.
 
     Args:
         name: name of the preset.
@@ -169,7 +169,7 @@ def assess(
 
 
 def _missing_weights(settings: Settings) -> Iterator[Reason]:
-    """Yield a reason for each file of weights that a training needs and that is not there."""
+    """Yield a reason for each missing file of weights that a training needs."""
     for key, path in training_weights(settings).items():
         if not path.is_file():
             yield Reason(
@@ -203,7 +203,7 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
 
 
 def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Reason]:
-    """Return reasons against a preset in its data: frames below its crops, too few clips."""
+    """Return reasons why a preset does not fit its data: small frames, too few clips."""
     reasons = []
     height, width = data.size.rgb_size
     crop = largest_crop(settings)
@@ -219,7 +219,7 @@ def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Reas
 
 
 def _memory_reasons(cost: TrainingCost, memory_gib: float, machine: Machine) -> list[Reason]:
-    """Return the reasons against a preset in the memory of GPU and system."""
+    """Return the reasons why a preset does not fit the memory of GPU and system."""
     reasons = []
     gpu = machine.gpu
     if gpu is not None and cost.gpu_gib > machine.usable_gib:

@@ -1,4 +1,4 @@
-"""Advice on a run of the deblurring: missing weights, faster steps, less memory."""
+"""Advice on a run of deblurring: missing weights, faster steps, less memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vrtspike.settings import Settings
 from vrtspike.settings.model import TemporalAttentionSettings
 
 CHUNK_TOKENS = 65536
-"""Tokens of a chunk of the temporal attention above which larger ones gain nothing."""
+"""Tokens of a chunk of the temporal attention; larger chunks are not faster."""
 
 
 class DeblurringAdvice(TaskAdvice):
-    """Advice on a run of the deblurring.
+    """Advice on a run of deblurring.
 
     Args:
         settings: settings of the run.

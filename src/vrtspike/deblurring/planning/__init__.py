@@ -1,4 +1,4 @@
-"""State of the data of deblurring, as the workflow needs it for a plan.
+"""State of the data of deblurring, which the workflow plans with.
 
 Rules call :class:`~vrtspike.deblurring.planning.data_plan.DataPlan`. Snakemake compares the file of
 a shard only. The manifest and the store of each sequence behind it are checked here; sizes and

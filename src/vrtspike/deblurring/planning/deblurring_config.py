@@ -44,7 +44,7 @@ class DeblurringConfig:
 
     @cached_property
     def presets(self) -> dict[str, Settings]:
-        """The presets of the deblurring, those of sweeps included, by name."""
+        """The presets of deblurring, those of sweeps included, by name."""
         return {
             name: settings
             for name, settings in self.workflow.every_preset.items()
@@ -52,7 +52,7 @@ class DeblurringConfig:
         }
 
     def preset(self, name: str) -> Settings:
-        """Return a preset of the deblurring.
+        """Return a preset of deblurring.
 
         Raises:
             ConfigError: as :meth:`Workflow.preset`, or if it is one of another task.
@@ -75,7 +75,7 @@ class DeblurringConfig:
         return sorted(names)
 
     def require_results_elsewhere(self, data_source: DataSource) -> None:
-        """Refuse results among the sequences of a data set that the user fills.
+        """Reject a folder of results within a data set provided by the user.
 
         Raises:
             ConfigError: naming both folders.
@@ -100,7 +100,7 @@ class DeblurringConfig:
         """Return one of the presets whose data set has a name.
 
         Raises:
-            ConfigError: if the name stands for different data.
+            ConfigError: if presets use the name for different data.
         """
         presets = [
             name
@@ -113,7 +113,7 @@ class DeblurringConfig:
         return first
 
     def require_same_data(self, preset: str, other: str) -> None:
-        """Refuse presets whose different data would have one name.
+        """Reject presets whose different data would have one name.
 
         Raises:
             ConfigError: as :meth:`preset`, or naming both and the key that differs.
@@ -130,7 +130,7 @@ class DeblurringConfig:
                 )
 
     def data_source(self, preset: str) -> DataSource:
-        """Return the data set that a preset of the deblurring takes, derived ones included.
+        """Return the data set that a preset of deblurring takes, derived ones included.
 
         Raises:
             ConfigError: as :meth:`preset`.

@@ -57,7 +57,7 @@ class RawData:
         self._inspect = cache(self._inspect_dataset)
 
     def survey(self, data_source: DataSource) -> Survey | None:
-        """Return the survey of a folder that users fill.
+        """Return the survey of a data set provided by the user.
 
         None of generated data; None, with a message, of missing data.
         """
@@ -65,7 +65,7 @@ class RawData:
         return survey
 
     def states(self, data_source: DataSource) -> dict[str, RawState]:
-        """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
+        """Return the state of each sequence provided by the user, by ``<split>/<name>``.
 
         Empty for generated data, and in a cluster job.
         """
@@ -78,7 +78,7 @@ class RawData:
         """Survey a data set, measure its files, and add messages.
 
         Returns:
-            the survey, None of generated or missing data; and states by ``<split>/<name>``.
+            the survey, None for generated or missing data; and states by ``<split>/<name>``.
         """
         if data_source.kind != "raw":
             return None, {}

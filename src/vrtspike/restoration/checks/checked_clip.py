@@ -53,7 +53,7 @@ def check_clip(
         source: the clip.
         trained: the ranges of these recordings; None if they were not stored.
         keeps_16_bits: True if the model restores frames of 16 bits without rounding them first.
-        anyway: accept a recording far outside the ranges, too.
+        anyway: also accept a recording far outside the ranges.
 
     Raises:
         DataError: if the recording lies far outside, or cannot be read.

@@ -16,18 +16,17 @@ from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import list_faults
 
 _TIMED_FRAMES = 8
-"""Approximate number of frames that are located in time."""
+"""Approximate number of frames whose time is checked."""
 _FAR_REACH = 4.0
-"""Exposures before and after its own that are searched for the place of a frame with other
-spikes."""
+"""Exposures before and after its own in which a frame is searched if its spikes do not fit."""
 _SINGLE_FRAME = 2.0
-"""Tolerances of a whole clip that a single frame may deviate: its place is less certain."""
+"""Tolerance of a single frame, as a multiple of that of a whole clip: its time is less certain."""
 
 
 def find_doubts(clip: GivenClip) -> dict[int | None, str]:
     """Check the spikes of a clip against its frames.
 
-    Reads every spike file. An exposure of a single step is left out: it is no picture that could
+    Reads every spike file. An exposure of a single step is left out: it is not a picture that could
     be compared.
 
     Returns:

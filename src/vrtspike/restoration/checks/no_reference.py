@@ -1,7 +1,7 @@
 """Metrics of a restored frame without a sharp one: agreement with its blurry frame and spikes.
 
-Two metrics, and those of :func:`load_no_reference`. Each is measured on the blurry frame,
-too, which a restored one has to exceed:
+This module has two metrics of its own, and those of :func:`load_no_reference`. Each is also
+measured on the blurry frame, which a restored one has to exceed:
 
 - **re-blur**: a blurry frame is the mean of the light while the shutter was open, and the spikes
   measure the difference of this mean from the sharp instant. The restored frame with this
@@ -221,7 +221,7 @@ def _best_correlation(gray: NDArray[np.float32], picture: NDArray[np.float32]) -
 
 
 def _band_passed(picture: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return details of about one to four pixels."""
+    """Return the details of a picture with a size of about one to four pixels."""
     values = picture.astype(np.float32)
     fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
     return (fine - cv2.GaussianBlur(values, (0, 0), _BAND[1])).astype(np.float32)

@@ -1,7 +1,7 @@
 """Comparison of a recording with the limits of a model, and restoration outside of them.
 
-The brightness of a spike, the gain, matters most: divided by the largest of the training it is the
-grain. The thresholds were measured with the demo's light model (docs/metrics-evidence.md).
+The gain, the brightness of one spike, matters most. Its ratio to the largest gain in training is
+the *grain*. The thresholds were measured with the demo's light model (docs/metrics-evidence.md).
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
 """Factor by which a recording may lie outside a range without a message: scenes differ."""
 
 POOLED_FROM = 2.25
-"""Grain, over the coarsest of the training, from which spikes are averaged over 3 x 3 pixels."""
+"""Grain from which spikes are averaged over 3 x 3 pixels."""
 
 MAX_GRAIN = 5.0
-"""Largest grain over the coarsest of the training at which a recording is still restored."""
+"""Largest grain at which a recording is still restored."""
 
 MAX_RATIO = 3.0
-"""Largest frame size / sensor size over the largest of the training that is still restored."""
+"""Largest ratio of frame size to sensor size, relative to that of the training, that is
+restored."""
 
 POOLED = 3
 """Side of the square of sensor pixels that spikes are averaged over."""
@@ -73,7 +74,7 @@ class LimitCheck:
         return self.grain is not None and self.grain >= POOLED_FROM
 
     def require_near(self, location: str) -> None:
-        """Refuse a recording so far outside that restored frames would be no better.
+        """Reject a recording so far outside that restored frames would be no better.
 
         Args:
             location: the recording.

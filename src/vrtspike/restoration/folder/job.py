@@ -66,7 +66,7 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
         request: inputs and options.
 
     Raises:
-        ConfigError: if the output is no folder, an input lies at the place of results, or the
+        ConfigError: if the output is not a folder, an input lies at the place of results, or the
             model takes other spikes.
         DataError: if an input cannot be used.
     """

@@ -87,7 +87,7 @@ class OutputFolder:
 
     @property
     def tiling(self) -> Tiling | None:
-        """Tiling of the frames that are continued, which the others need, too; None without."""
+        """Tiling of the frames of an earlier call, which the others share; None without any."""
         return Tiling(**self._continued["tiling"]) if self._continued else None
 
     def begin(self, clip: CheckedClip, tiling: Tiling, device: str) -> None:
@@ -163,7 +163,7 @@ class OutputFolder:
             self._job.source,
             self._job.sharp,
             self._job.files,
-            # Metrics from spikes that do not fit the frames look good and mean nothing.
+            # Metrics from spikes that do not fit the frames look good but are meaningless.
             with_spikes=not self.record["doubts"],
         )
         self.record["frames"], misfits = measure_and_write_videos(

@@ -30,7 +30,7 @@ class Request:
         overwrite: remove the results that the record of an earlier call in ``output`` names.
         no_reference: metrics of pyiqa that need no sharp frame.
         page: write ``index.html`` (:mod:`vrtspike.restoration.page.writing`).
-        anyway: restore a recording far outside those that the model was trained on, too.
+        anyway: also restore a recording far outside those that the model was trained on.
     """
 
     frames: Path

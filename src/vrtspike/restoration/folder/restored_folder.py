@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WARNING = "warning: "
-"""Beginning of the messages that are warnings."""
+"""Prefix of the messages that are warnings."""
 
 _TITLES = {
     "psnr": "mean PSNR, dB",
@@ -37,7 +37,7 @@ class RestoredFolder:
         folder: folder of the results.
         record: contents of its ``restore.json``.
         notes: messages on the input and on results of earlier calls, in order.
-        no_reference: metrics that need no sharp frame, whose means are shown, too.
+        no_reference: metrics that need no sharp frame, whose means are also shown.
     """
 
     folder: Path

@@ -134,13 +134,13 @@ def continued_record(
 
 
 def recorded_results(record: Mapping[str, Any]) -> list[str]:
-    """Return the files that a record names; nothing outside the places of results."""
+    """Return the files that a record names, except those outside the places of results."""
     names = record.get("written", [])
     return [name for name in names if name in RESULT_PATHS or Path(name).parent == Path(RESTORED)]
 
 
 def require_replaceable(output: Path, results: Sequence[str], recorded: Sequence[str]) -> None:
-    """Refuse to write over files that no record names.
+    """Reject an output folder with files that no record names.
 
     Args:
         output: the output folder.

@@ -62,7 +62,7 @@ WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]
 """A window along one axis, with its weight in the result at each of its positions."""
 
 _WINDOW = 8
-"""Pixels that the network shrinks to one, and a side of its windows."""
+"""Total downsampling factor of the network, and side of its attention windows."""
 
 LARGEST_TILE = 2**18
 """Pixels of the largest tile that is chosen if a whole frame does not fit. A 720p frame has four
@@ -72,7 +72,7 @@ next to nothing."""
 MEMORY_SHARES = {"cuda": 0.85, "cpu": 0.45}
 """Share of the free memory for the tensors of a tile, which leaves headroom for other processes. On
 a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
-copy, and freed memory stays in pieces."""
+make copies, and freed memory is fragmented."""
 
 
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:

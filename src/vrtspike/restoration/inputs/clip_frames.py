@@ -21,12 +21,12 @@ from vrtspike.system.errors import DataError, is_text, list_faults, printable
 
 READABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
-"""Least number of frames of a video that stay decoded."""
+"""Minimum number of frames of a video that stay decoded."""
 KEPT_WINDOWS = 3
 """Windows of frames that stay decoded: neighbouring ones share some, and while one is read ahead,
 the frames of the one before it are compared with the restored ones."""
 _PLAIN_NAMES = ("blur", "blur_gamma", "frames")
-"""Names of folders that are no names of sequences; the folder above then names the sequence."""
+"""Folder names that do not name a sequence; its parent folder does."""
 
 GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
 """A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""
@@ -293,7 +293,7 @@ def picture_files(folder: Path) -> list[Path]:
 
 
 def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:
-    """Refuse a frame whose size differs from that of the first one.
+    """Reject a frame whose size differs from that of the first one.
 
     Raises:
         DataError: naming it.

@@ -229,7 +229,7 @@ def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
 
     Args:
         spikes: a file or a folder.
-        frames: likewise; a text is no place in the file system.
+        frames: likewise; a text is not a place in the file system.
 
     Raises:
         DataError: if there are several.
@@ -308,7 +308,7 @@ def _by_frame(
 
 
 def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: int) -> None:
-    """Refuse arrays that are not the spikes of ``count`` frames from one sensor.
+    """Reject arrays that are not the spikes of ``count`` frames from one sensor.
 
     Raises:
         DataError: with the arrays found.

@@ -143,7 +143,7 @@ def open_clip(
 def _require_one_source(
     run: RunIdentity, spikes: GivenSpikes | None, simulate_spikes: bool, takes_spikes: bool
 ) -> None:
-    """Refuse spikes for a model without, and none or two sources of spikes for one with spikes.
+    """Require exactly one source of spikes for a model with spikes, and none for any other.
 
     Raises:
         ConfigError: with the choices.

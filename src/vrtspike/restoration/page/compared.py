@@ -1,4 +1,4 @@
-"""Restored frames of another model, to stand beside those of a clip."""
+"""Restored frames of another model, shown beside those of a clip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> 
         size: their height and width.
 
     Raises:
-        ConfigError: if ``restore.json`` is no record of restored frames.
+        ConfigError: if ``restore.json`` is not a record of restored frames.
         DataError: if frames are missing, or the first has another size.
         RunError: if the restoration is not finished.
     """

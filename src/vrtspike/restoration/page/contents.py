@@ -182,7 +182,7 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
 
 
 def headline(models: Sequence[ModelOnPage], clip_name: str, record: RestoreRecord) -> Headline:
-    """Return the beginning of the page.
+    """Return the start of the page.
 
     Args:
         models: the model, and the one to compare with if there is one.

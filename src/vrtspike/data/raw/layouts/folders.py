@@ -113,7 +113,7 @@ def list_frames(
 
     Args:
         root: the data set's folder.
-        path_prefix: beginning of the files' paths below it: a folder, perhaps with a prefix of
+        path_prefix: start of the files' paths below it: a folder, perhaps with a prefix of
             names; empty if there is none.
         suffixes: suffixes of the files, in small letters; capitals are read as well.
         frame_names: names of frames that other folders gave; a file that matches one by

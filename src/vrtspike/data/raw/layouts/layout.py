@@ -39,7 +39,7 @@ NESTED = "__"
 
 
 class SequencePaths(NamedTuple):
-    """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
+    """Prefixes of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
         blur: path of the blurry frames, before the number.
@@ -81,7 +81,7 @@ class Layout:
         spike: folder of its spike files; None if one file holds all spikes of the sequence.
         streams: possible places of a spike file for the whole sequence, without its suffix;
             messages name the first one.
-        prefix: beginning of file names, before the number; then a folder holds all sequences.
+        prefix: start of file names, before the number; then a folder holds all sequences.
         is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
         has_unpaired_sharp: true if there are sharp frames without a blurry one.
         step: difference of the numbers of neighbouring frames; None is the one that most have.
@@ -289,7 +289,7 @@ class Layout:
         )
 
     def _table_folders(self, name: str, paths: SequencePaths) -> list[str]:
-        """Return possible folders of a table of exposures, as beginnings of its path.
+        """Return possible folders of a table of exposures, as prefixes of its path.
 
         A table may be in the folders of the parts of a sequence, and in the folders above them
         within the sequence.
@@ -351,7 +351,7 @@ def _have_matches(root: Path, split: str, folders: Sequence[str]) -> bool:
 
 
 def _root_prefix(spike_root: str | None) -> str:
-    """Return the beginning of the paths of spikes under a root of their own; empty without one."""
+    """Return the start of the paths of spikes under a root of their own; empty without one."""
     if spike_root is None:
         return ""
     return f"{Path(spike_root).absolute().as_posix()}/"
