@@ -29,7 +29,6 @@ checkpoint statistics:
         code=code_lines("dataset_statistics.py"),
         train_split=lambda wildcards: data_source_of(wildcards).train_split,
     shell:
-        program("dataset_statistics.py")
-        + " --accepted {input.accepted:q}"
+        program("dataset_statistics.py") + " --accepted {input.accepted:q}"
         " --dataset {wildcards.dataset} --train-split {params.train_split:q}"
         " --output {output:q} > {log:q} 2>&1"
