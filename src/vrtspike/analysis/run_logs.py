@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.io.records import iter_records, last_records, read_records
-from vrtspike.runs.file_names import LOGS, METRICS_LOG, TIMING_LOG, TIMING_OF_STARTS
+from vrtspike.runs.file_names import LOGS, METRICS_LOG
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
@@ -98,11 +98,17 @@ def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
     return activations
 
 
-def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Read the records of a log: of the published file, or of the files of all starts of a run."""
+def _log_files(folder: Path, name: str) -> list[Path]:
+    """Return the published file of a log, or the files of all starts of a run."""
     published = folder / f"{name}.jsonl"
-    started = sorted((folder / LOGS).glob(f"{name}*.jsonl"))
-    for path in [published] if published.is_file() else started:
+    if published.is_file():
+        return [published]
+    return sorted((folder / LOGS).glob(f"{name}*.jsonl"))
+
+
+def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Read the records of a log."""
+    for path in _log_files(folder, name):
         yield from iter_records(path)
 
 
@@ -165,9 +171,6 @@ def read_live_logs(folder: Path) -> RunLogs:
 
 def _last_timings(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the timings of the last steps of the last start, and the steps."""
-    published = folder / TIMING_LOG
-    files = sorted((folder / LOGS).glob(TIMING_OF_STARTS))
-    if published.is_file():
-        files = [published]
+    files = _log_files(folder, "timing")
     records = last_records(files[-1], TIMING_BYTES) if files else []
     return timing_tables(record for record in records if record["kind"] == "step")
