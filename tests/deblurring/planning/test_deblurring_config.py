@@ -33,7 +33,7 @@ def test_the_gate_has_the_keys_of_the_data_set():
     data = {
         "CONTEXT_STEPS": 4,
         "TRAIN_SPLIT": "a",
-        "VAL_SPLIT": "b",
+        "TEST_SPLIT": "b",
         "TEST_ON_TRAINING_FRAMES": True,
         "ON_ERROR": "exclude",
     }
