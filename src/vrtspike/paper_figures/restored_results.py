@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.config.tasks import OWN_PROTOCOL
-from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
@@ -157,8 +156,7 @@ def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) ->
     path = _input(record, "spikes", folder)
     spikes = record["spikes"]
     sensor = tuple(spikes["sensor"]) if spikes["sensor"] else None
-    layout = LAYOUTS.get(spikes["layout"] or "", SPK_GOPRO)
-    return recorded_spikes(pictures, path, sensor, layout)
+    return recorded_spikes(pictures, path, sensor, spike_layout(spikes["layout"]))
 
 
 def _sharp_files(

@@ -73,12 +73,6 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
     output = request.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
-    for option, value in {"sensor": request.sensor, "layout": request.layout}.items():
-        if request.spikes is None and value is not None:
-            raise ConfigError(
-                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
-                f"leave {option} out; the simulated sensor has half the frames' size"
-            )
     results = [(output / name).resolve() for name in RESULT_PATHS]
     for path in (request.frames, request.spikes, request.sharp):
         if path is not None and any(path.resolve().is_relative_to(result) for result in results):

@@ -174,8 +174,8 @@ def fit_tiling(
         memory = MEMORY_SHARES[device.type] * free_memory(device)
         pixels = int(memory / settings.MODEL.network.bytes_per_pixel)
         return replace(tiling, size=choose_size(shape, tiling, unit, pixels))
-    if tile < 0 or tile % ratio:
-        raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+    if not isinstance(tile, int) or tile < 0 or tile % ratio:
+        raise ConfigError(f"tile: found {tile!r}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
     # The overlap is at most half of the tile, and an even number of the sensor's pixels.

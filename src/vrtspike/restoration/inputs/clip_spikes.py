@@ -295,7 +295,13 @@ def _by_frame(
     count: int,
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
-    """Return one array for each of ``count`` frames, or all in one if indivisible."""
+    """Return one array for each of ``count`` frames, or all in one if indivisible.
+
+    Raises:
+        DataError: if the spikes are neither an array nor several.
+    """
+    if not isinstance(spikes, np.ndarray | Sequence):
+        raise DataError(f"spikes: found {type(spikes).__name__}, expected an array or a path")
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:

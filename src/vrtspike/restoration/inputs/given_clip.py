@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
-from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
@@ -117,18 +116,15 @@ def open_clip(
         exposures: exposures of spikes in memory; None takes those of the layout.
 
     Raises:
-        ConfigError: if the model takes spikes and there are none, or the other way round; or if
-            exposures are given of others than spikes in memory.
+        ConfigError: if the model takes spikes and there are none, or the other way round; or if an
+            option has an unknown value, or describes other spikes than those given.
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
+    _require_fitting_options(spikes, sensor, layout, exposures)
     pictures = open_pictures(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
-    if exposures is not None and (spikes is None or isinstance(spikes, str | Path)):
-        raise ConfigError(
-            f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
-        )
-    clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
+    clip_layout = spike_layout(settings.DATA.LAYOUT if layout is None else layout)
     clip_spikes = None
     if simulate_spikes:
         clip_spikes = simulated_spikes(pictures)
@@ -162,3 +158,40 @@ def _require_one_source(
     else:
         return
     raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {expected}")
+
+
+def _require_fitting_options(
+    spikes: GivenSpikes | None,
+    sensor: tuple[int, int] | None,
+    layout: str | None,
+    exposures: Sequence[Exposure] | None,
+) -> None:
+    """Refuse options of an unknown value, and those that do not describe the given spikes.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    for option, value in {"sensor": sensor, "layout": layout}.items():
+        if spikes is None and value is not None:
+            raise ConfigError(
+                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
+                f"leave {option} out; the simulated sensor has half the frames' size"
+            )
+    spike_layout(layout)
+    is_in_files = isinstance(spikes, str | Path)
+    if sensor is not None:
+        if not is_in_files:
+            raise ConfigError("sensor: only spikes in files take it; arrays have a size themselves")
+        if len(sensor) != 2 or not all(isinstance(side, int) and side > 0 for side in sensor):
+            raise ConfigError(
+                f"sensor: found {sensor!r}, expected its rows and columns, two positive numbers"
+            )
+    if exposures is not None:
+        if spikes is None or is_in_files:
+            raise ConfigError(
+                f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
+            )
+        if not all(isinstance(exposure, Exposure) for exposure in exposures):
+            raise ConfigError(
+                f"exposures: found {exposures!r}, expected a vrtspike.Exposure for each frame"
+            )
