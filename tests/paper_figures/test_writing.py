@@ -158,6 +158,31 @@ def test_figures_without_data_are_left_out_with_the_reason(scene, models, write)
     assert [line.split(":")[0] for line in lines if "left out" in line] == ["gain_over_motion"]
 
 
+class WithoutSharp(SceneClip):
+    """A sequence without sharp frames."""
+
+    def sharp(self, frame: str) -> None:
+        return None
+
+    def spikes(self, frame: str) -> None:
+        return None
+
+
+def test_error_maps_need_sharp_frames(scene, write, tmp_path):
+    clips = {
+        "a": WithoutSharp("a", scene.blurry[0], scene.sharp[0], scene.sharp[0], []),
+        "b": scene.clip("b", scene.sharp),
+    }
+    result = replace(scene.result("one", scene.sharp), clips=clips)
+    crops = [parse_crop("a/000001:0,0,40,30"), parse_crop("b/000002:0,0,40,30")]
+    message = r"--error-maps: crops without a sharp frame .*\(1\):\n  - a/000001\n.*--sharp"
+    with pytest.raises(ConfigError, match=message):
+        write([result], names=["crops"], crops=crops, error_maps=True)
+    assert not (tmp_path / "figures").exists()
+    folder, _ = write([result], names=["crops"], crops=crops)
+    assert (folder / "crops.png").is_file()
+
+
 @pytest.mark.parametrize(
     ("crop", "message"),
     [

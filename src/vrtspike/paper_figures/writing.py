@@ -20,7 +20,7 @@ from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_ov
 from vrtspike.paper_figures.results import ComparedResults, ModelResult
 from vrtspike.paper_figures.style import FIGURE_SUFFIXES, FontName
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, list_faults
 from vrtspike.system.progress_bar import Progresses
 
 BLURRY = "blurry"
@@ -147,13 +147,35 @@ class FigureWriter:
         """Write the grid of crops.
 
         Raises:
+            ConfigError: if error maps are wanted of frames without a sharp one.
             FigureLeftOut: if there is none.
         """
         if not self.crop_specs:
             raise FigureLeftOut(_no_common_frames(self.results.models))
+        if self.request.error_maps:
+            self._require_sharp_frames()
         rows = [self._crop_row(spec) for spec in self.crop_specs]
         _write_table(stem, crop_table(rows))
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
+
+    def _require_sharp_frames(self) -> None:
+        """Refuse error maps of crops without a sharp frame.
+
+        Raises:
+            ConfigError: naming their frames.
+        """
+        missing = [
+            f"{spec.sequence}/{spec.frame}"
+            for spec in self.crop_specs
+            if self.results.sharp(spec.sequence, spec.frame) is None
+        ]
+        if missing:
+            title = "--error-maps: crops without a sharp frame to measure the error against"
+            advice = (
+                "Give the folder of the sharp frames (--sharp) or other crops, or leave "
+                "--error-maps out."
+            )
+            raise ConfigError(list_faults(title, missing, advice))
 
     def _crop_row(self, spec: CropSpec) -> CropRow:
         """The crops of one place."""
