@@ -76,7 +76,7 @@ def test_spike_files_of_another_sequence_give_a_warning(small_run, sequence, mod
         ({"sensor": (24, 40)}, "sensor size 24 x 40 does not fit frames"),
         ({"spikes": [], "sensor": (24, 32)}, "sensor: only spikes in files take it"),
         ({"spikes": None, "layout": "s_sdm"}, "layout: describes recorded spikes"),
-        ({"layout": "s-sdm-typo"}, "layout: found 's-sdm-typo'; did you mean s_sdm.; expected one"),
+        ({"layout": "s-smd"}, "layout: found 's-smd'; did you mean s_sdm.; expected one of"),
         ({"layout": ""}, "layout: found ''; expected one of"),
         ({"exposures": []}, "exposures: only spikes in memory take them"),
         ({"spikes": [], "exposures": [(0, 9)]}, r"exposures: found \[\(0, 9\)\], expected a vrt"),
