@@ -108,14 +108,14 @@ def mean_psnr(model: nn.Module, settings: Settings, manifest: DatasetManifest) -
         video = filmed(scene, number, count, stored.size)
         if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored_sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = ArrayPictures(stored.read(slice(0, count))["blur"])
+        blurry = ArrayPictures(stored.blurry_frames(slice(0, count)))
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
             clip_spikes = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_restorer(model, manifest.statistics_for(settings.DATA), CPU),
                 GivenClip(blurry, clip_spikes, manifest.stores),
-                tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                tiling_for(settings),
             )
             values_by_sensor.setdefault(name, []).extend(
                 psnr(frame, stored_sharp_frame(store, n)) for n, frame in enumerate(restored)

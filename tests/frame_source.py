@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.restoration.inputs.clip_source import FrameSource
 
 
 class FunctionSource(FrameSource):
     """A clip that reads its frames by a function."""
 
     def __init__(
-        self, names: Sequence[str], size: tuple[int, int], read: Callable[[slice], Frames]
+        self, names: Sequence[str], size: tuple[int, int], read: Callable[[slice], NDArray[Any]]
     ) -> None:
         super().__init__(names, size, Fraction(1))
         self._read = read
 
-    def read(self, frames: slice) -> Frames:
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
         return self._read(frames)
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        raise NotImplementedError
 
     def gain(self) -> None:
         return None

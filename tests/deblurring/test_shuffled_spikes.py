@@ -125,7 +125,7 @@ def evaluated_on(dataset: DatasetManifest) -> Restored:
     """Frames as an evaluation restores them, and so any restoration of a clip."""
     restore_tiles = torch_restorer(control().eval(), STATISTICS, CPU)
     source = StoredSequence(Store(dataset.split("test")[0].store))
-    tiling = tiling_for(SETTINGS.TEST.TILE, SETTINGS.DATA.CLIP_LEN)
+    tiling = tiling_for(SETTINGS)
     frames = restore_frames(restore_tiles, source, tiling, bits=None)
     return {(0, number): torch.from_numpy(frame) for number, frame in enumerate(frames)}
 

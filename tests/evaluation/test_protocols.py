@@ -23,6 +23,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import StoredSequence
 from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
+from vrtspike.settings import Settings
 from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
@@ -163,7 +164,8 @@ def test_metrics_of_basicsr_are_means_over_frames_rounded_to_8_bits():
     means = overall_means(sequence_means(pd.DataFrame(rows)), metrics, protocol.mean)
     result = [means[name]["restored"] for name in ("psnr", "ssim")]
     assert result == pytest.approx(np.mean(expected, axis=0), abs=1e-9)
-    assert protocol.tiling(EvaluationSettings().TILE, clip_len=5) == Tiling(0, 0, 5, 1, False)
+    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 5}})
+    assert protocol.tiling(settings) == Tiling(0, 0, 5, 1, False)
 
 
 def test_a_name_is_taken_as_a_list_and_an_unknown_one_refused():
@@ -187,10 +189,10 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
 
     def compute(batch):
         """The numbers of a tile's first frame and row, all over it."""
-        tiles = np.moveaxis(batch["blur"], -1, 2)
+        tiles = np.moveaxis(batch.blur.numpy(), -1, 2)
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
-    tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
+    tiling = PROTOCOLS["vrt"].tiling(Settings())
     result = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(result[:, 1, :, 7], whole / counted, rtol=1e-6)

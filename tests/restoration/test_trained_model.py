@@ -125,7 +125,7 @@ def test_full_memory_and_values_that_are_not_finite_are_refused(model, sequence)
     with pytest.raises(RunError, match=r"memory .* is full with .*tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
     broken = replace(
-        model, restore_tiles=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan
+        model, restore_tiles=lambda tiles: tiles.blur.numpy().transpose(0, 1, 4, 2, 3) * np.nan
     )
     with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):
         broken.restore(frames, spikes)

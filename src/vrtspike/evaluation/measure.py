@@ -16,8 +16,8 @@ from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.stopwatch import Stopwatch
-from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
-from vrtspike.restoration.inputs.clip_source import FrameSource
+from vrtspike.restoration.inference.tiling import TileRestorer
+from vrtspike.restoration.inputs.clip_source import ClipWindow, FrameSource
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
 from vrtspike.settings import Settings
@@ -134,7 +134,7 @@ def measured_frames(
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
     test = settings.TEST
-    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
+    tilings = {protocol: protocol.tiling(settings) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
     streams = {}
     for tiling in dict.fromkeys(tilings.values()):
@@ -176,7 +176,7 @@ def measured_frames(
 def _timed(restore_tiles: TileRestorer, watch: Stopwatch) -> TileRestorer:
     """Return the model with every call timed."""
 
-    def timed(batch: InputArrays) -> NDArray[np.float32]:
+    def timed(batch: ClipWindow) -> NDArray[np.float32]:
         with watch.lap():
             return restore_tiles(batch)
 

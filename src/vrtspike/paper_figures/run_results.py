@@ -112,7 +112,7 @@ class RestoringRun:
             yield from restore_frames(
                 self.model.restore_tiles,
                 StoredSequence(store),
-                protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                protocol.tiling(settings),
                 tiles_at_once=settings.TEST.BATCH_SIZE,
                 readers=settings.TEST.NUM_WORKERS,
                 wanted=numbers,

@@ -266,7 +266,10 @@ class TrainedModel:
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
+        # An ONNX file computes the frames before and after a window, too.
+        extra_frames = 2 if self.network is None else 0
+        ratio = source.ratio.numerator
+        return fit_tiling(settings, shape, ratio, self.device, tile, extra_frames)
 
     def restore_source(
         self,

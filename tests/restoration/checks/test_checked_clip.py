@@ -54,8 +54,8 @@ def test_a_recording_far_outside_is_accepted_only_if_asked(model, sequence):
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
         check_clip(clip, far, keeps_16_bits=True, anyway=False)
     checked = check_clip(clip, far, keeps_16_bits=True, anyway=True)
-    pooled = checked.limits.adapt(clip).read(slice(0, 1))["counts"]
-    assert (pooled != clip.read(slice(0, 1))["counts"]).any()
+    pooled = checked.limits.adapt(clip).read(slice(0, 1)).spikes.counts.numpy()
+    assert (pooled != clip.read(slice(0, 1)).spikes.counts.numpy()).any()
 
 
 def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence, small_run):

@@ -122,10 +122,10 @@ def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
     whole = clip.read(slice(0, 2))
     pooled = compare_with_limits(limits, clip).adapt(clip).read(slice(0, 2))
-    factor = pooled["bin_steps"] / whole["bin_steps"]
+    factor = pooled.spikes.bin_steps.numpy() / whole.spikes.bin_steps.numpy()
     assert (factor == factor.flat[0]).all()
-    expected = whole["counts"][1, 2, 4:7, 9:12].mean() * factor.flat[0]
-    assert pooled["counts"][1, 2, 5, 10] == pytest.approx(expected, abs=0.51)
+    expected = whole.spikes.counts.numpy()[1, 2, 4:7, 9:12].mean() * factor.flat[0]
+    assert pooled.spikes.counts.numpy()[1, 2, 5, 10] == pytest.approx(expected, abs=0.51)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
     """A model that gives noise."""
 
     def compute(batch):
-        shape = np.moveaxis(batch["blur"], -1, -3).shape
+        shape = np.moveaxis(batch.blur.numpy(), -1, -3).shape
         return np.random.default_rng(0).random(shape, np.float32)
 
     return replace(model, restore_tiles=compute, limits=limits)

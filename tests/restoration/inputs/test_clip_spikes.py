@@ -26,10 +26,10 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
         write_png(tmp_path / f"{number}.png", np.full((16, 16, 3), level, np.uint8))
     source = simulated_clip(tmp_path)
     window = source.read(slice(0, 3))
-    assert window["counts"].shape == (3, BINS, 8, 8)
+    assert window.spikes.counts.numpy().shape == (3, BINS, 8, 8)
     # Each frame stands in the middle of its 88 steps, and its bins are laid about it.
-    assert window["bin_steps"].tolist() == [[38, 6, 6, 38]] * 3
-    rates = window["counts"].mean(axis=(2, 3)) / window["bin_steps"]
+    assert window.spikes.bin_steps.numpy().tolist() == [[38, 6, 6, 38]] * 3
+    rates = window.spikes.counts.numpy().mean(axis=(2, 3)) / window.spikes.bin_steps.numpy()
     # Its first bin: 38 of the 44 steps in which it rises from 80, half-way from the first, to 120.
     assert rates[1, 0] == pytest.approx((80 + 40 * 19 / 44) / 255 / 2, abs=0.01)
     # The threshold that spikes are simulated with.
@@ -51,14 +51,16 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
         source = GivenClip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
-        np.testing.assert_array_equal(window["blur"], expected["blur"])
-        np.testing.assert_array_equal(window["counts"], expected["counts"])
-        np.testing.assert_array_equal(window["bin_steps"], expected["bin_steps"])
+        np.testing.assert_array_equal(window.blur, expected.blur)
+        np.testing.assert_array_equal(window.spikes.counts, expected.spikes.counts)
+        np.testing.assert_array_equal(
+            window.spikes.bin_steps.numpy(), expected.spikes.bin_steps.numpy()
+        )
     spikes = array_spikes(pictures, whole, every)
     wide = GivenClip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
     # Nothing was recorded before the first exposure.
-    assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
-    total = wide["counts"][1].sum(axis=0)
+    assert wide.spikes.bin_steps.numpy().sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
+    total = wide.spikes.counts.numpy()[1].sum(axis=0)
     np.testing.assert_array_equal(total, whole[STEPS - 8 : 2 * STEPS + 8].sum(axis=0))
     # Frames in memory lie beside no table.
     (tmp_path / "exposures.csv").touch()

@@ -18,7 +18,7 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
 from vrtspike.restoration.inputs.given_clip import GivenClip
 from vrtspike.system.errors import DataError, list_faults
@@ -142,14 +142,15 @@ class PooledClip(FrameSource):
         self.bits = clip.bits
         self._clip = clip
 
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames, with averaged counts."""
-        window = dict(self._clip.read(frames))
-        steps = window["bin_steps"].astype(np.int64)
-        factor = min(POOLED**2, 255 // int(steps.max()))
-        window["counts"] = _pool(window["counts"], factor)
-        window["bin_steps"] = (factor * steps).astype(np.uint8)
-        return window
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
+        """Return consecutive frames of the clip."""
+        return self._clip.blurry_frames(frames)
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return averaged counts, and the steps of their bins."""
+        counts, bin_steps = self._clip.count_spikes(frames)
+        factor = min(POOLED**2, 255 // int(bin_steps.max()))
+        return _pool(counts, factor), (factor * bin_steps.astype(np.int64)).astype(np.uint8)
 
     def gain(self) -> float | None:
         """Return the gain of the clip."""

@@ -16,7 +16,7 @@ from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_source import FrameSource
 from vrtspike.restoration.inputs.clip_spikes import (
     ClipSpikes,
     array_spikes,
@@ -53,20 +53,21 @@ class GivenClip(FrameSource):
         self.spikes = spikes
         self.options = options
 
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames, with the counts of their spikes."""
-        window: dict[str, NDArray[Any]] = {"blur": self.pictures.model_input(frames)}
-        if self.spikes is not None:
-            counts = []
-            binned = []
-            for frame in self.spikes.frames[frames]:
-                recorded, exposure = frame.around(self.options.context)
-                with_context = Exposure(0, len(recorded), exposure.sharp)
-                counts.append(recorded.counts(bin_edges(with_context, self.options.bins)))
-                binned.append(with_context)
-            window["counts"] = np.stack(counts)
-            window["bin_steps"] = bin_table(binned, self.options.bins)
-        return window
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
+        """Return consecutive frames with all bits: uint8, or float32 from 0 to 255."""
+        return self.pictures.model_input(frames)
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Count the spikes of consecutive frames of a clip with spikes."""
+        assert self.spikes is not None
+        counts = []
+        binned = []
+        for frame in self.spikes.frames[frames]:
+            recorded, exposure = frame.around(self.options.context)
+            with_context = Exposure(0, len(recorded), exposure.sharp)
+            counts.append(recorded.counts(bin_edges(with_context, self.options.bins)))
+            binned.append(with_context)
+        return np.stack(counts), bin_table(binned, self.options.bins)
 
     def gain(self) -> float | None:
         """Return the gain of the clip; the first call reads all frames and spikes."""
