@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.restoration.inputs.clip_source import FrameSource
+from vrtspike.restoration.inputs.clip_source import ClipSource
 
 
-class FunctionSource(FrameSource):
+class FunctionSource(ClipSource):
     """A clip that reads its frames by a function."""
 
     def __init__(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from vrtspike.monitoring.timing import section as section
     from vrtspike.restoration.folder.restored_folder import RestoredFolder as RestoredFolder
     from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
-    from vrtspike.restoration.inputs.given_clip import open_clip as open_clip
+    from vrtspike.restoration.inputs.input_clip import open_clip as open_clip
     from vrtspike.restoration.loading import load as load
     from vrtspike.restoration.trained_model import TrainedModel as TrainedModel
     from vrtspike.runs.published import read_published as read_published
@@ -78,7 +78,7 @@ _HOMES = {
     "load_preset": "vrtspike.config",
     "load_vrt": "vrtspike.models.vrt_checkpoints",
     "normalize_counts": "vrtspike.data.voxels.normalization",
-    "open_clip": "vrtspike.restoration.inputs.given_clip",
+    "open_clip": "vrtspike.restoration.inputs.input_clip",
     "psnr": "vrtspike.metrics.psnr",
     "psnr_y": "vrtspike.metrics.psnr",
     "read_exposures": "vrtspike.data.exposure",

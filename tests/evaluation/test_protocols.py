@@ -21,8 +21,8 @@ from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.clip_source import StoredSequence
-from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
+from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
 from vrtspike.settings import Settings
 from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
@@ -42,9 +42,9 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     dataset = load_dataset(small_run.dataset)
     (entry,) = (entry for entry in dataset.split("test") if entry.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
-    restore_tiles = torch_restorer(model, dataset.statistics, CPU)
-    source = StoredSequence(Store(entry.store))
-    return np.stack(list(restore_frames(restore_tiles, source, tiling, bits=None)))
+    tile_model = torch_tile_model(model, dataset.statistics, CPU)
+    source = StoreClipSource(Store(entry.store))
+    return np.stack(list(restore_frames(tile_model, source, tiling, bits=None)))
 
 
 def test_every_protocol_can_be_chosen():

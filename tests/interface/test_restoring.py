@@ -11,7 +11,7 @@ from tests.restoration.folder_runs import model
 from tests.small_run import arrays, sequence, small_run
 from vrtspike.interface.restoring import restore
 from vrtspike.io.images import read_rgb
-from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.system.errors import ConfigError, UserError
 
 __all__ = ["model", "sequence", "small_run"]

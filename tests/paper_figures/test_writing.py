@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.paper_figures.conftest import SIZE, SceneClip, decibels
+from tests.paper_figures.conftest import SIZE, SceneSequence, decibels
 from vrtspike.paper_figures.boxes import Box, CropSpec, parse_crop
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.writing import FIGURES
@@ -158,7 +158,7 @@ def test_figures_without_data_are_left_out_with_the_reason(scene, models, write)
     assert [line.split(":")[0] for line in lines if "left out" in line] == ["gain_over_motion"]
 
 
-class WithoutSharp(SceneClip):
+class WithoutSharp(SceneSequence):
     """A sequence without sharp frames."""
 
     def sharp(self, frame: str) -> None:
@@ -213,7 +213,7 @@ def test_results_of_different_frames_do_not_compare(scene, models, write):
     table = other.frame_psnr.assign(psnr_blur=other.frame_psnr["psnr_blur"] + 1)
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
         write([models[0], replace(other, frame_psnr=table)], names=["psnr_over_frames"])
-    clips = {"a": SceneClip("a", scene.sharp[0], scene.sharp[0], scene.sharp[0], [])}
+    clips = {"a": SceneSequence("a", scene.sharp[0], scene.sharp[0], scene.sharp[0], [])}
     place = CropSpec("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):
         write([models[0], replace(other, clips=clips)], names=["crops"], crops=[place])

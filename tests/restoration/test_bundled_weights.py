@@ -27,7 +27,7 @@ from vrtspike.models import build_model
 from vrtspike.restoration.bundling import MAX_BYTES
 from vrtspike.restoration.checks.outside_training import TOLERANCES
 from vrtspike.restoration.inputs.clip_source import ClipWindow
-from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
@@ -156,7 +156,7 @@ def test_an_exported_file_is_as_exact_as_pytorch(model, scene, tmp_path):
     batch = ClipWindow(window.blur[None], spikes)
     exact = in_double(model, batch)
     errors = [
-        float(np.sqrt(np.square(candidate.restore_tiles(batch) - exact).mean()))
+        float(np.sqrt(np.square(candidate.tile_model(batch) - exact).mean()))
         for candidate in (model, load(tmp_path / "general.onnx"))
     ]
     assert 0 < errors[1] <= MAX_ERROR_RATIO * errors[0]

@@ -16,7 +16,7 @@ from tests.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.onnx_export import TOLERANCE, export_model
 from vrtspike.system.errors import ConfigError, RunError

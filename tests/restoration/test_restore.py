@@ -20,8 +20,8 @@ from vrtspike.io.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
-from vrtspike.restoration.inputs.clip_source import StoredSequence
-from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
+from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -44,11 +44,11 @@ class Local(nn.Module):
 @pytest.fixture(scope="module")
 def clip(small_run):
     dataset = load_dataset(small_run.dataset)
-    return StoredSequence(Store(dataset.split("test")[0].store)), dataset.statistics
+    return StoreClipSource(Store(dataset.split("test")[0].store)), dataset.statistics
 
 
 def restored(model, source, statistics, tiling, **options):
-    return list(restore_frames(torch_restorer(model, statistics, CPU), source, tiling, **options))
+    return list(restore_frames(torch_tile_model(model, statistics, CPU), source, tiling, **options))
 
 
 def test_tiles_give_what_the_whole_frame_gives(clip):
@@ -145,7 +145,7 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     write_store(
         tmp_path / "s.zarr", layout, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
     )
-    source = StoredSequence(Store(tmp_path / "s.zarr"))
+    source = StoreClipSource(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window.blur.numpy(), frames[1:, 0])
     assert (window.spikes, source.gain(), source.ratio) == (None, None, 1)

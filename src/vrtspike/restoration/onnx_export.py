@@ -126,7 +126,7 @@ def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
     for index, size in enumerate(_COMPARED_SIZES):
         inputs = _example(model, size, ratio, seed=index)
         batch = _batch_of(inputs)
-        difference = np.abs(exported.restore_tiles(batch) - model.restore_tiles(batch))
+        difference = np.abs(exported.tile_model(batch) - model.tile_model(batch))
         differences.append(difference.max())
     return float(np.max(differences))
 

@@ -20,14 +20,8 @@ from vrtspike.data.rgb_images import to_image
 from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.inference.tiling import (
-    TileRestorer,
-    Tiling,
-    WeightedWindow,
-    cut,
-    tile_unit,
-)
-from vrtspike.restoration.inputs.clip_source import ClipWindow, FrameSource, read_ahead
+from vrtspike.restoration.inference.tiling import TileModel, Tiling, WeightedWindow, cut, tile_unit
+from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow, read_ahead
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
@@ -55,12 +49,12 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     return model.float().eval().to(device)
 
 
-def torch_restorer(
+def torch_tile_model(
     model: nn.Module,
     statistics: Statistics | None,
     device: torch.device,
     dtype: torch.dtype = torch.float32,
-) -> TileRestorer:
+) -> TileModel:
     """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
@@ -72,7 +66,7 @@ def torch_restorer(
         dtype: type of matrix products; a half type by autocast.
     """
 
-    def restore_tiles(batch: ClipWindow) -> NDArray[np.float32]:
+    def restore_batch(batch: ClipWindow) -> NDArray[np.float32]:
         blur, voxels = model_inputs(batch.blur, batch.spikes, statistics, device)
         autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
         with torch.inference_mode(), autocast:
@@ -80,12 +74,12 @@ def torch_restorer(
         restored: NDArray[np.float32] = output.float().cpu().numpy()
         return restored
 
-    return restore_tiles
+    return restore_batch
 
 
 def restore_frames(
-    restore_tiles: TileRestorer,
-    source: FrameSource,
+    tile_model: TileModel,
+    source: ClipSource,
     tiling: Tiling,
     *,
     tiles_at_once: int = 1,
@@ -100,7 +94,7 @@ def restore_frames(
     soon as no later window can change it.
 
     Args:
-        restore_tiles: restores a batch of tiles; :func:`torch_restorer` wraps a network in PyTorch.
+        tile_model: restores a batch of tiles; :func:`torch_tile_model` wraps a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: windows and tiles of the clip.
         tiles_at_once: tiles of a batch.
@@ -145,7 +139,7 @@ def restore_frames(
             sums.setdefault(frame, np.zeros((3, *source.size), np.float32))
         for group in groups:
             batch = _batch(content, group, source.ratio)
-            restored_tiles = _restore_tiles(restore_tiles, batch, tiling, unit)
+            restored_tiles = _call_model(tile_model, batch, tiling, unit)
             for tile, restored in zip(group, restored_tiles, strict=True):
                 _add_tile(sums, window, tile, restored)
             done += len(group)
@@ -193,8 +187,8 @@ def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
         )
 
 
-def _restore_tiles(
-    restore_tiles: TileRestorer, batch: ClipWindow, tiling: Tiling, unit: int
+def _call_model(
+    tile_model: TileModel, batch: ClipWindow, tiling: Tiling, unit: int
 ) -> NDArray[np.float32]:
     """Restore a batch of tiles.
 
@@ -202,7 +196,7 @@ def _restore_tiles(
         RunError: if the memory of the device is too small.
     """
     try:
-        return restore_tiles(batch)
+        return tile_model(batch)
     except torch.OutOfMemoryError as error:
         tiles_at_once, frames = batch.blur.shape[:2]
         remedies = []

@@ -12,7 +12,7 @@ from tests.small_run import recorded_clip
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip, check_clip
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import DataError
 
@@ -63,7 +63,7 @@ def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence
     other = recorded_clip(sequence / "blur", small_run.raw / "train/a/spike")
     outside = with_gain(model, 0.5).limits
 
-    def checked(clip: GivenClip, limits: RecordingLimits) -> CheckedClip:
+    def checked(clip: InputClip, limits: RecordingLimits) -> CheckedClip:
         return check_clip(clip, limits, keeps_16_bits=True, anyway=True)
 
     assert checked(fitting, outside).is_judged

@@ -28,14 +28,14 @@ from vrtspike.restoration.inference.tiling import (
     tile_unit,
     tiling_for,
 )
-from vrtspike.restoration.inputs.clip_source import ClipWindow, FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow, read_ahead
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.system.errors import RunError
 
 CLIP_SHAPE = (7, 26, 38)
 
 
-def source_of(frames: np.ndarray, windows: list[range] | None = None) -> FrameSource:
+def source_of(frames: np.ndarray, windows: list[range] | None = None) -> ClipSource:
     """Frames (T, H, W, 3) in memory; notes the windows that are read of them."""
 
     def read(time: slice) -> np.ndarray:
@@ -63,7 +63,7 @@ def apply(model: nn.Module, batch: ClipWindow) -> np.ndarray:
         return model(tiles.movedim(-1, 1)).transpose(1, 2).numpy()
 
 
-def restore(compute, source: FrameSource, tiling: Tiling, **options):
+def restore(compute, source: ClipSource, tiling: Tiling, **options):
     return restore_frames(compute, source, tiling, bits=None, **options)
 
 

@@ -10,9 +10,9 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.io.images import write_png
-from vrtspike.restoration.inputs.clip_frames import ArrayPictures
+from vrtspike.restoration.inputs.clip_frames import ArrayFrames
 from vrtspike.restoration.inputs.clip_spikes import array_spikes, recorded_spikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
@@ -47,8 +47,8 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
         *((spikes, SPK_GOPRO), (whole, SPK_GOPRO), (np.stack(spikes), SPK_GOPRO)),
         *((whole, every), (spikes, every[:1] * 5)),
     ):
-        pictures = ArrayPictures(frames)
-        source = GivenClip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
+        pictures = ArrayFrames(frames)
+        source = InputClip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window.blur, expected.blur)
@@ -57,7 +57,7 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
             window.spikes.bin_steps.numpy(), expected.spikes.bin_steps.numpy()
         )
     spikes = array_spikes(pictures, whole, every)
-    wide = GivenClip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
+    wide = InputClip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
     # Nothing was recorded before the first exposure.
     assert wide.spikes.bin_steps.numpy().sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
     total = wide.spikes.counts.numpy()[1].sum(axis=0)
@@ -82,7 +82,7 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
 def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
     frames, spikes = arrays(sequence)
     with pytest.raises(DataError, match=message):
-        array_spikes(ArrayPictures(frames), change(spikes))
+        array_spikes(ArrayFrames(frames), change(spikes))
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
 def test_exposures_of_arrays_that_do_not_fit_are_refused(sequence, exposures, message):
     frames, spikes = arrays(sequence)
     with pytest.raises(DataError, match=message):
-        array_spikes(ArrayPictures(frames), spikes, exposures)
+        array_spikes(ArrayFrames(frames), spikes, exposures)

@@ -18,9 +18,9 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement
-from vrtspike.restoration.inputs.clip_source import FrameSource
+from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import DataError, list_faults
 
 TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
@@ -126,18 +126,18 @@ class LimitCheck:
             "pooled": POOLED if self.is_pooled else 1,
         }
 
-    def adapt(self, clip: GivenClip) -> FrameSource:
+    def adapt(self, clip: InputClip) -> ClipSource:
         """Return the clip as input of the model: its spikes averaged if they are too few."""
         return PooledClip(clip) if self.is_pooled else clip
 
 
-class PooledClip(FrameSource):
+class PooledClip(ClipSource):
     """A clip whose spikes are averaged over squares of pixels.
 
     Counts stay integers: they and the steps of their bins are multiplied by the same number.
     """
 
-    def __init__(self, clip: GivenClip) -> None:
+    def __init__(self, clip: InputClip) -> None:
         super().__init__(clip.names, clip.size, clip.ratio)
         self.bits = clip.bits
         self._clip = clip
@@ -157,7 +157,7 @@ class PooledClip(FrameSource):
         return self._clip.gain()
 
 
-def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
+def compare_with_limits(limits: RecordingLimits | None, clip: InputClip) -> LimitCheck:
     """Compare a recording with the limits of a model; reads all frames and spikes.
 
     Nothing is compared without limits, without spikes, or with simulated spikes.
@@ -185,7 +185,7 @@ def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> Limi
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
-def is_worse(clip: GivenClip, index: int, restored: Image | NDArray[np.uint16]) -> bool:
+def is_worse(clip: InputClip, index: int, restored: Image | NDArray[np.uint16]) -> bool:
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
@@ -196,7 +196,7 @@ def is_worse(clip: GivenClip, index: int, restored: Image | NDArray[np.uint16]) 
     Returns:
         False also if the model has seen everything that was recorded.
     """
-    frames = [clip.pictures.frame(index), to_8_bit(restored)]
+    frames = [clip.frames.frame(index), to_8_bit(restored)]
     agreements = unseen_agreement(clip, index, frames)
     return agreements is not None and agreements[1] < agreements[0]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.clips.samples import BinnedSpikes
-from vrtspike.restoration.inference.tiling import TileRestorer
+from vrtspike.restoration.inference.tiling import TileModel
 from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
@@ -38,7 +38,7 @@ EMPTY_SEAL = (_PREFIX + _ZEROS).decode()
 _SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
 
 
-def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
+def read_onnx(path: Path) -> tuple[dict[str, Any], TileModel]:
     """Read a model that ``vrtspike export`` has written.
 
     Returns:
@@ -68,7 +68,7 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
     except (LookupError, TypeError, ValueError) as error:
         raise _unreadable(path, error) from error
 
-    def restore_tiles(batch: ClipWindow) -> NDArray[np.float32]:
+    def restore_batch(batch: ClipWindow) -> NDArray[np.float32]:
         """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
         restored = []
         for index, frames in enumerate(np.rint(batch.blur.numpy()).astype(np.uint8)):
@@ -80,7 +80,7 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
             restored.append(session.run(None, inputs)[0][first : first + len(frames)])
         return np.stack(restored)
 
-    return metadata, restore_tiles
+    return metadata, restore_batch
 
 
 def _with_frames_of_neighbors(

@@ -52,7 +52,7 @@ class Tiling:
         return f"tiles of at most {self.size} pixels"
 
 
-TileRestorer: TypeAlias = Callable[[ClipWindow], NDArray[np.float32]]
+TileModel: TypeAlias = Callable[[ClipWindow], NDArray[np.float32]]
 """Model that restores a batch of tiles, in PyTorch or ONNX; returns float32 (B, T, 3, H, W)."""
 
 WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]

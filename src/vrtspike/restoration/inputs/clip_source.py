@@ -35,7 +35,7 @@ class ClipWindow:
     spikes: BinnedSpikes | None = None
 
 
-class FrameSource(ABC):
+class ClipSource(ABC):
     """A clip that can be read piece by piece.
 
     Attributes:
@@ -102,7 +102,7 @@ class FrameSource(ABC):
         return ClipWindow(blur, spikes)
 
 
-class StoredSequence(FrameSource):
+class StoreClipSource(ClipSource):
     """The sequence of a store."""
 
     def __init__(self, store: Store) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import (
+from vrtspike.restoration.folder.record import (
     PAGE,
     PAGE_PICTURES,
     RESTORED,
@@ -14,19 +13,20 @@ from vrtspike.restoration.folder.result_record import (
     SIDE_BY_SIDE,
     VIDEO,
 )
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.inputs.clip_frames import (
-    FolderPictures,
-    Pictures,
-    picture_files,
+    ClipFrames,
+    FolderFrames,
     require_size,
+    sharp_files,
 )
-from vrtspike.restoration.inputs.given_clip import GivenClip, open_clip
+from vrtspike.restoration.inputs.input_clip import InputClip, open_clip
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class RestoreJob:
+class OpenedRequest:
     """A request whose inputs were opened.
 
     Attributes:
@@ -35,9 +35,9 @@ class RestoreJob:
         sharp: the sharp frames, if there are any to compare with.
     """
 
-    request: Request
-    source: GivenClip
-    sharp: Pictures | None
+    request: RestoreRequest
+    source: InputClip
+    sharp: ClipFrames | None
 
     @property
     def files(self) -> list[Path]:
@@ -58,7 +58,7 @@ class RestoreJob:
         return names
 
 
-def open_request(run: RunIdentity, request: Request) -> RestoreJob:
+def open_request(run: RunIdentity, request: RestoreRequest) -> OpenedRequest:
     """Check a request and open its inputs; neither the model nor PyTorch is needed.
 
     Args:
@@ -88,10 +88,10 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
         sensor=request.sensor,
         layout=request.layout,
     )
-    return RestoreJob(request, source, _open_sharp(request.sharp, source))
+    return OpenedRequest(request, source, _open_sharp(request.sharp, source))
 
 
-def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
+def _open_sharp(folder: Path | None, source: InputClip) -> ClipFrames | None:
     """Return the sharp frames of the blurry ones.
 
     Raises:
@@ -99,11 +99,7 @@ def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
     """
     if folder is None:
         return None
-    by_name = {path.stem: path for path in picture_files(folder)}
-    missing = [name for name in source.names if name not in by_name]
-    if missing:
-        title = f"{folder}: frames without a sharp one"
-        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
-    sharp = FolderPictures(folder, [by_name[name] for name in source.names])
+    files = sharp_files(folder, source.names)
+    sharp = FolderFrames(folder, list(files.values()))
     require_size(sharp.describe(0), sharp.frame(0), source.size)
     return sharp

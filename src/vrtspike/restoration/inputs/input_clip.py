@@ -15,8 +15,8 @@ from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.data.voxels.gain import GainMeter
-from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
-from vrtspike.restoration.inputs.clip_source import FrameSource
+from vrtspike.restoration.inputs.clip_frames import ClipFrames, InputFrames, open_frames
+from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.clip_spikes import (
     ClipSpikes,
     array_spikes,
@@ -28,34 +28,34 @@ from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-GivenSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+InputSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
-class GivenClip(FrameSource):
+class InputClip(ClipSource):
     """Blurry frames with their spikes, if any.
 
     A single reader suffices to read ahead: a video is decoded by one thread at a time.
 
     Args:
-        pictures: the blurry frames.
+        clip_frames: the blurry frames.
         spikes: their spikes; None for a model without.
         options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
     def __init__(
-        self, pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions
+        self, clip_frames: ClipFrames, spikes: ClipSpikes | None, options: StoreOptions
     ) -> None:
         ratio = Fraction(1) if spikes is None else spikes.ratio
-        super().__init__(pictures.names, pictures.size, ratio)
-        self.bits = pictures.bits
-        self.pictures = pictures
+        super().__init__(clip_frames.names, clip_frames.size, ratio)
+        self.bits = clip_frames.bits
+        self.frames = clip_frames
         self.spikes = spikes
         self.options = options
 
     def blurry_frames(self, frames: slice) -> NDArray[Any]:
         """Return consecutive frames with all bits: uint8, or float32 from 0 to 255."""
-        return self.pictures.model_input(frames)
+        return self.frames.model_input(frames)
 
     def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Count the spikes of consecutive frames of a clip with spikes."""
@@ -87,7 +87,7 @@ class GivenClip(FrameSource):
         pixel_steps = 0
         for index, frame in enumerate(self.spikes.frames):
             counts = frame.read(frame.exposure).picture()
-            meter.add(self.pictures.frame(index), counts, frame.exposure.steps)
+            meter.add(self.frames.frame(index), counts, frame.exposure.steps)
             spike_count += float(counts.sum(dtype=np.float64))
             pixel_steps += counts.size * frame.exposure.steps
         return meter.gain(self.spikes.location), spike_count / pixel_steps
@@ -95,14 +95,14 @@ class GivenClip(FrameSource):
 
 def open_clip(
     run: RunIdentity,
-    frames: GivenFrames,
-    spikes: GivenSpikes | None = None,
+    frames: InputFrames,
+    spikes: InputSpikes | None = None,
     *,
     simulate_spikes: bool = False,
     sensor: tuple[int, int] | None = None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
-) -> GivenClip:
+) -> InputClip:
     """Open a clip with the spikes that the model of a run takes.
 
     Args:
@@ -123,22 +123,22 @@ def open_clip(
     """
     settings = deblurring_settings(run.settings)
     _require_fitting_options(spikes, sensor, layout, exposures)
-    pictures = open_pictures(frames)
+    clip_frames = open_frames(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
     clip_layout = spike_layout(settings.DATA.LAYOUT if layout is None else layout)
     clip_spikes = None
     if simulate_spikes:
-        clip_spikes = simulated_spikes(pictures)
+        clip_spikes = simulated_spikes(clip_frames)
     elif isinstance(spikes, str | Path):
-        clip_spikes = recorded_spikes(pictures, Path(spikes), sensor, clip_layout)
+        clip_spikes = recorded_spikes(clip_frames, Path(spikes), sensor, clip_layout)
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
-        clip_spikes = array_spikes(pictures, spikes, times)
-    return GivenClip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
+        clip_spikes = array_spikes(clip_frames, spikes, times)
+    return InputClip(clip_frames, clip_spikes, StoreOptions.of(settings.DATA))
 
 
 def _require_one_source(
-    run: RunIdentity, spikes: GivenSpikes | None, simulate_spikes: bool, takes_spikes: bool
+    run: RunIdentity, spikes: InputSpikes | None, simulate_spikes: bool, takes_spikes: bool
 ) -> None:
     """Refuse spikes for a model without, and none or two sources of spikes for one with spikes.
 
@@ -162,7 +162,7 @@ def _require_one_source(
 
 
 def _require_fitting_options(
-    spikes: GivenSpikes | None,
+    spikes: InputSpikes | None,
     sensor: tuple[int, int] | None,
     layout: str | None,
     exposures: Sequence[Exposure] | None,
